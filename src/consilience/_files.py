@@ -1,0 +1,81 @@
+"""Writing so that a reader finds either the old content or the new, never a half of it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["atomic_file", "atomic_folder"]
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a path to write to; on success it takes the place of ``path`` in one step."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        _to_disk(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
+    """Give an empty folder to fill; on success it takes the place of ``path``.
+
+    A folder that is already there is replaced only if it holds ``marker``, the file that says that we wrote it, or is
+    empty: a slip of the hand must not delete somebody's home.
+    """
+    target = Path(path)
+    if target.exists() and not (target.is_dir() and ((target / marker).exists() or not any(target.iterdir()))):
+        raise FileExistsError(f"{target} exists and is not a folder of an earlier run; choose another --out")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        yield fresh
+        for file in fresh.rglob("*"):
+            _to_disk(file)
+        fresh.chmod(0o777 & ~_umask())
+        if not target.exists():
+            fresh.rename(target)
+        elif not _exchange(fresh, target):
+            retired = fresh.with_name(fresh.name + ".old")
+            target.rename(retired)
+            fresh.rename(target)
+            shutil.rmtree(retired)
+    finally:
+        # What is left here is the unfinished folder, or after the exchange the old one.
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step where the system can (Linux ``renameat2``); tell whether it could."""
+    here, swap = -100, 2
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    return bool(call(here, os.fsencode(one), here, os.fsencode(other), swap) == 0)
+
+
+def _to_disk(path: Path) -> None:
+    if path.is_file():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,251 @@
+"""The names behind the codes: items, annotators and classes keep the values and the type that the user gave them.
+
+Columns arrive as pyarrow arrays, whatever frame or file they came from.  :func:`encode` turns one into codes
+0 … n - 1 and an :class:`Ids`, the vocabulary that turns codes back into names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consilience.exceptions import IdError
+from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels.em import SMALL
+
+__all__ = ["Ids", "encode", "name_rows", "numbers_where_all_are", "to_column"]
+
+_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
+
+
+class Ids(Sequence[Any]):
+    """An immutable vocabulary: code k stands for ``ids[k]``."""
+
+    __slots__ = ("_arrow", "_numpy")
+
+    def __init__(self, values: Any) -> None:
+        self._arrow: pa.Array = values if isinstance(values, pa.Array) else pa.array(values)
+        self._numpy: np.ndarray[Any, Any] | None = None
+
+    @classmethod
+    def range(cls, n: int) -> Ids:
+        """Give the vocabulary 0 … n - 1, for what has no name of its own."""
+        return cls(np.arange(n))
+
+    def to_arrow(self) -> pa.Array:
+        """Give the names as a pyarrow array."""
+        return self._arrow
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """Give the names as a numpy array: numbers as numbers, everything else as objects."""
+        if self._numpy is None:
+            kind = self._arrow.type
+            if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+                values = self._arrow.to_numpy(zero_copy_only=False)
+            else:
+                values = np.empty(len(self._arrow), object)
+                values[:] = self._arrow.to_pylist()
+            values.flags.writeable = False
+            self._numpy = values
+        return self._numpy
+
+    def take(self, codes: Any) -> Ids:
+        """Give the vocabulary of these codes, in their order."""
+        return Ids(self._arrow.take(pa.array(codes)))
+
+    def codes_of(self, values: Any) -> Ints:
+        """Look names up: the code of each, -1 for a name that is not here.
+
+        Numbers and strings are compared as text, so that a truth file whose ids all happen to be numbers
+        still meets a label file where some are not.
+        """
+        wanted = to_column(values, "values")
+        known = self._arrow
+        if wanted.type != known.type:
+            number = (pa.types.is_integer, pa.types.is_floating)
+            both_numbers = all(any(test(t) for test in number) for t in (wanted.type, known.type))
+            common = pa.float64() if both_numbers else pa.string()
+            wanted, known = wanted.cast(common), known.cast(common)
+        codes = pc.index_in(wanted, value_set=known).fill_null(-1)
+        return np.asarray(codes, np.int64)
+
+    def sorted(self) -> tuple[Ids, Ints]:
+        """Give the vocabulary in ascending order and, for each old code, its new one."""
+        order = np.asarray(pc.sort_indices(self._arrow), np.int64)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        return self.take(order), rank
+
+    def __len__(self) -> int:
+        return len(self._arrow)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Ids: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return Ids(self._arrow[index]) if isinstance(index, slice) else self._arrow[int(index)].as_py()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._arrow.to_pylist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ids) and (self is other or self._arrow.equals(other._arrow))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        head = ", ".join(repr(name) for name in self[:5])
+        return f"Ids([{head}{', …' if len(self) > 5 else ''}], n={len(self)})"
+
+
+def to_column(values: Any, column: str) -> pa.Array:
+    """Give values as one pyarrow array of a plain type; mixed types are an error that names the rows."""
+    if isinstance(values, pa.ChunkedArray | pa.Array):
+        array = values
+    else:
+        if hasattr(values, "to_arrow") and not isinstance(values, np.ndarray):
+            values = values.to_arrow()
+        try:
+            array = values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise _mixed_types(values, column) from error
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _plain(array, column)
+    return _one_chunk(_plain(array, column))
+
+
+def _plain(array: Any, column: str) -> Any:
+    """Reduce the many types of ids to int64, float64, bool, string or a kind of date."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        whole = _one_chunk(array.unify_dictionaries() if isinstance(array, pa.ChunkedArray) else array)
+        return pa.DictionaryArray.from_arrays(whole.indices, _plain(whole.dictionary, column))
+    if pa.types.is_null(kind):
+        return array.cast(pa.string())
+    if pa.types.is_integer(kind):
+        return array if kind == pa.uint64() else array.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        return array.cast(pa.float64())
+    if pa.types.is_large_string(kind) or kind == pa.string_view():
+        return array if _too_long_for_32_bits(array) else array.cast(pa.string())
+    if pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        return array
+    raise IdError(
+        f"column {column!r} holds values of type {kind}, which cannot serve as ids; "
+        "convert it to strings or integers first"
+    )
+
+
+def _too_long_for_32_bits(array: Any) -> bool:
+    return bool(array.nbytes >= 1 << 31)
+
+
+def _one_chunk(array: Any) -> pa.Array:
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    if pa.types.is_string(array.type) and _too_long_for_32_bits(array):
+        array = array.cast(pa.large_string())
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    whole = array.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _mixed_types(values: Any, column: str) -> IdError:
+    kinds: dict[str, int] = {}
+    for row, value in enumerate(values):
+        if value is not None and value == value:
+            kinds.setdefault(type(value).__name__, row)
+    if len(kinds) < 2:
+        kind = next(iter(kinds), "nothing")
+        return IdError(f"column {column!r} holds {kind} values, which cannot serve as ids; convert it to strings")
+    found = ", ".join(f"{kind} (first in row {row + 1})" for kind, row in kinds.items())
+    return IdError(
+        f"column {column!r} mixes types: {found}; 7 and '7' would be two different ids. "
+        f"Make it one type, for example with frame[{column!r}] = frame[{column!r}].astype(str)"
+    )
+
+
+def encode(column: pa.Array) -> tuple[Codes, Ids]:
+    """Code a column: one int32 per row in order of first appearance, and the vocabulary.
+
+    A row without a value (null, NaN, or a string of nothing but white space) has code -1.
+    """
+    if pa.types.is_dictionary(column.type):
+        inner, seen = encode(column.indices)
+        names = column.dictionary.take(seen.to_arrow())
+        codes, ids = encode(names)
+        return np.append(codes, np.int32(-1))[inner], ids
+    gone = np.asarray(pc.is_null(column, nan_is_null=True)) if _may_lack(column) else np.zeros(0, np.bool_)
+    if gone.any():
+        present = np.flatnonzero(~gone)
+        codes = np.full(len(column), -1, np.int32)
+        codes[present], names = _first_seen(column.take(pa.array(present)))
+    else:
+        codes, names = _first_seen(column)
+    return _without_blanks(codes, names)
+
+
+def _may_lack(column: pa.Array) -> bool:
+    return bool(column.null_count) or pa.types.is_floating(column.type)
+
+
+def _without_blanks(codes: Codes, names: pa.Array) -> tuple[Codes, Ids]:
+    if not _is_text(names):
+        return codes, Ids(names)
+    blank = np.asarray(pc.equal(pc.utf8_trim_whitespace(names), ""), np.bool_)
+    if not blank.any():
+        return codes, Ids(names)
+    renumbered = np.where(blank, -1, np.cumsum(~blank) - 1).astype(np.int32)
+    return np.append(renumbered, np.int32(-1))[codes], Ids(names.filter(pa.array(~blank)))
+
+
+def _is_text(column: pa.Array) -> bool:
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+
+
+def _first_seen(column: pa.Array) -> tuple[Codes, pa.Array]:
+    if _is_text(column) and len(column) >= SMALL:
+        from consilience.kernels.strings import encode_bytes
+
+        width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+        _, offsets, data = column.buffers()
+        window = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
+        coded = encode_bytes(window, np.frombuffer(data, np.uint8))
+        if coded is not None:
+            codes, first = coded
+            return codes, column.take(pa.array(first))
+    dictionary = pc.dictionary_encode(column)
+    return np.asarray(dictionary.indices, np.int32), dictionary.dictionary
+
+
+def numbers_where_all_are(ids: Ids) -> Ids:
+    """Make text ids numbers when every one is written as a number is: ``7`` but not ``007``.
+
+    Files of text have no types.  Nothing is lost on the way: two ids that differ as text still differ as numbers.
+    """
+    names = ids.to_arrow()
+    if not len(ids) or not pa.types.is_string(names.type):
+        return ids
+    if pc.all(pc.match_substring_regex(names, _INTEGER)).as_py():
+        return Ids(names.cast(pa.int64()))
+    if pc.all(pc.match_substring_regex(names, _NUMBER)).as_py():
+        numbers = names.cast(pa.float64())
+        if len(numbers.unique()) == len(names):
+            return Ids(numbers)
+    return ids
+
+
+def name_rows(rows: Ints, most: int = 5) -> str:
+    """Name rows for a person, counted from 1: ``rows 3, 7 and 9``."""
+    numbers = [str(int(row) + 1) for row in rows[:most]]
+    if len(rows) > most:
+        return f"rows {', '.join(numbers)} and {len(rows) - most} more"
+    return f"row {numbers[0]}" if len(numbers) == 1 else f"rows {', '.join(numbers[:-1])} and {numbers[-1]}"

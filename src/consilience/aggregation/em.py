@@ -1,0 +1,261 @@
+"""Expectation maximisation: parameters in, better parameters out.
+
+The E-step is one sweep over the labels (:mod:`consilience.kernels.em`); an M-step turns its sums into
+parameters.  Methods differ in the M-step alone.  What rises is the penalised log-likelihood
+
+    L(θ) = Σ_n log Σ_k π_k ∏ A_m(i, k)  +  log-density of the Dirichlet priors (when there is smoothing).
+
+Plain EM creeps when annotators are poor.  SQUAREM (Varadhan & Roland 2008, scheme S3) extrapolates along two EM steps
+
+    r = θ1 - θ0,   v = (θ2 - θ1) - r,   a = -‖r‖ / ‖v‖,   θ' = θ0 - 2 a r + a² v,
+
+with a ≤ -1, here on the probabilities themselves, pulled back onto the simplex.  The pass at θ' tells L(θ'); when it is
+below L(θ1), θ' is dropped and EM goes on from θ2: the recorded objective never falls.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from consilience.annotations import Annotations
+from consilience.exceptions import ConvergenceWarning
+from consilience.kernels._arrays import Floats
+from consilience.kernels.em import FLOOR, Statistics, Sweep
+
+__all__ = ["ConfusionStep", "EMResult", "MStep", "OneCoinStep", "Parameters", "Progress", "run_em"]
+
+_log = logging.getLogger("consilience")
+
+
+class Parameters(NamedTuple):
+    """A class prior (K,) and confusions (M, K, K)."""
+
+    prior: Floats
+    confusions: Floats
+
+
+class Progress(NamedTuple):
+    """What a callback is told after every pass; it stops the fit by returning True."""
+
+    iteration: int
+    max_iter: int
+    objective: float
+    change: float  #: relative change of the objective in the last EM step; NaN before the first
+
+
+Callback = Callable[[Progress], Any]
+
+
+class MStep(Protocol):
+    """Turns the sums of a sweep into parameters, and knows the penalty that goes with it."""
+
+    def __call__(self, statistics: Statistics) -> Parameters:
+        """Maximise the expected complete log-likelihood plus penalty."""
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Give the log-density of the parameters' prior, up to a constant."""
+
+
+@dataclass(frozen=True)
+class ConfusionStep:
+    """A free confusion matrix for every annotator (Dawid & Skene 1979, eqs 2.3 and 2.4).
+
+    ``smoothing`` adds that many labels to every cell: the mode under a Dirichlet(1 + smoothing) prior.  An annotator
+    who never met a class has the uniform column for it.
+    """
+
+    smoothing: float = 0.0
+    learn_prior: bool = True
+
+    def __call__(self, statistics: Statistics) -> Parameters:
+        # A_m(i, k) = (counts + smoothing) / Σ_i (counts + smoothing)
+        counts = statistics.counts + self.smoothing if self.smoothing else statistics.counts
+        total = counts[:, 0, :].copy()
+        for i in range(1, counts.shape[1]):
+            total += counts[:, i, :]
+        empty = total <= 0
+        confusions = counts / np.where(empty, 1.0, total)[:, None, :]
+        if empty.any():
+            confusions += np.where(empty, 1.0 / counts.shape[1], 0.0)[:, None, :]
+        return Parameters(_prior(statistics, self.learn_prior), confusions)
+
+    def penalty(self, parameters: Parameters) -> float:
+        if not self.smoothing:
+            return 0.0
+        return self.smoothing * float(np.log(np.maximum(parameters.confusions, FLOOR)).sum())
+
+
+@dataclass(frozen=True)
+class OneCoinStep:
+    """One accuracy for each annotator; errors fall evenly on the other classes.
+
+    ``smoothing`` is the number of labels added to the right and to the wrong answers each.
+    """
+
+    smoothing: float = 0.0
+    learn_prior: bool = True
+
+    def __call__(self, statistics: Statistics) -> Parameters:
+        M, K, _ = statistics.counts.shape
+        right = np.einsum("mkk->m", statistics.counts) + self.smoothing
+        total = statistics.counts.sum(axis=(1, 2)) + 2 * self.smoothing
+        # a_m = right / all;  A_m(i, k) = a_m if i = k else (1 - a_m) / (K - 1)
+        accuracy = np.divide(right, total, out=np.full(M, 1.0 / K), where=total > 0)
+        confusions = np.repeat((1.0 - accuracy) / max(K - 1, 1), K * K).reshape(M, K, K)
+        diagonal = np.arange(K)
+        confusions[:, diagonal, diagonal] = accuracy[:, None] if K > 1 else 1.0
+        return Parameters(_prior(statistics, self.learn_prior), confusions)
+
+    def penalty(self, parameters: Parameters) -> float:
+        if not self.smoothing:
+            return 0.0
+        accuracy = np.clip(parameters.confusions[:, 0, 0], FLOOR, 1.0)
+        return self.smoothing * float((np.log(accuracy) + np.log(np.maximum(1.0 - accuracy, FLOOR))).sum())
+
+
+def _prior(statistics: Statistics, learn: bool) -> Floats:
+    # π_k = Σ_n posterior[n, k] / N
+    K = statistics.class_counts.size
+    total = statistics.class_counts.sum()
+    return statistics.class_counts / total if learn and total > 0 else np.full(K, 1.0 / K)
+
+
+@dataclass
+class EMResult:
+    """Where EM ended, and how it got there."""
+
+    parameters: Parameters
+    log_likelihood: float
+    converged: bool
+    history: list[float] = field(default_factory=list)  #: penalised log-likelihood after every pass
+    seconds: float = 0.0
+
+    @property
+    def iterations(self) -> int:
+        """Passes over the data."""
+        return len(self.history)
+
+
+class _Stop(Exception):  # noqa: N818 - it ends the loop, it is no error
+    """The tolerance was met, the passes ran out, or the callback asked for the end."""
+
+
+class _Passes:
+    """Counts passes, keeps the history, knows when to stop, and remembers the best parameters seen."""
+
+    def __init__(self, sweep: Sweep, step: MStep, max_iter: int, tol: float, callback: Callback | None) -> None:
+        self.sweep, self.step, self.max_iter, self.tol, self.callback = sweep, step, max_iter, tol, callback
+        self.history: list[float] = []
+        self.best: tuple[float, float, Parameters] | None = None
+        self.converged = False
+
+    def __call__(self, at: Parameters, plain_from: float | None = None) -> tuple[float, Parameters]:
+        """Sweep at ``at``: give its objective and the parameters of the M-step that follows.
+
+        ``plain_from`` is the objective one plain EM step earlier; only such steps are tested for convergence.
+        """
+        if len(self.history) >= self.max_iter:
+            raise _Stop
+        statistics = self.sweep(at.prior, at.confusions)
+        objective = statistics.log_likelihood + self.step.penalty(at)
+        if self.best is None or objective >= self.best[0]:
+            self.best = objective, statistics.log_likelihood, at
+        change = float("nan")
+        if plain_from is not None:
+            change = abs(objective - plain_from) / max(abs(objective), np.finfo(float).tiny)
+        # A rejected extrapolation cost a pass, but the fit did not go there.
+        self.history.append(self.best[0])
+        _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), objective, change)
+        asked = self.callback and self.callback(Progress(len(self.history), self.max_iter, self.best[0], change))
+        if plain_from is not None and self.tol > 0 and change <= self.tol:
+            self.converged = True
+            raise _Stop
+        if asked is True:
+            raise _Stop
+        return objective, self.step(statistics)
+
+
+def run_em(
+    annotations: Annotations,
+    start: Parameters,
+    step: MStep,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-9,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+    warn: bool = True,
+) -> EMResult:
+    """Run EM from ``start`` until an EM step changes the objective by less than ``tol`` (relative).
+
+    With ``tol=0`` all ``max_iter`` passes are run.  The parameters after the last pass are those whose objective is the
+    last of the history, except with ``tol=0`` and no acceleration: there the last M-step counts, as in textbooks.
+    """
+    begun = time.perf_counter()
+    sweep = Sweep(
+        annotations.indptr,
+        annotations.annotator,
+        annotations.label,
+        annotations.gold,
+        annotations.n_annotators,
+        annotations.n_classes,
+    )
+    passes = _Passes(sweep, step, max_iter, tol, callback)
+    latest = start
+    try:
+        before: float | None = None
+        while True:
+            at_0, theta_0 = before, latest
+            objective_0, theta_1 = passes(theta_0, at_0)
+            latest = theta_1
+            if not accelerate:
+                before = objective_0
+                continue
+            objective_1, theta_2 = passes(theta_1, objective_0)
+            latest = theta_2
+            leap = _extrapolate(theta_0, theta_1, theta_2)
+            if leap is None:
+                before = objective_1
+                continue
+            objective, after = passes(leap)
+            if objective >= objective_1:
+                latest, before = after, objective
+            else:
+                before = objective_1
+    except _Stop:
+        pass
+    assert passes.best is not None or max_iter == 0
+    textbook = tol == 0 and not accelerate
+    if passes.best is None or textbook:
+        parameters, log_likelihood = latest, sweep.posterior(*latest)[1]
+    else:
+        _, log_likelihood, parameters = passes.best
+    if warn and tol > 0 and not passes.converged:
+        warnings.warn(
+            f"EM did not converge in {len(passes.history)} passes (relative tolerance {tol:g}); "
+            "raise max_iter or tol, or treat the result as preliminary",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return EMResult(parameters, log_likelihood, passes.converged, passes.history, time.perf_counter() - begun)
+
+
+def _extrapolate(theta_0: Parameters, theta_1: Parameters, theta_2: Parameters) -> Parameters | None:
+    """Leap along two EM steps (SQUAREM S3), back onto the simplex; None when the leap would be a plain step."""
+    r = [b - a for a, b in zip(theta_0, theta_1, strict=True)]
+    v = [(c - b) - d for b, c, d in zip(theta_1, theta_2, r, strict=True)]
+    r_norm = sum(float(np.vdot(x, x)) for x in r)
+    v_norm = sum(float(np.vdot(x, x)) for x in v)
+    if v_norm <= 0 or r_norm <= v_norm:
+        return None
+    a = -np.sqrt(r_norm / v_norm)
+    leap = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(theta_0, r, v, strict=True)]
+    prior, confusions = (np.maximum(x, 0.1 * FLOOR) for x in leap)
+    return Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True))

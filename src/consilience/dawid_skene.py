@@ -1,0 +1,286 @@
+"""The Dawid-Skene model: a class prior and a confusion matrix for every annotator.
+
+An item has a true class k with probability ``prior[k]``; given it, annotator m says i with probability
+``confusions[m, i, k]``, independently of the other annotators (Dawid & Skene 1979).
+
+====== ======================== ==========
+symbol name                     shape
+====== ======================== ==========
+λ      ``prior``                (K,)
+A_m    ``confusions[m, i, k]``  (M, K, K)
+====== ======================== ==========
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from consilience._files import atomic_file
+from consilience._ids import Ids
+from consilience.annotations import Annotations
+from consilience.exceptions import DataError, FormatError, IdError, ParameterError
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.em import Sweep
+
+__all__ = ["DawidSkene"]
+
+_FORMAT = {"format": "consilience.DawidSkene", "version": 1}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DawidSkene:
+    """Parameters of the model, with the names of classes and annotators.
+
+    Parameters
+    ----------
+    prior
+        Probability of each class, (K,).
+    confusions
+        ``confusions[m, i, k]`` is the probability that annotator m says i of an item of class k; every
+        column sums to one, (M, K, K).
+    classes, annotators
+        Their names.
+    """
+
+    prior: Floats
+    confusions: Floats
+    classes: Ids
+    annotators: Ids
+
+    def __post_init__(self) -> None:
+        for name in ("classes", "annotators"):
+            if not isinstance(ids := getattr(self, name), Ids):
+                object.__setattr__(self, name, Ids(list(ids)))
+        prior = np.ascontiguousarray(self.prior, np.float64)
+        confusions = np.ascontiguousarray(self.confusions, np.float64)
+        K, M = len(self.classes), len(self.annotators)
+        if prior.shape != (K,) or confusions.shape != (M, K, K):
+            raise ParameterError(
+                f"{M} annotators and {K} classes need a prior of shape {(K,)} and confusions of shape {(M, K, K)}, "
+                f"not {prior.shape} and {confusions.shape}"
+            )
+        for what, values, total in (("prior", prior, prior.sum()), ("confusions", confusions, confusions.sum(axis=1))):
+            if not (np.all(values >= 0) and np.allclose(total, 1.0, atol=1e-6)):
+                raise ParameterError(f"{what} must be nonnegative and sum to one over the labels")
+        for name, values in (("prior", prior), ("confusions", confusions)):
+            values = values.view()
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+
+    # ---- labels -----------------------------------------------------------------------------------------
+
+    def posterior(self, annotations: Annotations) -> Floats:
+        """Give ``Pr(truth of n = k | all labels of n)``, (N, K).
+
+        Known annotators are found by name; an unknown one is taken to be the average annotator.  Items with
+        gold are at their gold; items without labels are at the prior.
+        """
+        return self._sweep(annotations)[0]
+
+    def log_likelihood(self, annotations: Annotations) -> float:
+        """Give the log-probability of all labels (and gold), summed over items."""
+        return self._sweep(annotations)[1]
+
+    def _sweep(self, annotations: Annotations) -> tuple[Floats, float]:
+        confusions, annotator = self._match_annotators(annotations)
+        label, gold = self._match_classes(annotations)
+        sweep = Sweep(annotations.indptr, annotator, label, gold, confusions.shape[0], self.prior.size)
+        return sweep.posterior(self.prior, confusions)
+
+    def _match_annotators(self, annotations: Annotations) -> tuple[Floats, Codes]:
+        if annotations.annotator_ids == self.annotators:
+            return self.confusions, annotations.annotator
+        code = self.annotators.codes_of(annotations.annotator_ids.to_arrow())
+        stranger = len(self.annotators)
+        average = self.confusions.mean(axis=0, keepdims=True)
+        code[code < 0] = stranger
+        return np.concatenate([self.confusions, average]), code.astype(np.uint32)[annotations.annotator]
+
+    def _match_classes(self, annotations: Annotations) -> tuple[Codes, Codes | None]:
+        if annotations.class_ids == self.classes:
+            return annotations.label, annotations.gold
+        code = self.classes.codes_of(annotations.class_ids.to_arrow())
+        if (code < 0).any():
+            names = [repr(name) for name, c in zip(annotations.class_ids, code, strict=True) if c < 0]
+            raise IdError(f"the model does not know the labels {', '.join(names[:5])}; its classes are {list(self.classes)}")
+        gold = annotations.gold
+        new_gold = None if gold is None else np.append(code, -1)[gold].astype(np.int32)
+        return code.astype(np.min_scalar_type(len(self.classes)))[annotations.label], new_gold
+
+    # ---- making data ------------------------------------------------------------------------------------
+
+    def sample(
+        self,
+        n_items: int,
+        *,
+        labels_per_item: int | None = None,
+        label_probability: float | Sequence[float] | None = None,
+        random_state: Any = None,
+    ) -> tuple[Annotations, Ints]:
+        """Draw a crowd from the model.
+
+        Parameters
+        ----------
+        n_items
+            How many items.
+        labels_per_item
+            Every item is labelled by this many annotators, drawn without replacement.
+        label_probability
+            Instead: every annotator labels an item with this probability (one for all, or one for each).
+            Neither: everybody labels everything.
+        random_state
+            Seed or generator.
+
+        Returns
+        -------
+        annotations, truth
+            The labels, and the class code of every item.
+        """
+        rng = np.random.default_rng(random_state)
+        M, K = len(self.annotators), self.prior.size
+        if labels_per_item is not None and label_probability is not None:
+            raise ParameterError("give labels_per_item or label_probability, not both")
+        if labels_per_item is not None:
+            item, annotator = _fixed_degree(rng, n_items, M, labels_per_item)
+        else:
+            p = np.broadcast_to(np.asarray(1.0 if label_probability is None else label_probability, float), (M,))
+            if not np.all((p >= 0) & (p <= 1)):
+                raise ParameterError("label_probability must lie between 0 and 1")
+            item, annotator = _bernoulli(rng, n_items, p)
+        truth = rng.choice(K, n_items, p=self.prior)
+        # inverse transform: the label is the number of steps of the cumulative column that u has passed
+        cumulative = np.cumsum(self.confusions, axis=1)
+        u = rng.random(item.size)
+        label = np.zeros(item.size, np.int64)
+        for i in range(K - 1):
+            label += u > cumulative[annotator, i, truth[item]]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
+        made = Annotations(
+            indptr, annotator, label, items=Ids.range(n_items), annotators=self.annotators, classes=self.classes
+        )
+        return made, truth
+
+    # ---- comparing models -------------------------------------------------------------------------------
+
+    def permute(self, order: Sequence[int] | Ints) -> DawidSkene:
+        """Give the model whose truth class k is this one's class ``order[k]``; the labels' meaning stays."""
+        order = np.asarray(order)
+        return DawidSkene(self.prior[order], self.confusions[:, :, order], self.classes, self.annotators)
+
+    def align(self, to: DawidSkene | Literal["classes"] = "classes") -> DawidSkene:
+        """Reorder the truth classes, which a blind fit leaves in any order.
+
+        To another model: the order that brings all annotators' confusions nearest to the other's together.  To
+        the classes: the order in which annotators agree most with the truth, summed over all of them.  Both are
+        found by the Hungarian method.
+        """
+        from scipy.optimize import linear_sum_assignment
+
+        if isinstance(to, DawidSkene):
+            if self.confusions.shape != to.confusions.shape:
+                raise ParameterError("only models with the same annotators and classes can be aligned")
+            # cost[k, j] = Σ_m ‖A_m(:, j) - B_m(:, k)‖²
+            cost = (
+                np.einsum("mik,mik->k", to.confusions, to.confusions)[:, None]
+                + np.einsum("mij,mij->j", self.confusions, self.confusions)[None, :]
+                - 2 * np.einsum("mik,mij->kj", to.confusions, self.confusions)
+            )
+        else:
+            cost = -self.confusions.sum(axis=0)
+        return self.permute(linear_sum_assignment(cost)[1])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DawidSkene):
+            return NotImplemented
+        return bool(
+            self.classes == other.classes
+            and self.annotators == other.annotators
+            and np.array_equal(self.prior, other.prior)
+            and np.array_equal(self.confusions, other.confusions)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<DawidSkene: {len(self.annotators)} annotators, {len(self.classes)} classes>"
+
+    # ---- files ------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an ``.npz`` file; names are kept as JSON inside it, never as pickles."""
+        names = {**_FORMAT, "classes": _to_json(self.classes), "annotators": _to_json(self.annotators)}
+        with atomic_file(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, prior=self.prior, confusions=self.confusions, names=_as_bytes(names))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DawidSkene:
+        """Read what :meth:`save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                names = json.loads(file["names"].tobytes())
+                prior, confusions = file["prior"], file["confusions"]
+        except OSError as error:
+            raise FormatError(f"cannot read {path}: {error}") from error
+        except (KeyError, ValueError) as error:
+            raise FormatError(f"{path} is not a model written by DawidSkene.save") from error
+        if not isinstance(names, dict) or names.get("format") != _FORMAT["format"]:
+            raise FormatError(f"{path} is not a model written by DawidSkene.save")
+        if names["version"] != _FORMAT["version"]:
+            raise FormatError(f"{path} has format version {names['version']}; this release reads {_FORMAT['version']}")
+        return cls(prior, confusions, _from_json(names["classes"]), _from_json(names["annotators"]))
+
+
+def _as_bytes(content: dict[str, Any]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(json.dumps(content).encode(), np.uint8)
+
+
+def _to_json(ids: Ids) -> dict[str, Any]:
+    """Write names with their type, so that 7 and "7" come back as what they were."""
+    import pyarrow as pa
+
+    names = ids.to_arrow()
+    if pa.types.is_temporal(names.type):
+        names = names.cast(pa.string())
+    return {"type": str(names.type), "names": names.to_pylist()}
+
+
+def _from_json(content: dict[str, Any]) -> Ids:
+    import pyarrow as pa
+
+    kinds = {"int64": pa.int64(), "uint64": pa.uint64(), "double": pa.float64(), "bool": pa.bool_()}
+    return Ids(pa.array(content["names"], kinds.get(content["type"], pa.string())))
+
+
+def _fixed_degree(rng: np.random.Generator, n_items: int, M: int, degree: int) -> tuple[Ints, Ints]:
+    """Draw ``degree`` different annotators for every item."""
+    if not 1 <= degree <= M:
+        raise ParameterError(f"labels_per_item must lie between 1 and the number of annotators, {M}; got {degree}")
+    if 3 * degree > M:
+        chosen = np.argsort(rng.random((n_items, M)), axis=1)[:, :degree]
+    else:
+        chosen = rng.integers(0, M, (n_items, degree))
+        again = np.arange(n_items)
+        while again.size:
+            ordered = np.sort(chosen[again], axis=1)
+            again = again[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
+            chosen[again] = rng.integers(0, M, (again.size, degree))
+    return np.repeat(np.arange(n_items), degree), chosen.ravel()
+
+
+def _bernoulli(rng: np.random.Generator, n_items: int, p: Floats) -> tuple[Ints, Ints]:
+    """Let annotator m label each item with probability ``p[m]``, without an items × annotators array."""
+    items = [
+        np.sort(rng.choice(n_items, rng.binomial(n_items, p[m]), replace=False, shuffle=False)) for m in range(p.size)
+    ]
+    item = np.concatenate(items)
+    annotator = np.repeat(np.arange(p.size), [chosen.size for chosen in items])
+    order = np.argsort(item, kind="stable")
+    if order.size == 0:
+        raise DataError("nobody labelled anything; raise label_probability")
+    return item[order], annotator[order]

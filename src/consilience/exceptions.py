@@ -1,0 +1,77 @@
+"""Everything that consilience raises or warns about, in one tree.
+
+::
+
+    ConsilienceError
+    ├── DataError            the data cannot be used (command line: exit status 1)
+    │   ├── FormatError      a file could not be read, or not recognised
+    │   ├── ColumnError      a column is missing, or more than one could be meant
+    │   └── IdError          an item, annotator or label value cannot be used as an id
+    ├── MethodError          a method refuses data that it cannot handle
+    └── ParameterError       an argument has a value that makes no sense
+
+    ConsilienceWarning
+    ├── DataWarning          something in the data was dropped, merged or left out
+    ├── ConvergenceWarning   the passes ran out before the tolerance was met
+    └── FewLabelsWarning     there is too little data for what was asked
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ColumnError",
+    "ConsilienceError",
+    "ConsilienceWarning",
+    "ConvergenceWarning",
+    "DataError",
+    "DataWarning",
+    "FewLabelsWarning",
+    "FormatError",
+    "IdError",
+    "MethodError",
+    "ParameterError",
+]
+
+
+class ConsilienceError(Exception):
+    """The root of all errors of this library."""
+
+
+class DataError(ConsilienceError, ValueError):
+    """The data cannot be used; the message says where and what to do."""
+
+
+class FormatError(DataError):
+    """A file could not be read, or its format was not recognised."""
+
+
+class ColumnError(DataError):
+    """A needed column is missing, or several could be meant."""
+
+
+class IdError(DataError):
+    """A value cannot serve as an item, an annotator or a label."""
+
+
+class MethodError(ConsilienceError, ValueError):
+    """A method refuses data that it cannot handle."""
+
+
+class ParameterError(ConsilienceError, ValueError):
+    """An argument has a value that makes no sense."""
+
+
+class ConsilienceWarning(UserWarning):
+    """The root of all warnings of this library."""
+
+
+class DataWarning(ConsilienceWarning):
+    """Something in the data was dropped, merged or left out."""
+
+
+class ConvergenceWarning(ConsilienceWarning):
+    """The passes over the data ran out before the tolerance was met."""
+
+
+class FewLabelsWarning(ConsilienceWarning):
+    """There is too little data for what was asked."""

@@ -1,0 +1,78 @@
+"""How the loops are compiled: numba without the interpreter lock, cached on disk, SLP vectoriser on.
+
+Signatures are given, so a kernel is compiled (or loaded from the cache) when its maker is called and never
+in the middle of a timed pass.  The SLP vectoriser is what turns K scalar multiplications in a row into one
+vector instruction (1.3-1.8 times faster here); numba leaves it off, so it is switched on for our kernels alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["array", "compiled", "from_source", "prefetch"]
+
+_compiling = threading.RLock()
+
+
+@contextmanager
+def _slp_vectoriser() -> Iterator[None]:
+    with _compiling:
+        before = numba.config.SLP_VECTORIZE
+        numba.config.SLP_VECTORIZE = 1
+        try:
+            yield
+        finally:
+            numba.config.SLP_VECTORIZE = before
+
+
+def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]:
+    """Compile ``function`` for one signature, or load it from the cache beside its file."""
+    with _slp_vectoriser():
+        kernel: Callable[..., Any] = numba.njit(signature, nogil=True, cache=True, error_model="numpy")(function)
+    return kernel
+
+
+def from_source(source: str, name: str, module: str, file: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """Make the function ``name`` out of generated source.
+
+    The code claims to come from ``module`` and ``file``, which generate it: numba then caches it beside that
+    file and forgets it when that file changes.
+    """
+    scope = {"__name__": module, **names}
+    exec(compile(source, file, "exec"), scope)
+    function: Callable[..., Any] = scope[name]
+    return function
+
+
+def array(dtype: str, ndim: int = 1, *, readonly: bool = True) -> Any:
+    """Give numba's type of a C-contiguous array; a read-only one also takes writable arrays."""
+    return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C", readonly=readonly)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(_typing: Any, table: Any, row: Any) -> Any:
+    """Ask for the cache line where row ``row`` of ``table`` (one or two axes) begins, ahead of its use."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        stride = builder.extract_value(array.strides, 0)
+        byte = ir.IntType(8).as_pointer()
+        start = builder.ptrtoint(array.data, ir.IntType(64))
+        address = builder.inttoptr(builder.add(start, builder.mul(args[1], stride)), byte)
+        i32 = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
+        name = "llvm.prefetch.p0i8"
+        call = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        builder.call(call, [address, ir.Constant(i32, 1), ir.Constant(i32, 3), ir.Constant(i32, 1)])
+        return context.get_dummy_value()
+
+    return types.void(table, row), codegen

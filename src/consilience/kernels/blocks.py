@@ -1,0 +1,62 @@
+"""Cutting the items into blocks and running a kernel over them on all cores.
+
+The cut depends on the data alone, never on the number of threads, and block results are added in block
+order: the same data gives the same bits on one core and on sixty-four.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from consilience.kernels._arrays import Ints
+
+__all__ = ["cut", "run", "thread_count"]
+
+T = TypeVar("T")
+
+#: A block of fewer labels than this does not pay for a thread.
+_LABELS_PER_BLOCK = 1 << 16
+_MOST_BLOCKS = 16
+
+
+def thread_count() -> int:
+    """Cores that this process may use; the environment variable CONSILIENCE_THREADS lowers it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("CONSILIENCE_THREADS", "")
+    return max(1, min(cores, int(wanted))) if wanted.isdigit() else cores
+
+
+def cut(indptr: Ints, cells: int) -> list[tuple[int, int]]:
+    """Cut items into blocks ``(first, last + 1)`` of nearly equal numbers of labels.
+
+    Each block sums into ``cells`` numbers of its own, so blocks much smaller than that would
+    spend their time on adding up.
+    """
+    n_items, n_labels = indptr.size - 1, int(indptr[-1])
+    most = n_labels // max(_LABELS_PER_BLOCK, 4 * cells)
+    n_blocks = 1
+    while 2 * n_blocks <= min(most, _MOST_BLOCKS):
+        n_blocks *= 2
+    aims = np.arange(1, n_blocks) * (n_labels / n_blocks)
+    edges = [0, *np.searchsorted(indptr, aims).tolist(), n_items]
+    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a] or [(0, n_items)]
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
+    # The process id is part of the key: threads do not survive a fork.
+    return ThreadPoolExecutor(threads, thread_name_prefix="consilience")
+
+
+def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]]) -> list[T]:
+    """Do ``work(first, stop)`` for every block; results come in block order."""
+    threads = min(thread_count(), len(blocks))
+    if threads == 1:
+        return [work(*block) for block in blocks]
+    return list(_pool(threads, os.getpid()).map(lambda block: work(*block), blocks))

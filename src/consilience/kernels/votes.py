@@ -1,0 +1,77 @@
+"""Counting votes: who said what of each item, and the statistics of taking vote shares for the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.em import SMALL, Statistics
+
+__all__ = ["vote_counts", "vote_statistics"]
+
+
+def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
+    """Give the number of votes that each item has for each class, (N, K)."""
+    counts = np.zeros((indptr.size - 1, n_classes))
+    if label.size < SMALL:
+        item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+        np.add.at(counts, (item, label), 1.0)
+        return counts
+    _count_kernel(label.dtype.name)(indptr, label, counts)
+    return counts
+
+
+def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_annotators: int) -> Statistics:
+    """Give ``counts[m, i, k] = Σ_n q[n, k]`` over m's labels i: the M-step sums of a given posterior q.
+
+    The log-likelihood of such statistics is unknown: it is NaN.
+    """
+    K = q.shape[1]
+    counts = np.zeros((n_annotators * K, K))
+    if label.size < SMALL:
+        item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+        cell = annotator.astype(np.int64) * K + label
+        for k in range(K):
+            counts[:, k] = np.bincount(cell, q[item, k], n_annotators * K)
+    else:
+        _scatter_kernel(annotator.dtype.name, label.dtype.name)(indptr, annotator, label, q, counts)
+    labelled = np.diff(indptr) > 0
+    return Statistics(counts.reshape(n_annotators, K, K), q[labelled].sum(axis=0), float("nan"))
+
+
+def _count(indptr: Any, label: Any, counts: Any) -> None:
+    for n in range(indptr.size - 1):
+        for i in range(indptr[n], indptr[n + 1]):
+            counts[n, label[i]] += 1.0
+
+
+def _scatter(indptr: Any, annotator: Any, label: Any, q: Any, counts: Any) -> None:
+    K = q.shape[1]
+    for n in range(indptr.size - 1):
+        for i in range(indptr[n], indptr[n + 1]):
+            r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
+            for k in range(K):
+                counts[r, k] += q[n, k]
+
+
+@lru_cache(maxsize=8)
+def _count_kernel(label: str) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    return compiled(_count, types.void(array("int64"), array(label), array("float64", 2, readonly=False)))
+
+
+@lru_cache(maxsize=8)
+def _scatter_kernel(annotator: str, label: str) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    q, counts = array("float64", 2), array("float64", 2, readonly=False)
+    return compiled(_scatter, types.void(array("int64"), array(annotator), array(label), q, counts))
