@@ -1,0 +1,58 @@
+"""Labels you can trust from annotators you cannot.
+
+>>> import consilience as cs
+>>> consensus = cs.aggregate(cs.datasets.load("dawid_skene").annotations)
+>>> consensus.labels  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+#: Public name: the module that has it.  Modules are imported when a name is first used: ``consilience --help`` needs none.
+_HOME = {
+    "METHODS": "consilience.aggregation.registry",
+    "Annotations": "consilience.annotations",
+    "Consensus": "consilience.consensus",
+    "DawidSkene": "consilience.dawid_skene",
+    "DawidSkeneEM": "consilience.aggregation.estimators",
+    "MajorityVote": "consilience.aggregation.estimators",
+    "OneCoin": "consilience.aggregation.estimators",
+    "aggregate": "consilience.aggregation.aggregate",
+    "load": "consilience.io",
+    "read": "consilience.io",
+    "read_truth": "consilience.io",
+    "simulate": "consilience.datasets",
+}
+_MODULES = ("datasets", "exceptions")
+
+__all__ = [*_HOME, *_MODULES, "__version__"]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from consilience import datasets, exceptions
+    from consilience.aggregation.aggregate import aggregate
+    from consilience.aggregation.estimators import DawidSkeneEM, MajorityVote, OneCoin
+    from consilience.aggregation.registry import METHODS
+    from consilience.annotations import Annotations
+    from consilience.consensus import Consensus
+    from consilience.dawid_skene import DawidSkene
+    from consilience.datasets import simulate
+    from consilience.io import load, read, read_truth
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in _MODULES:
+        value = import_module(f"consilience.{name}")
+    else:
+        raise AttributeError(f"module 'consilience' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

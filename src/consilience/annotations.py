@@ -481,6 +481,31 @@ class Annotations:
             annotators=self._annotators.take(chosen),
         )
 
+    def recode(self, annotators: Ids, classes: Ids) -> Annotations:
+        """Give the same labels in the codes of other vocabularies.
+
+        Annotators that ``annotators`` lacks are appended to it; a label that ``classes`` lacks is an error.
+        """
+        class_code = classes.codes_of(self._classes.to_arrow())
+        if (class_code < 0).any():
+            strange = [repr(name) for name, code in zip(self._classes, class_code, strict=True) if code < 0]
+            raise IdError(f"labels {', '.join(strange[:5])} are not among the classes {list(classes[:10])}")
+        code = annotators.codes_of(self._annotators.to_arrow())
+        strangers = np.flatnonzero(code < 0)
+        if strangers.size:
+            code[strangers] = len(annotators) + np.arange(strangers.size)
+            known, new = annotators.to_arrow(), self._annotators.take(strangers).to_arrow()
+            if known.type != new.type:
+                known, new = known.cast(pa.string()), new.cast(pa.string())
+            annotators = Ids(pa.concat_arrays([known, new]))
+        return self._with(
+            annotator=code.astype(code_dtype(len(annotators)))[self.annotator],
+            label=class_code.astype(code_dtype(len(classes)))[self.label],
+            gold=None if self.gold is None else np.append(class_code, -1)[self.gold],
+            annotators=annotators,
+            classes=classes,
+        )
+
 
 def _frozen(values: Any, dtype: np.dtype[Any]) -> Any:
     array = np.ascontiguousarray(values, dtype)

@@ -24,8 +24,8 @@ import numpy as np
 from consilience._files import atomic_file
 from consilience._ids import Ids
 from consilience.annotations import Annotations
-from consilience.exceptions import DataError, FormatError, IdError, ParameterError
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.exceptions import DataError, FormatError, ParameterError
+from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Sweep
 
 __all__ = ["DawidSkene"]
@@ -88,30 +88,19 @@ class DawidSkene:
         return self._sweep(annotations)[1]
 
     def _sweep(self, annotations: Annotations) -> tuple[Floats, float]:
-        confusions, annotator = self._match_annotators(annotations)
-        label, gold = self._match_classes(annotations)
-        sweep = Sweep(annotations.indptr, annotator, label, gold, confusions.shape[0], self.prior.size)
+        coded = self.recoded(annotations)
+        confusions = self.confusions
+        if coded.n_annotators > len(self.annotators):
+            average = confusions.mean(axis=0, keepdims=True)
+            confusions = np.concatenate([confusions, np.repeat(average, coded.n_annotators - len(self.annotators), 0)])
+        sweep = Sweep(coded.indptr, coded.annotator, coded.label, coded.gold, coded.n_annotators, coded.n_classes)
         return sweep.posterior(self.prior, confusions)
 
-    def _match_annotators(self, annotations: Annotations) -> tuple[Floats, Codes]:
-        if annotations.annotator_ids == self.annotators:
-            return self.confusions, annotations.annotator
-        code = self.annotators.codes_of(annotations.annotator_ids.to_arrow())
-        stranger = len(self.annotators)
-        average = self.confusions.mean(axis=0, keepdims=True)
-        code[code < 0] = stranger
-        return np.concatenate([self.confusions, average]), code.astype(np.uint32)[annotations.annotator]
-
-    def _match_classes(self, annotations: Annotations) -> tuple[Codes, Codes | None]:
-        if annotations.class_ids == self.classes:
-            return annotations.label, annotations.gold
-        code = self.classes.codes_of(annotations.class_ids.to_arrow())
-        if (code < 0).any():
-            names = [repr(name) for name, c in zip(annotations.class_ids, code, strict=True) if c < 0]
-            raise IdError(f"the model does not know the labels {', '.join(names[:5])}; its classes are {list(self.classes)}")
-        gold = annotations.gold
-        new_gold = None if gold is None else np.append(code, -1)[gold].astype(np.int32)
-        return code.astype(np.min_scalar_type(len(self.classes)))[annotations.label], new_gold
+    def recoded(self, annotations: Annotations) -> Annotations:
+        """Give the same labels in this model's codes; annotators that it does not know come after those it knows."""
+        if annotations.annotator_ids == self.annotators and annotations.class_ids == self.classes:
+            return annotations
+        return annotations.recode(self.annotators, self.classes)
 
     # ---- making data ------------------------------------------------------------------------------------
 

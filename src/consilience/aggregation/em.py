@@ -9,7 +9,9 @@ Plain EM creeps when annotators are poor.  SQUAREM (Varadhan & Roland 2008, sche
 
     r = θ1 - θ0,   v = (θ2 - θ1) - r,   a = -‖r‖ / ‖v‖,   θ' = θ0 - 2 a r + a² v,
 
-with a ≤ -1, here on the probabilities themselves, pulled back onto the simplex.  The pass at θ' tells L(θ'); when it is
+with a ≤ -1, here on the probabilities themselves, pulled back onto the simplex, and with norms that weigh a column of a
+confusion matrix by the labels behind it (its information), so that annotators with three labels do not set the
+step.  The pass at θ' tells L(θ') and is the first step of the next leap: two passes a leap.  When L(θ') is
 below L(θ1), θ' is dropped and EM goes on from θ2: the recorded objective never falls.
 """
 
@@ -17,7 +19,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -25,11 +26,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from consilience.annotations import Annotations
-from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR, Statistics, Sweep
 
-__all__ = ["ConfusionStep", "EMResult", "MStep", "OneCoinStep", "Parameters", "Progress", "run_em"]
+__all__ = ["Callback", "ConfusionStep", "EMResult", "MStep", "OneCoinStep", "Parameters", "Progress", "run_em"]
 
 _log = logging.getLogger("consilience")
 
@@ -156,8 +156,8 @@ class _Passes:
         self.best: tuple[float, float, Parameters] | None = None
         self.converged = False
 
-    def __call__(self, at: Parameters, plain_from: float | None = None) -> tuple[float, Parameters]:
-        """Sweep at ``at``: give its objective and the parameters of the M-step that follows.
+    def __call__(self, at: Parameters, plain_from: float | None = None) -> _Pass:
+        """Sweep at ``at``.
 
         ``plain_from`` is the objective one plain EM step earlier; only such steps are tested for convergence.
         """
@@ -179,7 +179,16 @@ class _Passes:
             raise _Stop
         if asked is True:
             raise _Stop
-        return objective, self.step(statistics)
+        return _Pass(at, objective, self.step(statistics), statistics)
+
+
+class _Pass(NamedTuple):
+    """A pass at ``at``, its objective there, and the EM step ``after`` it."""
+
+    at: Parameters
+    objective: float
+    after: Parameters
+    statistics: Statistics
 
 
 def run_em(
@@ -188,10 +197,9 @@ def run_em(
     step: MStep,
     *,
     max_iter: int = 1000,
-    tol: float = 1e-9,
+    tol: float = 1e-7,
     accelerate: bool = True,
     callback: Callback | None = None,
-    warn: bool = True,
 ) -> EMResult:
     """Run EM from ``start`` until an EM step changes the objective by less than ``tol`` (relative).
 
@@ -210,52 +218,38 @@ def run_em(
     passes = _Passes(sweep, step, max_iter, tol, callback)
     latest = start
     try:
-        before: float | None = None
+        here = passes(start)
         while True:
-            at_0, theta_0 = before, latest
-            objective_0, theta_1 = passes(theta_0, at_0)
-            latest = theta_1
-            if not accelerate:
-                before = objective_0
-                continue
-            objective_1, theta_2 = passes(theta_1, objective_0)
-            latest = theta_2
-            leap = _extrapolate(theta_0, theta_1, theta_2)
+            latest = here.after
+            there = passes(here.after, here.objective)
+            latest = there.after
+            leap = _extrapolate(here, there) if accelerate else None
             if leap is None:
-                before = objective_1
+                here = there
                 continue
-            objective, after = passes(leap)
-            if objective >= objective_1:
-                latest, before = after, objective
-            else:
-                before = objective_1
+            here = passes(leap)
+            if here.objective < there.objective:
+                here = passes(there.after, there.objective)
     except _Stop:
-        pass
-    assert passes.best is not None or max_iter == 0
+        _log.info("EM: %d passes, converged: %s", len(passes.history), passes.converged)
     textbook = tol == 0 and not accelerate
     if passes.best is None or textbook:
         parameters, log_likelihood = latest, sweep.posterior(*latest)[1]
     else:
         _, log_likelihood, parameters = passes.best
-    if warn and tol > 0 and not passes.converged:
-        warnings.warn(
-            f"EM did not converge in {len(passes.history)} passes (relative tolerance {tol:g}); "
-            "raise max_iter or tol, or treat the result as preliminary",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
     return EMResult(parameters, log_likelihood, passes.converged, passes.history, time.perf_counter() - begun)
 
 
-def _extrapolate(theta_0: Parameters, theta_1: Parameters, theta_2: Parameters) -> Parameters | None:
+def _extrapolate(here: _Pass, there: _Pass) -> Parameters | None:
     """Leap along two EM steps (SQUAREM S3), back onto the simplex; None when the leap would be a plain step."""
-    r = [b - a for a, b in zip(theta_0, theta_1, strict=True)]
-    v = [(c - b) - d for b, c, d in zip(theta_1, theta_2, r, strict=True)]
-    r_norm = sum(float(np.vdot(x, x)) for x in r)
-    v_norm = sum(float(np.vdot(x, x)) for x in v)
+    weights = there.statistics.class_counts.sum(), there.statistics.counts.sum(axis=1, keepdims=True)
+    r = [b - a for a, b in zip(here.at, there.at, strict=True)]
+    v = [(c - b) - d for b, c, d in zip(there.at, there.after, r, strict=True)]
+    r_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, r, strict=True))
+    v_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, v, strict=True))
     if v_norm <= 0 or r_norm <= v_norm:
         return None
     a = -np.sqrt(r_norm / v_norm)
-    leap = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(theta_0, r, v, strict=True)]
+    leap = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(here.at, r, v, strict=True)]
     prior, confusions = (np.maximum(x, 0.1 * FLOOR) for x in leap)
     return Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True))

@@ -1,0 +1,152 @@
+"""From annotations to a consensus in one call."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from consilience.aggregation import registry
+from consilience.aggregation.em import Callback
+from consilience.aggregation.fit import Caution
+from consilience.annotations import Annotations
+from consilience.consensus import Consensus
+from consilience.exceptions import FewLabelsWarning, ParameterError
+from consilience.kernels.grouping import components
+from consilience.kernels.votes import vote_statistics
+
+__all__ = ["aggregate", "as_annotations", "cautions_of", "warn_of"]
+
+
+def aggregate(
+    data: Any,
+    method: str = "auto",
+    *,
+    gold: Any = None,
+    seed: int | None = 0,
+    engine: str = "local",
+    callback: Callback | None = None,
+    **parameters: Any,
+) -> Consensus:
+    """Turn what annotators said into labels with probabilities.
+
+    Parameters
+    ----------
+    data
+        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
+    method
+        A name from :data:`consilience.METHODS`; ``+em`` refines any of them.
+    gold
+        Known truths, held fixed; see :meth:`consilience.Annotations.with_gold`.
+    seed
+        Decides everything that is random.
+    engine
+        Where the passes over the data run; "local" is this process.
+    callback
+        Told of every pass over the data.
+    **parameters
+        Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
+    """
+    if engine != "local":
+        raise ParameterError(f"there is no engine {engine!r}; this release has 'local'")
+    annotations = as_annotations(data)
+    if gold is not None:
+        annotations = annotations.with_gold(gold)
+    begun = time.perf_counter()
+    _, _, full_name = registry.resolve(method)
+    fit = registry.fit(method, annotations, callback=callback, **parameters)
+    cautions = [*cautions_of(annotations), *fit.cautions]
+    warn_of(cautions)
+    statistics = vote_statistics(
+        annotations.indptr, annotations.annotator, annotations.label, fit.posterior, annotations.n_annotators
+    )
+    run = {
+        "method": full_name,
+        "chosen_by": "auto" if method == "auto" else "user",
+        "parameters": parameters,
+        "N": annotations.n_items,
+        "M": annotations.n_annotators,
+        "K": annotations.n_classes,
+        "labels": annotations.n_labels,
+        "gold_items": 0 if annotations.gold is None else int((annotations.gold >= 0).sum()),
+        "seed": seed,
+        "seconds": round(time.perf_counter() - begun, 6),
+        "log_likelihood": fit.log_likelihood,
+        "converged": fit.converged,
+        "iterations": fit.iterations,
+        "history": [float(value) for value in fit.history],
+        "warnings": [*annotations.origin.notes, *(sentence for sentence, _ in cautions)],
+    }
+    return Consensus(
+        fit.model,
+        fit.posterior,
+        fit.choice,
+        annotations.item_ids,
+        annotations.labels_per_item,
+        statistics.counts,
+        run,
+        annotations.origin,
+    )
+
+
+def as_annotations(data: Any) -> Annotations:
+    """Take annotations as they are; read files, long frames and matrices."""
+    from consilience import _frames
+
+    if isinstance(data, Annotations):
+        return data
+    if isinstance(data, str | os.PathLike):
+        from consilience.io import read
+
+        return read(data)
+    if _frames.is_frame(data) and is_long(_frames.columns_of(data)):
+        return Annotations.from_frame(data)
+    return Annotations.from_matrix(data)
+
+
+def is_long(columns: list[str]) -> bool:
+    """Tell whether a frame with these columns holds a label in each row: two of the three roles have a known name."""
+    from consilience._frames import ALIASES
+
+    names = {str(name).strip().lower() for name in columns}
+    return sum(bool(names.intersection(aliases)) for aliases in ALIASES.values()) >= 2
+
+
+def cautions_of(annotations: Annotations) -> list[Caution]:
+    """Say what about the data itself limits any method."""
+    found: list[Caution] = []
+    counts = annotations.labels_per_annotator
+    active = int((counts > 0).sum())
+    if annotations.n_classes == 1:
+        found.append((f"every label is {annotations.class_ids[0]!r}: there is nothing to tell apart", FewLabelsWarning))
+    if active == 1:
+        found.append(("there is only one annotator: the labels are theirs, and nothing checks them", FewLabelsWarning))
+    elif active == 2:
+        found.append(
+            ("there are only two annotators: where they differ, the data cannot tell who is right", FewLabelsWarning)
+        )
+    elif int(annotations.labels_per_item.max()) <= 1:
+        found.append(("no item has two labels: nothing shows who is right", FewLabelsWarning))
+    component = components(annotations.indptr, annotations.annotator, annotations.n_annotators)
+    crowds = np.unique(component[counts > 0]).size
+    if crowds > 1:
+        found.append(
+            (
+                f"the annotators fall into {crowds} groups that share no item: how the groups compare is not in the data. "
+                "Let members of different groups label some items in common",
+                FewLabelsWarning,
+            )
+        )
+    empty = int((annotations.labels_per_item == 0).sum())
+    if empty:
+        found.append((f"{empty} items have no label and stay unlabelled", FewLabelsWarning))
+    return found
+
+
+def warn_of(cautions: list[Caution]) -> None:
+    """Warn of each, as if from the caller of our caller."""
+    for sentence, category in cautions:
+        warnings.warn(sentence, category, stacklevel=3)

@@ -1,0 +1,225 @@
+"""scikit-learn's manners for the methods: ``fit``, ``predict``, ``predict_proba``, fitted names that end in ``_``.
+
+Each class is a thin cover over the function of the same method.  Input is a long frame, an (items × annotators) matrix
+with NaN or -1 for missing, or Annotations.  On a long pandas frame the answers are what crowd-kit would give: a
+series of labels indexed by item.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from consilience import _frames
+from consilience.aggregation import registry
+from consilience.aggregation.aggregate import cautions_of, is_long, warn_of
+from consilience.aggregation.em import Callback
+from consilience.aggregation.fit import vote_posterior
+from consilience.annotations import Annotations
+from consilience.consensus import choose
+from consilience.kernels._arrays import Floats
+
+__all__ = ["CrowdEstimator", "DawidSkeneEM", "MajorityVote", "OneCoin"]
+
+
+class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
+    """What all estimators of the crowd family share.
+
+    Attributes
+    ----------
+    model_ : DawidSkene
+        The fitted parameters, with the names of classes and annotators.
+    classes_, prior_, confusions_
+        Classes, their probabilities (K,), and a confusion matrix for each annotator (M, K, K).
+    labels_, probas_
+        Labels and probabilities of the items that were fitted.
+    converged_ : bool
+        Whether the tolerance was met.
+    history_ : list of float
+        The objective after every pass.
+    n_iter_ : int
+        Passes over the data.
+    log_likelihood_ : float
+        Log-probability of all labels under the fitted parameters.
+    """
+
+    _method: ClassVar[str]
+
+    def fit(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Self:
+        """Learn the annotators from their labels.
+
+        Parameters
+        ----------
+        X
+            A long frame, a matrix of items × annotators, or Annotations.
+        y
+            Not used: there for scikit-learn's pipelines.
+        gold
+            Known truths, held fixed; ``true_labels`` is crowd-kit's name for it.
+        """
+        annotations = self._annotations(X, reset=True)
+        gold = true_labels if gold is None else gold
+        if gold is not None:
+            annotations = annotations.with_gold(gold)
+        fit = registry.fit(self._name(), annotations, **self._options())
+        warn_of([*cautions_of(annotations), *fit.cautions])
+        self.model_ = fit.model
+        self.classes_ = annotations.classes
+        self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
+        self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
+        self.log_likelihood_ = fit.log_likelihood
+        self.probas_ = self._dress(X, annotations, fit.posterior)
+        self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Give the most probable class of every item; see :func:`consilience.consensus.choose` for ties."""
+        annotations, posterior, hint = self._posterior(X)
+        return self._dress(X, annotations, self.classes_[choose(posterior, self.prior_, hint).best])
+
+    def predict_proba(self, X: Any) -> Any:
+        """Give the probability of every class for every item."""
+        annotations, posterior, _ = self._posterior(X)
+        return self._dress(X, annotations, posterior)
+
+    def fit_predict(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Any:
+        """Fit, and give the labels of the same items."""
+        return self.fit(X, y, gold=gold, true_labels=true_labels).labels_
+
+    def fit_predict_proba(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Any:
+        """Fit, and give the probabilities of the same items."""
+        return self.fit(X, y, gold=gold, true_labels=true_labels).probas_
+
+    def _name(self) -> str:
+        return self._method
+
+    def _options(self) -> dict[str, Any]:
+        options = {k: v for k, v in self.get_params(deep=False).items() if k not in ("random_state", "refine")}
+        return {k: v for k, v in options.items() if k in registry.resolve(self._name())[0].parameters}
+
+    def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
+        """Give the posterior of new items, and what breaks its ties."""
+        check_is_fitted(self, "model_")
+        annotations = self._annotations(X, reset=False)
+        return annotations, self.model_.posterior(annotations), None
+
+    def _annotations(self, X: Any, *, reset: bool) -> Annotations:
+        if isinstance(X, Annotations):
+            return X
+        if _is_long_frame(X):
+            return Annotations.from_frame(X)
+        matrix = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        if reset:
+            return Annotations.from_matrix(matrix)
+        return Annotations.from_matrix(matrix, annotators=self.model_.annotators, classes=self.model_.classes)
+
+    @staticmethod
+    def _dress(X: Any, annotations: Annotations, values: np.ndarray[Any, Any]) -> Any:
+        """Give plain arrays for matrices, and for long frames what users of that kind of frame expect."""
+        if isinstance(X, Annotations) or not _is_long_frame(X):
+            return values
+        item, classes = annotations.origin.item, annotations.classes
+        if annotations.origin.frame == "pandas":
+            import pandas as pd
+
+            index = pd.Index(annotations.items, name=item)
+            if values.ndim == 1:
+                return pd.Series(values, index=index, name="agg_label")
+            return pd.DataFrame(values, index=index, columns=pd.Index(classes, name=annotations.origin.label))
+        if values.ndim == 1:
+            columns = {"label": values}
+        else:
+            columns = {str(name): values[:, k] for k, name in enumerate(classes)}
+        return _frames.make({item: annotations.item_ids.to_arrow(), **columns}, annotations.origin.frame)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.target_tags.required = False
+        return tags
+
+
+def _is_long_frame(X: Any) -> bool:
+    return not isinstance(X, np.ndarray) and _frames.is_frame(X) and is_long(_frames.columns_of(X))
+
+
+class MajorityVote(CrowdEstimator):
+    """Majority voting: the share of votes is the probability.
+
+    Examples
+    --------
+    >>> from consilience import MajorityVote
+    >>> MajorityVote().fit_predict([[0, 0, 1], [1, 1, -1]])
+    array([0, 1])
+    """
+
+    _method = "majority"
+
+    def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
+        # Votes need no model: new items are counted like old ones.
+        annotations, hint, _ = super()._posterior(X)
+        return annotations, vote_posterior(self.model_.recoded(annotations)), hint
+
+
+class DawidSkeneEM(CrowdEstimator):
+    r"""Dawid and Skene's model by EM.
+
+    .. math:: \Pr(\text{labels of } n) = \sum_k \pi_k \prod_{(m, i)} A_m(i, k)
+
+    Parameters
+    ----------
+    smoothing
+        Labels added to every cell of every confusion matrix (a Dirichlet prior).
+    prior
+        "learned", or "uniform" to hold all classes equally likely.
+    max_iter, tol
+        Passes over the data, and the relative change of the objective in one EM step that ends them.
+    accelerate
+        Leap along EM steps (SQUAREM) where the likelihood allows it.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told of every pass; ends the fit by returning True.
+
+    Examples
+    --------
+    >>> from consilience import DawidSkeneEM
+    >>> votes = [[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0], [0, 0, 1]]
+    >>> DawidSkeneEM(smoothing=0.1).fit_predict(votes)
+    array([0, 1, 0, 1, 0])
+    """
+
+    _method = "ds-em"
+
+    def __init__(
+        self,
+        *,
+        smoothing: float = 0.0,
+        prior: Literal["learned", "uniform"] = "learned",
+        max_iter: int = 1000,
+        tol: float = 1e-7,
+        accelerate: bool = True,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.smoothing = smoothing
+        self.prior = prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.accelerate = accelerate
+        self.random_state = random_state
+        self.callback = callback
+
+
+class OneCoin(DawidSkeneEM):
+    """The one-coin model by EM: each annotator is right with one probability, whatever the class.
+
+    Its parameters are those of :class:`DawidSkeneEM`.
+    """
+
+    _method = "one-coin"

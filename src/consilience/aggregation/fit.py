@@ -1,0 +1,85 @@
+"""What every method of the crowd family gives back: Dawid-Skene parameters and how they were found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from consilience.aggregation.em import EMResult, MStep, Parameters
+from consilience.annotations import Annotations
+from consilience.consensus import Choice, choose
+from consilience.dawid_skene import DawidSkene
+from consilience.exceptions import ConvergenceWarning
+from consilience.kernels._arrays import Floats
+from consilience.kernels.votes import vote_counts, vote_statistics
+
+__all__ = ["Caution", "Fit", "vote_posterior", "vote_start"]
+
+#: A sentence for the user, and the warning class that goes with it.
+Caution = tuple[str, type[Warning]]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model with its posterior."""
+
+    model: DawidSkene
+    posterior: Floats
+    log_likelihood: float
+    converged: bool = True
+    history: list[float] = field(default_factory=list)
+    cautions: tuple[Caution, ...] = ()
+    hint: Floats | None = None  #: a second opinion that breaks ties of the posterior, (N, K)
+
+    @property
+    def choice(self) -> Choice:
+        """The label of every item."""
+        return choose(self.posterior, self.model.prior, self.hint)
+
+    @property
+    def iterations(self) -> int:
+        """Passes over the data."""
+        return len(self.history)
+
+    @classmethod
+    def of(cls, annotations: Annotations, parameters: Parameters) -> Fit:
+        """Make a fit of parameters that took no iterations."""
+        model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids)
+        return cls(model, *model._sweep(annotations))
+
+    @classmethod
+    def from_em(cls, annotations: Annotations, result: EMResult, tol: float) -> Fit:
+        """Make a fit of what EM found."""
+        model = DawidSkene(*result.parameters, annotations.class_ids, annotations.annotator_ids)
+        cautions: tuple[Caution, ...] = ()
+        if tol > 0 and not result.converged:
+            sentence = (
+                f"EM did not converge in {result.iterations} passes (relative tolerance {tol:g}); "
+                "raise max_iter, or take the result as preliminary"
+            )
+            cautions = ((sentence, ConvergenceWarning),)
+        posterior = model.posterior(annotations)
+        return cls(model, posterior, result.log_likelihood, result.converged, result.history, cautions)
+
+
+def vote_posterior(annotations: Annotations) -> Floats:
+    """Give the share of votes that each class has on each item; gold items at their gold, unlabelled ones uniform."""
+    K = annotations.n_classes
+    votes = vote_counts(annotations.indptr, annotations.label, K)
+    if annotations.gold is not None:
+        known = annotations.gold >= 0
+        votes[known] = np.arange(K) == annotations.gold[known, None]
+    total = votes.sum(axis=1, keepdims=True)
+    votes[total[:, 0] == 0] = 1.0
+    votes /= np.where(total == 0, K, total)
+    return votes
+
+
+def vote_start(annotations: Annotations, step: MStep) -> Parameters:
+    """Give the parameters of one M-step from vote shares: where Dawid and Skene start."""
+    q = vote_posterior(annotations)
+    statistics = vote_statistics(
+        annotations.indptr, annotations.annotator, annotations.label, q, annotations.n_annotators
+    )
+    return step(statistics)

@@ -1,0 +1,30 @@
+"""The one-coin model: each annotator is right with a probability of their own, whatever the class."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from consilience.aggregation.em import Callback, OneCoinStep, run_em
+from consilience.aggregation.fit import Fit, vote_start
+from consilience.annotations import Annotations
+
+__all__ = ["one_coin"]
+
+
+def one_coin(
+    annotations: Annotations,
+    *,
+    smoothing: float = 0.0,
+    prior: Literal["learned", "uniform"] = "learned",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by EM; the parameters are those of :func:`consilience.aggregation.ds_em.dawid_skene_em`."""
+    step = OneCoinStep(smoothing, prior == "learned")
+    start = vote_start(annotations, step)
+    result = run_em(
+        annotations, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback
+    )
+    return Fit.from_em(annotations, result, tol)

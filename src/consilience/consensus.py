@@ -1,0 +1,209 @@
+"""What a run gives back: labels with probabilities, annotators with confusions, and how it was computed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from consilience import _frames
+from consilience._annotator_table import annotator_columns
+from consilience._files import atomic_folder
+from consilience._ids import Ids
+from consilience.annotations import Origin
+from consilience.dawid_skene import DawidSkene
+from consilience.exceptions import FormatError
+from consilience.kernels._arrays import Floats, Ints
+
+__all__ = ["TIE", "Choice", "Consensus", "choose"]
+
+_FORMAT = {"format": "consilience.Consensus", "version": 1}
+_SUMMARY = "summary.json"
+
+#: Posteriors nearer to each other than this are a tie.
+TIE = 1e-9
+
+
+def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choice:
+    """Choose the label of every item: its class, the runner-up, and the margin between them.
+
+    The most probable class wins.  Among classes that tie (within ``TIE``), the one that the ``hint``, a second
+    opinion of the same shape, finds more probable; then the one with the larger prior; then the first in the order of
+    the classes.  The margin of a tie is 0.
+    """
+    K = prior.size
+    order = np.lexsort((np.arange(K), -np.round(prior, 9)))
+    best = _first_best(posterior, order, None)
+    if K == 1:
+        return Choice(best, best, posterior[:, 0].copy())
+    rows = np.arange(best.size)
+    if hint is not None:
+        ties = np.flatnonzero((posterior >= posterior[rows, best][:, None] - TIE).sum(axis=1) > 1)
+        top = posterior[ties].max(axis=1, keepdims=True)
+        best[ties] = _first_best(np.where(posterior[ties] >= top - TIE, hint[ties], -1.0), order, None)
+    second = _first_best(posterior, order, best)
+    margin = posterior[rows, best] - posterior[rows, second]
+    margin[margin <= TIE] = 0.0
+    return Choice(best, second, margin)
+
+
+def _first_best(posterior: Floats, order: Ints, barred: Ints | None) -> Ints:
+    """Give the class of the largest posterior, the earliest in ``order`` where several tie."""
+    best = np.zeros(posterior.shape[0], np.int64)
+    value = np.full(posterior.shape[0], -np.inf)
+    for k in order:
+        wins = posterior[:, k] > value + TIE
+        if barred is not None:
+            wins &= barred != k
+        best[wins] = k
+        value[wins] = posterior[wins, k]
+    return best
+
+
+class Choice(NamedTuple):
+    """The class of every item, the runner-up, and by how much the one is more probable than the other."""
+
+    best: Ints
+    second: Ints
+    margin: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Consensus:
+    """Consensus labels, the model behind them, and the story of the run.
+
+    ``labels`` and ``annotators`` are frames of the kind that the data came in.
+    """
+
+    model: DawidSkene
+    posterior: Floats  #: Pr(truth of n = k | labels of n), (N, K)
+    choice: Choice
+    item_ids: Ids
+    n_labels: Ints  #: labels of each item, (N,)
+    counts: Floats  #: expected number of times that annotator m said i of truth k, (M, K, K)
+    run: Mapping[str, Any]  #: method, seed, seconds, log_likelihood, converged, iterations, warnings, …
+    origin: Origin = field(default_factory=Origin)
+
+    @cached_property
+    def labels(self) -> Any:
+        """Frame with a row for each item: item, label, confidence, runner_up, margin, n_labels.
+
+        An item that nobody labelled has no label, confidence 0 and margin 0.
+        """
+        return _frames.make(self._label_columns(), self.origin.frame)
+
+    @cached_property
+    def annotators(self) -> Any:
+        """Frame with a row for each annotator: n_labels, accuracy, information, bias, flags, low, high."""
+        return _frames.make(self._annotator_columns(), self.origin.frame)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know about this run."""
+        return list(self.run["warnings"])
+
+    def summary(self) -> dict[str, Any]:
+        """Give the run in plain values: what ``summary.json`` holds."""
+        return {**_FORMAT, **self.run}
+
+    def _label_columns(self) -> dict[str, pa.Array]:
+        best, second, margin = self.choice.best, self.choice.second, self.choice.margin.copy()
+        unlabelled = self.n_labels == 0
+        if self.run.get("gold_items"):
+            # an item of known truth has a label even when no annotator gave one
+            unlabelled &= self.posterior.max(axis=1) < 1.0
+        confidence = self.posterior[np.arange(best.size), best]
+        confidence[unlabelled] = 0.0
+        margin[unlabelled] = 0.0
+        classes = self.model.classes.to_arrow()
+        names = _free_names(self.origin.item, ("label", "confidence", "runner_up", "margin", "n_labels"), "item")
+        only_one = len(self.model.classes) == 1
+        columns = (
+            self.item_ids.to_arrow(),
+            classes.take(pa.array(best, mask=unlabelled)),
+            pa.array(confidence),
+            classes.take(pa.array(second, mask=unlabelled | only_one)),
+            pa.array(margin),
+            pa.array(self.n_labels),
+        )
+        return dict(zip(names, columns, strict=True))
+
+    def _annotator_columns(self) -> dict[str, Any]:
+        columns = annotator_columns(self.model, self.counts)
+        names = _free_names(self.origin.annotator, tuple(columns), "annotator")
+        return dict(zip(names, (self.model.annotators.to_arrow(), *columns.values()), strict=True))
+
+    # ---- files ------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the run to a folder: tables as CSV, the model as npz, the summary as JSON.
+
+        The folder appears whole or not at all; an earlier run in its place is replaced in one step.
+        """
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        with atomic_folder(folder, _SUMMARY) as fresh:
+            pyarrow.csv.write_csv(pa.table(self._label_columns()), fresh / "labels.csv")
+            pyarrow.csv.write_csv(pa.table(self._annotator_columns()), fresh / "annotators.csv")
+            self.model.save(fresh / "model.npz")
+            np.savez(fresh / "evidence.npz", counts=self.counts)
+            columns = {"item": self.item_ids.to_arrow(), "n_labels": pa.array(self.n_labels)}
+            columns |= {name: pa.array(values) for name, values in self.choice._asdict().items()}
+            columns |= {f"p{k}": pa.array(self.posterior[:, k]) for k in range(self.posterior.shape[1])}
+            pyarrow.parquet.write_table(pa.table(columns), fresh / "posterior.parquet")
+            origin = {"item": self.origin.item, "annotator": self.origin.annotator, "label": self.origin.label}
+            content = {**self.summary(), "columns": origin}
+            (fresh / _SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Consensus:
+        """Read what :meth:`save` wrote."""
+        import pyarrow.parquet
+
+        place = Path(folder)
+        try:
+            summary = json.loads((place / _SUMMARY).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise FormatError(f"{place} is not the folder of a run: cannot read its {_SUMMARY}") from error
+        if not isinstance(summary, dict) or summary.get("format") != _FORMAT["format"]:
+            raise FormatError(f"{place} is not the folder of a run")
+        if summary["version"] != _FORMAT["version"]:
+            raise FormatError(f"{place} has format version {summary['version']}; this release reads 1")
+        try:
+            table = pyarrow.parquet.read_table(place / "posterior.parquet")
+            with np.load(place / "evidence.npz", allow_pickle=False) as file:
+                counts = file["counts"]
+        except (OSError, pa.ArrowInvalid, ValueError, KeyError) as error:
+            raise FormatError(f"{place} is damaged: {error}") from error
+        model = DawidSkene.load(place / "model.npz")
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        posterior = np.column_stack([columns[f"p{k}"] for k in range(len(model.classes))])
+        run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns")}
+        return cls(
+            model,
+            posterior,
+            Choice(*(np.asarray(columns[name]) for name in Choice._fields)),
+            Ids(columns["item"]),
+            np.asarray(columns["n_labels"]),
+            counts,
+            run,
+            Origin(**summary["columns"]),
+        )
+
+    def __repr__(self) -> str:
+        run = self.run
+        state = "" if run["converged"] else ", not converged"
+        return f"<Consensus: {run['N']} items, {run['M']} annotators, {run['K']} classes by {run['method']}{state}>"
+
+
+def _free_names(first: str, others: tuple[str, ...], fallback: str) -> tuple[str, ...]:
+    """Keep the user's own name for the first column, unless one of ours is called that."""
+    return (fallback if first in others else first, *others)

@@ -1,0 +1,111 @@
+"""Files in: one module for each format, one place that decides which it is.
+
+>>> import consilience as cs
+>>> annotations = cs.read("labels.csv")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from consilience import _frames
+from consilience._ids import encode, numbers_where_all_are, to_column
+from consilience.annotations import Annotations, Duplicates, Origin
+from consilience.consensus import Consensus
+from consilience.exceptions import ColumnError, DataError
+from consilience.io.formats import recognise
+
+__all__ = ["load", "read", "read_truth"]
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - the word that users know
+    item: str | None = None,
+    annotator: str | None = None,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    duplicates: Duplicates = "last",
+    gold: Any = None,
+    encoding: str = "utf-8",
+) -> Annotations:
+    """Read labels from a file: CSV, TSV, JSON Lines or Parquet, gzipped or not.
+
+    Parameters
+    ----------
+    path
+        The file (or, for Parquet, a folder of files).
+    format
+        "csv", "tsv", "jsonl" or "parquet" where the name of the file does not tell.
+    item, annotator, label
+        Names of the columns, where they are not recognised by themselves.
+    classes, duplicates, gold
+        As for :meth:`consilience.Annotations.from_frame`.
+    encoding
+        Of a text file.
+    """
+    given = {"item": item, "annotator": annotator, "label": label}
+    place, chosen = Path(path), recognise(path, format)
+    names: dict[str, str] = {}
+
+    def pick(columns: list[str]) -> list[str]:
+        for role, name in given.items():
+            names[role] = _frames.find_column(columns, role, name, place.name)
+        if len(set(names.values())) < 3:
+            raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {names}")
+        return list(names.values())
+
+    table = chosen.read(place, pick, encoding)
+    columns = {role: to_column(table[name], name) for role, name in names.items()}
+    del table
+    return Annotations.from_columns(
+        **columns,
+        classes=classes,
+        duplicates=duplicates,
+        gold=gold,
+        origin=Origin(**names),
+        where=place.name,
+        untyped=chosen.untyped,
+    )
+
+
+def read_truth(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - as in read
+    item: str | None = None,
+    label: str | None = None,
+    encoding: str = "utf-8",
+) -> pa.Table:
+    """Read known truths: a table with an item and a label column, to be given as ``gold`` or compared with."""
+    place, chosen = Path(path), recognise(path, format)
+    names: list[str] = []
+
+    def pick(columns: list[str]) -> list[str]:
+        found = _frames.find_column(columns, "item", item, place.name)
+        others = [name for name in columns if name != found]
+        known = next((name for name in others if str(name).lower() in ("truth", "gold", "true_label")), None)
+        truth = label or known or (others[0] if len(others) == 1 else None)
+        names[:] = [found, _frames.find_column(columns, "label", truth, place.name)]
+        return list(names)
+
+    table = chosen.read(place, pick, encoding)
+    if table.num_rows == 0:
+        raise DataError(f"{place.name} has no rows: it names no truth")
+    columns = {}
+    for role, name in zip(("item", "label"), names, strict=True):
+        codes, ids = encode(to_column(table[name], name))
+        ids = numbers_where_all_are(ids) if chosen.untyped else ids
+        columns[role] = ids.to_arrow().take(pa.array(codes, mask=codes < 0))
+    return pa.table(columns)
+
+
+def load(folder: str | os.PathLike[str]) -> Consensus:
+    """Read a run that was saved with :meth:`consilience.Consensus.save`."""
+    return Consensus.load(folder)

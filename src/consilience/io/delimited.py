@@ -1,0 +1,103 @@
+"""Tables of text: CSV and TSV.
+
+All values are read as text; what is a number is decided afterwards, on the few different values (see
+:func:`consilience._ids.numbers_where_all_are`), so that the ids 007 and 7 stay two.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from consilience.exceptions import ConsilienceError, FormatError
+
+__all__ = ["read_csv", "read_tsv"]
+
+#: What stands for "no value".  "NA", "N/A" and "None" do not: they can be answers.
+_MISSING = ["", "NaN", "nan", "null", "NULL", "<NA>", "#N/A"]
+
+
+def read_csv(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> pa.Table:
+    """Read comma-separated values; semicolons, tabs and bars are recognised in the header."""
+    return _read(path, pick, encoding, None)
+
+
+def read_tsv(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> pa.Table:
+    """Read tab-separated values."""
+    return _read(path, pick, encoding, "\t")
+
+
+def _read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str, delimiter: str | None) -> pa.Table:
+    header = _header(path, encoding)
+    if delimiter is None:
+        delimiter = max(",;\t|", key=header.count)
+    names = _names(header, delimiter)
+    wanted = pick(names)
+    parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=False)
+    convert = pacsv.ConvertOptions(
+        include_columns=wanted,
+        column_types=dict.fromkeys(wanted, pa.string()),
+        null_values=_MISSING,
+        strings_can_be_null=True,
+    )
+    options = pacsv.ReadOptions(encoding=encoding, skip_rows=1, column_names=names)
+    try:
+        return pacsv.read_csv(path, options, parse, convert)
+    except ConsilienceError:
+        raise
+    except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
+        if isinstance(error, pa.ArrowInvalid) and str(error).startswith("Empty CSV"):
+            return pa.table({name: pa.array([], pa.string()) for name in wanted})
+        raise _explained(path, names, delimiter, encoding, error) from error
+
+
+def _open(path: Path) -> io.BufferedIOBase:
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _header(path: Path, encoding: str) -> str:
+    try:
+        with _open(path) as file:
+            first = file.readline(1 << 20)
+    except (OSError, EOFError) as error:
+        raise FormatError(f"cannot read {path.name}: {error}") from error
+    try:
+        return first.decode("utf-8-sig" if encoding.lower().replace("-", "") == "utf8" else encoding).rstrip("\r\n")
+    except (UnicodeDecodeError, LookupError) as error:
+        raise FormatError(f"{path.name}: the header is not text in {encoding}: {error}") from error
+
+
+def _names(header: str, delimiter: str) -> list[str]:
+    import csv
+
+    return next(csv.reader([header], delimiter=delimiter), [])
+
+
+def _explained(path: Path, names: list[str], delimiter: str, encoding: str, error: Exception) -> FormatError:
+    """Find the line that broke the reader, and say what to do about it."""
+    import csv
+
+    number = 1
+    try:
+        with _open(path) as file:
+            for number, raw in enumerate(file, 1):
+                text = raw.decode(encoding)
+                fields = len(next(csv.reader([text], delimiter=delimiter), []))
+                if number > 1 and fields not in (0, len(names)):
+                    return FormatError(
+                        f"{path.name}, line {number}: {fields} fields where the header has {len(names)}: "
+                        f"{text.strip()[:80]!r}. Put values that contain {delimiter!r} in double quotes"
+                    )
+    except UnicodeDecodeError as bad:
+        return FormatError(
+            f"{path.name}, line {number}: byte {bad.start + 1} is not {encoding}; say how the file is encoded, for "
+            "example encoding='latin-1' (--encoding latin-1)"
+        )
+    except (OSError, EOFError, csv.Error) as broken:
+        return FormatError(f"{path.name} breaks off or is damaged after line {number}: {broken}")
+    return FormatError(f"cannot read {path.name}: {error}")
