@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-#: Public name: the module that has it.  Modules are imported when a name is first used: ``consilience --help`` needs none.
+#: Public name: its module, imported when the name is first used, so that ``consilience --help`` needs none.
 _HOME = {
     "METHODS": "consilience.aggregation.registry",
     "Annotations": "consilience.annotations",
@@ -29,7 +29,23 @@ _HOME = {
 }
 _MODULES = ("datasets", "exceptions")
 
-__all__ = [*_HOME, *_MODULES, "__version__"]  # noqa: PLE0604
+__all__ = [
+    "METHODS",
+    "Annotations",
+    "Consensus",
+    "DawidSkene",
+    "DawidSkeneEM",
+    "MajorityVote",
+    "OneCoin",
+    "__version__",
+    "aggregate",
+    "datasets",
+    "exceptions",
+    "load",
+    "read",
+    "read_truth",
+    "simulate",
+]
 
 if TYPE_CHECKING:
     from consilience import datasets, exceptions
@@ -38,8 +54,8 @@ if TYPE_CHECKING:
     from consilience.aggregation.registry import METHODS
     from consilience.annotations import Annotations
     from consilience.consensus import Consensus
-    from consilience.dawid_skene import DawidSkene
     from consilience.datasets import simulate
+    from consilience.dawid_skene import DawidSkene
     from consilience.io import load, read, read_truth
 
 

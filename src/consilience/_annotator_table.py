@@ -23,9 +23,13 @@ def information(prior: Floats, confusions: Floats) -> Floats:
     # I = Σ_k π_k Σ_i A(i, k) log2( A(i, k) / Σ_k' π_k' A(i, k') )
     marginal = confusions @ prior
     ratio = np.divide(
-        confusions, marginal[:, :, None], out=np.ones_like(confusions), where=(confusions > 0) & (marginal[:, :, None] > 0)
+        confusions,
+        marginal[:, :, None],
+        out=np.ones_like(confusions),
+        where=(confusions > 0) & (marginal[:, :, None] > 0),
     )
-    return np.maximum(np.einsum("k,mik,mik->m", prior, confusions, np.log2(ratio)), 0.0)
+    bits: Floats = np.einsum("k,mik,mik->m", prior, confusions, np.log2(ratio))
+    return np.maximum(bits, 0.0)
 
 
 def annotator_columns(model: DawidSkene, counts: Floats) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["atomic_file", "atomic_folder"]
+__all__ = ["atomic_file", "atomic_folder", "check_replaceable"]
 
 
 @contextmanager
@@ -38,8 +38,7 @@ def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
     empty: a slip of the hand must not delete somebody's home.
     """
     target = Path(path)
-    if target.exists() and not (target.is_dir() and ((target / marker).exists() or not any(target.iterdir()))):
-        raise FileExistsError(f"{target} exists and is not a folder of an earlier run; choose another --out")
+    check_replaceable(target, marker)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -57,6 +56,13 @@ def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
     finally:
         # What is left here is the unfinished folder, or after the exchange the old one.
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def check_replaceable(path: str | os.PathLike[str], marker: str) -> None:
+    """Raise unless ``path`` is free, an empty folder, or a folder that holds ``marker``."""
+    target = Path(path)
+    if target.exists() and not (target.is_dir() and ((target / marker).exists() or not any(target.iterdir()))):
+        raise FileExistsError(f"{target} exists and is not a folder of an earlier run; choose another place")
 
 
 def _exchange(one: Path, other: Path) -> bool:

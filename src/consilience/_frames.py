@@ -8,7 +8,7 @@ from typing import Any
 
 from consilience.exceptions import ColumnError
 
-__all__ = ["KINDS", "columns_of", "find_column", "is_frame", "kind_of", "make"]
+__all__ = ["KINDS", "columns_of", "find_column", "find_truth_column", "is_frame", "kind_of", "make"]
 
 #: The frames that can be given back, the one people expect first.
 KINDS = ("pandas", "polars", "pyarrow")
@@ -82,6 +82,13 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
         f"{where} has no {role} column: looked for {', '.join(ALIASES[role])} among {_listed(columns)}; "
         f"say which column it is with {role}=…"
     )
+
+
+def find_truth_column(columns: Sequence[str], item: str, given: str | None, where: str) -> str:
+    """Find the column of known truths: named, called so, or the only one beside the item."""
+    others = [name for name in columns if name != item]
+    called = next((name for name in others if str(name).strip().lower() in ("truth", "gold", "true_label")), None)
+    return find_column(columns, "label", given or called or (others[0] if len(others) == 1 else None), where)
 
 
 def _listed(columns: Sequence[str], most: int = 12) -> str:

@@ -17,7 +17,7 @@ Items and annotators are numbered by first appearance, classes in ascending orde
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from consilience import _frames
 from consilience._ids import Ids, encode, name_rows, numbers_where_all_are, to_column
+from consilience._truth import arrow_or_values, truth_codes
 from consilience.exceptions import DataError, DataWarning, IdError, ParameterError
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 from consilience.kernels.grouping import drop_repeats, group_by_item
@@ -60,6 +61,9 @@ class Annotations:
     label: Codes
     gold: Codes | None
     origin: Origin
+    _items: Ids
+    _annotators: Ids
+    _classes: Ids
 
     def __init__(
         self,
@@ -129,8 +133,8 @@ class Annotations:
         table = nw.from_native(frame, eager_only=True)
         given = {"item": item, "annotator": annotator, "label": label}
         names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
-        columns = {role: to_column(_arrow_or_values(table[name]), name) for role, name in names.items()}
-        origin = Origin(**names, frame=_frames.kind_of(frame))
+        columns = {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
+        origin = Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame))
         return cls.from_columns(
             **columns, classes=classes, duplicates=duplicates, gold=gold, origin=origin, where="the frame"
         )
@@ -155,9 +159,7 @@ class Annotations:
         origin = origin or Origin()
         if len(item) == 0:
             raise DataError(f"{where} has no rows: there is nothing to aggregate")
-        (item_code, items), (annotator_code, annotators), (label_code, label_ids) = _encode_all(
-            item, annotator, label
-        )
+        (item_code, items), (annotator_code, annotators), (label_code, label_ids) = _encode_all(item, annotator, label)
         for role, codes, name in (
             ("item", item_code, origin.item),
             ("annotator", annotator_code, origin.annotator),
@@ -256,62 +258,13 @@ class Annotations:
         codes = None if gold is None else self.codes_of_truth(gold, "gold")
         return self._with(gold=codes)
 
-    def codes_of_truth(self, truth: Any, what: str = "truth") -> Codes:
+    def codes_of_truth(self, truth: Any, what: str = "truth", *, strict: bool = True) -> Codes:
         """Give the class code of every item under these truths, -1 where there is none.
 
-        Truths of unknown items are left out with a warning; a truth that is no class is an error.
+        Truths of unknown items are left out with a warning.  A truth that is no class is an error, or gets the code K
+        if not ``strict``.
         """
-        names, values = self._truth_columns(truth, what)
-        value_codes, value_ids = encode(values)
-        class_of_value = self._classes.codes_of(value_ids.to_arrow())
-        item = self._items.codes_of(names)
-        if (strange := np.flatnonzero(class_of_value < 0)).size:
-            # -1 means unknown in an array of codes, unless it is a class of its own
-            real = [v for v in value_ids.take(strange) if v != -1]
-            if real:
-                raise IdError(
-                    f"{what} has labels that no annotator used: {', '.join(map(repr, real[:5]))}; the classes are "
-                    f"{', '.join(map(repr, self._classes[:10]))}. Correct them, or name all classes with classes=…"
-                )
-        code = np.append(class_of_value, -1)[value_codes]
-        unknown = int(((item < 0) & (code >= 0)).sum())
-        if unknown and unknown == int((code >= 0).sum()):
-            raise IdError(f"none of the {unknown} items in {what} is among the labelled items; are the ids the same?")
-        if unknown:
-            warnings.warn(f"{what}: {unknown} items are not among the labelled items", DataWarning, stacklevel=3)
-        found = (item >= 0) & (code >= 0)
-        codes = np.full(self.n_items, -1, np.int32)
-        codes[item[found]] = code[found]
-        contradicted = codes[item[found]] != code[found]
-        if contradicted.any():
-            name = self._items[int(item[found][contradicted][0])]
-            raise DataError(f"{what} gives item {name!r} two different labels")
-        return codes
-
-    def _truth_columns(self, truth: Any, what: str) -> tuple[pa.Array, pa.Array]:
-        if isinstance(truth, Mapping):
-            return to_column(list(truth.keys()), what), to_column(list(truth.values()), what)
-        if _frames.is_frame(truth):
-            import narwhals as nw
-
-            table = nw.from_native(truth, eager_only=True)
-            item = self.origin.item if self.origin.item in table.columns else None
-            item = _frames.find_column(table.columns, "item", item, what)
-            others = [name for name in table.columns if name != item]
-            label = others[0] if len(others) == 1 else None
-            if label is None:
-                label = next((n for n in ("truth", "gold", "true_label") if n in others), None)
-                label = _frames.find_column(table.columns, "label", label, what)
-            return tuple(to_column(_arrow_or_values(table[c]), c) for c in (item, label))  # type: ignore[return-value]
-        if hasattr(truth, "index") and hasattr(truth, "to_numpy"):
-            return to_column(np.asarray(truth.index), what), to_column(truth.to_numpy(), what)
-        values = np.asarray(truth)
-        if values.shape != (self.n_items,):
-            raise DataError(
-                f"{what} must be a mapping, a series, a frame, or one value for each of the {self.n_items} items; "
-                f"got {type(truth).__name__} of shape {values.shape}"
-            )
-        return self._items.to_arrow(), to_column(values, what)
+        return truth_codes(truth, self._items, self._classes, column=self.origin.item, what=what, strict=strict)
 
     def _with(self, **changes: Any) -> Annotations:
         values: dict[str, Any] = {
@@ -515,14 +468,6 @@ def _frozen(values: Any, dtype: np.dtype[Any]) -> Any:
     return array
 
 
-def _arrow_or_values(series: Any) -> Any:
-    """Give a narwhals series as arrow where it can be, else as a list, so that the error can name the rows."""
-    try:
-        return series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError):
-        return series.to_list()
-
-
 def _encode_all(*columns: pa.Array) -> list[tuple[Codes, Ids]]:
     """Encode the columns side by side: the loops hold no lock."""
     from concurrent.futures import ThreadPoolExecutor
@@ -531,9 +476,7 @@ def _encode_all(*columns: pa.Array) -> list[tuple[Codes, Ids]]:
         return list(pool.map(encode, columns))
 
 
-def _code_classes(
-    ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str
-) -> tuple[Ids, Codes]:
+def _code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str) -> tuple[Ids, Codes]:
     """Order the classes and give labels their codes in that order."""
     if classes is None:
         ordered, rank = ids.sorted()
@@ -556,8 +499,8 @@ def _repeats_error(item: Codes, annotator: Codes, items: Ids, annotators: Ids, r
     row = int(first[np.argmax(times > 1)])
     again = np.flatnonzero(pair == pair[row])
     return (
-        f"{where} has {repeats} repeated answers; for example annotator {annotators[int(annotator[row])]!r} answers item "
-        f"{items[int(item[row])]!r} in {name_rows(again)}. Remove them, or choose duplicates='last', 'first' or 'keep'"
+        f"{where} has {repeats} repeated answers; for example annotator {annotators[int(annotator[row])]!r} "
+        f"answers item {items[int(item[row])]!r} in {name_rows(again)}. Remove them, or choose duplicates='last', 'first' or 'keep'"
     )
 
 
@@ -567,11 +510,11 @@ def _matrix_labels(matrix: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.
         flat = [value is not None and value == value and value != -1 and value != "" for value in matrix.ravel()]
         return np.array(flat, np.bool_).reshape(matrix.shape)
     if matrix.dtype.kind == "f":
-        return ~np.isnan(matrix) & (matrix != -1)
+        return np.asarray(~np.isnan(matrix) & (matrix != -1), np.bool_)
     if matrix.dtype.kind in "iu":
-        return np.asarray(matrix != -1)
+        return np.asarray(matrix != -1, np.bool_)
     if matrix.dtype.kind in "US":
-        return np.asarray(np.strings.str_len(np.strings.strip(matrix)) > 0)
+        return np.asarray(np.strings.str_len(np.strings.strip(matrix)) > 0, np.bool_)
     return np.ones(matrix.shape, np.bool_)
 
 

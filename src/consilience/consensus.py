@@ -17,9 +17,10 @@ from consilience import _frames
 from consilience._annotator_table import annotator_columns
 from consilience._files import atomic_folder
 from consilience._ids import Ids
+from consilience._truth import truth_codes
 from consilience.annotations import Origin
 from consilience.dawid_skene import DawidSkene
-from consilience.exceptions import FormatError
+from consilience.exceptions import DataError, FormatError
 from consilience.kernels._arrays import Floats, Ints
 
 __all__ = ["TIE", "Choice", "Consensus", "choose"]
@@ -109,6 +110,19 @@ class Consensus:
         """What the user should know about this run."""
         return list(self.run["warnings"])
 
+    def error_rate(self, truth: Any) -> float:
+        """Give the percentage of wrong labels, over the items that have both a truth and a label.
+
+        ``truth`` is what :meth:`consilience.Annotations.with_gold` takes.
+        """
+        codes = truth_codes(
+            truth, self.item_ids, self.model.classes, column=self.origin.item, what="truth", strict=False
+        )
+        judged = (codes >= 0) & (self.n_labels > 0)
+        if not judged.any():
+            raise DataError("no item has both a truth and a label")
+        return 100.0 * float(np.mean(self.choice.best[judged] != codes[judged]))
+
     def summary(self) -> dict[str, Any]:
         """Give the run in plain values: what ``summary.json`` holds."""
         return {**_FORMAT, **self.run}
@@ -159,7 +173,11 @@ class Consensus:
             columns |= {name: pa.array(values) for name, values in self.choice._asdict().items()}
             columns |= {f"p{k}": pa.array(self.posterior[:, k]) for k in range(self.posterior.shape[1])}
             pyarrow.parquet.write_table(pa.table(columns), fresh / "posterior.parquet")
-            origin = {"item": self.origin.item, "annotator": self.origin.annotator, "label": self.origin.label}
+            origin = {
+                "item": self.origin.item,
+                "annotator": self.origin.annotator,
+                "label": self.origin.label,
+            }
             content = {**self.summary(), "columns": origin}
             (fresh / _SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 

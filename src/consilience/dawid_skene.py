@@ -65,7 +65,10 @@ class DawidSkene:
                 f"{M} annotators and {K} classes need a prior of shape {(K,)} and confusions of shape {(M, K, K)}, "
                 f"not {prior.shape} and {confusions.shape}"
             )
-        for what, values, total in (("prior", prior, prior.sum()), ("confusions", confusions, confusions.sum(axis=1))):
+        for what, values, total in (
+            ("prior", prior, prior.sum()),
+            ("confusions", confusions, confusions.sum(axis=1)),
+        ):
             if not (np.all(values >= 0) and np.allclose(total, 1.0, atol=1e-6)):
                 raise ParameterError(f"{what} must be nonnegative and sum to one over the labels")
         for name, values in (("prior", prior), ("confusions", confusions)):
@@ -151,7 +154,12 @@ class DawidSkene:
             label += u > cumulative[annotator, i, truth[item]]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
         made = Annotations(
-            indptr, annotator, label, items=Ids.range(n_items), annotators=self.annotators, classes=self.classes
+            indptr,
+            annotator,
+            label,
+            items=Ids.range(n_items),
+            annotators=self.annotators,
+            classes=self.classes,
         )
         return made, truth
 

@@ -126,7 +126,10 @@ def cautions_of(annotations: Annotations) -> list[Caution]:
         found.append(("there is only one annotator: the labels are theirs, and nothing checks them", FewLabelsWarning))
     elif active == 2:
         found.append(
-            ("there are only two annotators: where they differ, the data cannot tell who is right", FewLabelsWarning)
+            (
+                "there are only two annotators: where they differ, the data cannot tell who is right",
+                FewLabelsWarning,
+            )
         )
     elif int(annotations.labels_per_item.max()) <= 1:
         found.append(("no item has two labels: nothing shows who is right", FewLabelsWarning))
@@ -135,8 +138,8 @@ def cautions_of(annotations: Annotations) -> list[Caution]:
     if crowds > 1:
         found.append(
             (
-                f"the annotators fall into {crowds} groups that share no item: how the groups compare is not in the data. "
-                "Let members of different groups label some items in common",
+                f"the annotators fall into {crowds} groups that share no item: "
+                "how the groups compare is not in the data. Let members of different groups label some items in common",
                 FewLabelsWarning,
             )
         )

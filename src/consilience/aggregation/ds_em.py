@@ -47,9 +47,7 @@ def dawid_skene_em(
     """
     step = ConfusionStep(smoothing, prior == "learned")
     begin = vote_start(annotations, step) if start is None else start
-    result = run_em(
-        annotations, begin, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback
-    )
+    result = run_em(annotations, begin, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     return Fit.from_em(annotations, result, tol)
 
 

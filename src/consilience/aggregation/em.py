@@ -29,7 +29,16 @@ from consilience.annotations import Annotations
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR, Statistics, Sweep
 
-__all__ = ["Callback", "ConfusionStep", "EMResult", "MStep", "OneCoinStep", "Parameters", "Progress", "run_em"]
+__all__ = [
+    "Callback",
+    "ConfusionStep",
+    "EMResult",
+    "MStep",
+    "OneCoinStep",
+    "Parameters",
+    "Progress",
+    "run_em",
+]
 
 _log = logging.getLogger("consilience")
 
@@ -75,6 +84,7 @@ class ConfusionStep:
     learn_prior: bool = True
 
     def __call__(self, statistics: Statistics) -> Parameters:
+        """Normalise the counts."""
         # A_m(i, k) = (counts + smoothing) / Σ_i (counts + smoothing)
         counts = statistics.counts + self.smoothing if self.smoothing else statistics.counts
         total = counts[:, 0, :].copy()
@@ -87,6 +97,7 @@ class ConfusionStep:
         return Parameters(_prior(statistics, self.learn_prior), confusions)
 
     def penalty(self, parameters: Parameters) -> float:
+        """Give ``smoothing`` · Σ log of every smoothed probability."""
         if not self.smoothing:
             return 0.0
         return self.smoothing * float(np.log(np.maximum(parameters.confusions, FLOOR)).sum())
@@ -103,6 +114,7 @@ class OneCoinStep:
     learn_prior: bool = True
 
     def __call__(self, statistics: Statistics) -> Parameters:
+        """Give the share of right answers, by annotator."""
         M, K, _ = statistics.counts.shape
         right = np.einsum("mkk->m", statistics.counts) + self.smoothing
         total = statistics.counts.sum(axis=(1, 2)) + 2 * self.smoothing
@@ -114,6 +126,7 @@ class OneCoinStep:
         return Parameters(_prior(statistics, self.learn_prior), confusions)
 
     def penalty(self, parameters: Parameters) -> float:
+        """Give ``smoothing`` · Σ log of every smoothed probability."""
         if not self.smoothing:
             return 0.0
         accuracy = np.clip(parameters.confusions[:, 0, 0], FLOOR, 1.0)

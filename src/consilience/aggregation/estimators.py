@@ -129,10 +129,8 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
             if values.ndim == 1:
                 return pd.Series(values, index=index, name="agg_label")
             return pd.DataFrame(values, index=index, columns=pd.Index(classes, name=annotations.origin.label))
-        if values.ndim == 1:
-            columns = {"label": values}
-        else:
-            columns = {str(name): values[:, k] for k, name in enumerate(classes)}
+        by_class = {str(name): k for k, name in enumerate(classes)}
+        columns = {"label": values} if values.ndim == 1 else {name: values[:, k] for name, k in by_class.items()}
         return _frames.make({item: annotations.item_ids.to_arrow(), **columns}, annotations.origin.frame)
 
     def __sklearn_tags__(self) -> Any:

@@ -24,7 +24,5 @@ def one_coin(
     """Fit by EM; the parameters are those of :func:`consilience.aggregation.ds_em.dawid_skene_em`."""
     step = OneCoinStep(smoothing, prior == "learned")
     start = vote_start(annotations, step)
-    result = run_em(
-        annotations, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback
-    )
+    result = run_em(annotations, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     return Fit.from_em(annotations, result, tol)

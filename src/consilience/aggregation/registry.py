@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -54,8 +55,11 @@ def _is_number(value: Any) -> bool:
 
 
 #: parameter: (test, what it must be)
-CONSTRAINTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "max_iter": (lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and v >= 0, "a whole number ≥ 0"),
+CONSTRAINTS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "max_iter": (
+        lambda v: _is_number(v) and int(v) == v >= 0,
+        "a whole number ≥ 0",
+    ),
     "tol": (lambda v: _is_number(v) and 0 <= v < 1, "a number from 0 up to 1"),
     "smoothing": (lambda v: _is_number(v) and 0 <= v < float("inf"), "a number ≥ 0"),
     "prior": (lambda v: v in ("learned", "uniform"), "'learned' or 'uniform'"),
@@ -78,7 +82,9 @@ def resolve(name: str) -> tuple[Method, bool, str]:
     if base not in METHODS:
         close = get_close_matches(base, METHODS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ParameterError(f"there is no method {name!r}{hint} The methods are auto, {', '.join(METHODS)}; +em refines any")
+        raise ParameterError(
+            f"there is no method {name!r}{hint} The methods are auto, {', '.join(METHODS)}; +em refines any"
+        )
     return METHODS[base], refined, full
 
 
@@ -97,13 +103,11 @@ def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
 
 
 def _refuse_what_does_not_fit_in_memory(annotations: Annotations) -> None:
-    import os
-
     N, M, K = annotations.n_items, annotations.n_annotators, annotations.n_classes
     needed = 8.0 * K * (4 * M * K + 2 * N)
     available = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else 8e9
     if needed > 0.8 * available:
         raise MethodError(
-            f"{K} classes for {M} annotators and {N} items would need {needed / 1e9:.0f} GB of memory. Is the label column "
-            f"the right one ({annotations.origin.label!r} has {K} different values)? If it is, merge rare labels first"
+            f"{K} classes for {M} annotators and {N} items would need {needed / 1e9:.0f} GB of memory. "
+            f"Is the label column the right one ({annotations.origin.label!r} has {K} different values)? If it is, merge rare labels first"
         )

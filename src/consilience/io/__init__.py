@@ -69,7 +69,7 @@ def read(
         classes=classes,
         duplicates=duplicates,
         gold=gold,
-        origin=Origin(**names),
+        origin=Origin(names["item"], names["annotator"], names["label"]),
         where=place.name,
         untyped=chosen.untyped,
     )
@@ -89,10 +89,7 @@ def read_truth(
 
     def pick(columns: list[str]) -> list[str]:
         found = _frames.find_column(columns, "item", item, place.name)
-        others = [name for name in columns if name != found]
-        known = next((name for name in others if str(name).lower() in ("truth", "gold", "true_label")), None)
-        truth = label or known or (others[0] if len(others) == 1 else None)
-        names[:] = [found, _frames.find_column(columns, "label", truth, place.name)]
+        names[:] = [found, _frames.find_truth_column(columns, found, label, place.name)]
         return list(names)
 
     table = chosen.read(place, pick, encoding)

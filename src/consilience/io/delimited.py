@@ -7,9 +7,9 @@ All values are read as text; what is a number is decided afterwards, on the few 
 from __future__ import annotations
 
 import gzip
-import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, cast
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -56,8 +56,8 @@ def _read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str, del
         raise _explained(path, names, delimiter, encoding, error) from error
 
 
-def _open(path: Path) -> io.BufferedIOBase:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+def _open(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def _header(path: Path, encoding: str) -> str:

@@ -31,7 +31,7 @@ def _explained(path: Path, message: str) -> FormatError | IdError:
         column, before, after, row = changed.groups()
         return IdError(
             f"{path.name}: column {column!r} mixes types: {before} before, {after} in row {int(row) + 1}; "
-            "7 and \"7\" would be two different ids. Write them all as strings, or all as numbers"
+            '7 and "7" would be two different ids. Write them all as strings, or all as numbers'
         )
     row = re.search(r"in row (\d+)", message)
     where = f", row {int(row.group(1)) + 1}" if row else ""

@@ -26,12 +26,13 @@ _compiling = threading.RLock()
 @contextmanager
 def _slp_vectoriser() -> Iterator[None]:
     with _compiling:
-        before = numba.config.SLP_VECTORIZE
-        numba.config.SLP_VECTORIZE = 1
+        settings: Any = numba.config
+        before = settings.SLP_VECTORIZE
+        settings.SLP_VECTORIZE = 1
         try:
             yield
         finally:
-            numba.config.SLP_VECTORIZE = before
+            settings.SLP_VECTORIZE = before
 
 
 def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]:
@@ -58,8 +59,8 @@ def array(dtype: str, ndim: int = 1, *, readonly: bool = True) -> Any:
     return types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C", readonly=readonly)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(_typing: Any, table: Any, row: Any) -> Any:
+@intrinsic
+def _prefetch(_typing: Any, table: Any, row: Any) -> Any:
     """Ask for the cache line where row ``row`` of ``table`` (one or two axes) begins, ahead of its use."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -76,3 +77,7 @@ def prefetch(_typing: Any, table: Any, row: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(table, row), codegen
+
+
+#: Seen by numba as the intrinsic, by type checkers as anything.
+prefetch: Any = _prefetch

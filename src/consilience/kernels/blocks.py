@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -45,7 +46,7 @@ def cut(indptr: Ints, cells: int) -> list[tuple[int, int]]:
         n_blocks *= 2
     aims = np.arange(1, n_blocks) * (n_labels / n_blocks)
     edges = [0, *np.searchsorted(indptr, aims).tolist(), n_items]
-    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a] or [(0, n_items)]
+    return [(a, b) for a, b in pairwise(edges) if b > a] or [(0, n_items)]
 
 
 @lru_cache(maxsize=4)

@@ -134,7 +134,16 @@ def _source(name: str, K: int, prefetch: bool, write: bool) -> str:
 
 
 def _looped_sweep(
-    first: Any, stop_item: Any, indptr: Any, annotator: Any, label: Any, gold: Any, prior: Any, table: Any, out: Any, sums: Any
+    first: Any,
+    stop_item: Any,
+    indptr: Any,
+    annotator: Any,
+    label: Any,
+    gold: Any,
+    prior: Any,
+    table: Any,
+    out: Any,
+    sums: Any,
 ) -> None:
     """The same sweep for any number of classes, with a loop where the other is unrolled."""
     K = prior.size
@@ -234,7 +243,13 @@ class Sweep:
     """
 
     def __init__(
-        self, indptr: Ints, annotator: Codes, label: Codes, gold: Codes | None, n_annotators: int, n_classes: int
+        self,
+        indptr: Ints,
+        annotator: Codes,
+        label: Codes,
+        gold: Codes | None,
+        n_annotators: int,
+        n_classes: int,
     ) -> None:
         self.indptr, self.annotator, self.label = indptr, annotator, label
         self.gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)

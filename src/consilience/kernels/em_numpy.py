@@ -42,9 +42,7 @@ def _cells(annotator: Codes, label: Codes, K: int) -> Ints:
     return annotator.astype(np.int64) * K + label
 
 
-def _posterior(
-    item: Ints, cell: Ints, N: int, gold: Codes, prior: Floats, confusions: Floats
-) -> tuple[Floats, float]:
+def _posterior(item: Ints, cell: Ints, N: int, gold: Codes, prior: Floats, confusions: Floats) -> tuple[Floats, float]:
     K = prior.size
     log_confusions = np.log(np.maximum(confusions, FLOOR)).reshape(-1, K)
     # log Pr(labels of n, truth k) = log π_k + Σ log A_m(i, k)

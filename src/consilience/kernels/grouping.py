@@ -29,7 +29,11 @@ def group_by_item(
         order = keep[np.argsort(item[keep], kind="stable")]
         counts = np.bincount(item[order], minlength=n_items)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return indptr, annotator[order].astype(code_dtype(n_annotators)), label[order].astype(code_dtype(n_classes))
+        return (
+            indptr,
+            annotator[order].astype(code_dtype(n_annotators)),
+            label[order].astype(code_dtype(n_classes)),
+        )
     indptr = np.zeros(n_items + 2, np.int64)
     kernel_count, kernel_place = _group_kernels(code_dtype(n_annotators).name, code_dtype(n_classes).name)
     kernel_count(item, label, indptr)

@@ -64,7 +64,16 @@ def _grow(hashes: Any, values: Any, new_hashes: Any, new_values: Any) -> None:
 
 
 def _fill(
-    offsets: Any, data: Any, start: Any, stop: Any, batch: Any, hashes: Any, values: Any, first: Any, codes: Any, size: Any
+    offsets: Any,
+    data: Any,
+    start: Any,
+    stop: Any,
+    batch: Any,
+    hashes: Any,
+    values: Any,
+    first: Any,
+    codes: Any,
+    size: Any,
 ) -> Any:
     mask = np.uint64(hashes.size - 1)
     for i in range(start, stop):

@@ -1,0 +1,55 @@
+# Everything sets itself up: a fresh clone needs only Python 3.11+ and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DATA   := $(abspath ../shared/data)
+
+# Tests and benchmarks that need the public data sets find them here; without the folder they are skipped.
+ifneq ($(wildcard $(DATA)/README.md),)
+export CONSILIENCE_DATA ?= $(DATA)
+endif
+
+.PHONY: demo test lint types layers unit docs bench clean
+
+demo: $(READY)
+	$(BIN)/consilience demo --out run
+
+test: lint types layers unit
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+unit: $(READY)
+	$(BIN)/pytest -n auto
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+bench: $(VENV)/.peers
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Python 3.11 or later is needed; name one with make PYTHON=python3.12 …"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.peers: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
+	@touch $@

@@ -1,0 +1,30 @@
+"""How the documentation is built: Sphinx reads Markdown through MyST, furo gives it its looks."""
+
+from __future__ import annotations
+
+from consilience import __version__
+
+project = "consilience"
+author = "The consilience authors"
+copyright = author  # noqa: A001 - the name that Sphinx looks for
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"consilience {release}"
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_type_aliases = {name: name for name in ("Callback", "Codes", "Duplicates", "Floats", "Ids", "Ints")}
+python_maximum_signature_line_length = 100
+napoleon_google_docstring = False
+napoleon_use_ivar = True

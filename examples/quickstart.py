@@ -1,0 +1,29 @@
+"""From labels to decisions, on the table that comes with the package.
+
+Run it with ``python examples/quickstart.py``.  It writes a folder ``anaesthetists-run`` where it is run.
+"""
+
+from __future__ import annotations
+
+import consilience as cs
+
+# Five anaesthetists rated how fit 45 patients were for anaesthesia, from 1 to 4 (Dawid & Skene 1979).
+annotations = cs.datasets.load("dawid_skene").annotations
+print(annotations)
+
+consensus = cs.aggregate(annotations, method="ds-em")
+print(consensus)
+
+# One row for each patient: the label, how sure it is, and what else it could be.
+print(consensus.labels)
+
+# One row for each anaesthetist: how often they are right, and what they mix up.
+print(consensus.annotators)
+
+# The model itself: confusions[m, i, k] is the probability that annotator m says i of a patient of class k.
+first = consensus.model.annotators[0]
+print(f"what annotator {first} says (rows) of each true class (columns):")
+print(consensus.model.confusions[0].round(2))
+
+consensus.save("anaesthetists-run")
+assert cs.load("anaesthetists-run").model == consensus.model

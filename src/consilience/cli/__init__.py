@@ -1,0 +1,65 @@
+"""The command line: one module for each verb, each calling the Python API and nothing else.
+
+Nothing heavy is imported before a verb runs: ``consilience --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+import consilience
+
+__all__ = ["cli", "main"]
+
+#: verb: what it does.  The module of the same name has a click command called ``command``.
+VERBS: Mapping[str, str] = {
+    "aggregate": "Turn a file of labels into consensus labels.",
+    "simulate": "Make a crowd whose truth is known.",
+    "datasets": "Look up public data sets.",
+    "demo": "Do the main job on the bundled 1979 table.",
+}
+
+
+class _Verbs(click.Group):
+    """Finds verbs by name and imports them when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"consilience.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(consilience.__version__, prog_name="consilience")
+def cli() -> None:
+    """Labels you can trust from annotators you cannot.
+
+    Start with:  consilience aggregate LABELS.csv --out run
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; exit status 0 done, 1 the data cannot be used, 2 wrong usage."""
+    from consilience.exceptions import ConsilienceError, ParameterError
+
+    try:
+        return cli.main(arguments, standalone_mode=True)
+    except ParameterError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except (ConsilienceError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,111 @@
+"""What verbs print: tables and notes for people, progress for long fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from consilience.aggregation.em import Callback
+    from consilience.consensus import Consensus
+
+__all__ = ["progress", "show_consensus", "show_notes"]
+
+_MOST_ROWS = 12
+
+
+@contextmanager
+def progress() -> Iterator[Callback]:
+    """Draw a bar on stderr while passes go by, when somebody is looking; it is gone at the end."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("passes over the data", total=None)
+
+        def told(state: Any) -> None:
+            change = "" if math.isnan(state.change) else f"  change {state.change:.0e}"
+            bar.update(
+                task,
+                completed=state.iteration,
+                total=state.max_iter,
+                description=f"log-likelihood {state.objective:.2f}{change}",
+            )
+
+        yield told
+
+
+def show_notes(notes: list[str]) -> None:
+    """Print what the user should know, on stderr."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for note in notes:
+        console.print("Note:", note, style="yellow", markup=False)
+
+
+def show_consensus(consensus: Consensus) -> None:
+    """Print a run as tables."""
+    import narwhals as nw
+
+    run = consensus.run
+    console = Console(highlight=False)
+    state = "converged" if run["converged"] else "NOT converged"
+    passes = f", {run['iterations']} passes, {state}" if run["iterations"] else ""
+    console.print(
+        f"{run['labels']} labels of {run['N']} items by {run['M']} annotators, {run['K']} classes\n"
+        f"method {run['method']}{passes}, {run['seconds']:.2f} s, log-likelihood {run['log_likelihood']:.4f}",
+        markup=False,
+    )
+    if "error_rate" in run:
+        console.print(f"error against the truth given: {run['error_rate']:.2f} %", markup=False)
+    _print_frame(console, "Classes", _class_rows(consensus), ("class", "items", "share", "prior"))
+    labels = nw.from_native(consensus.labels, eager_only=True)
+    doubtful = labels.filter(nw.col("n_labels") > 0).sort("margin").head(_MOST_ROWS)
+    _print_frame(console, "Items to look at first", doubtful.rows(), doubtful.columns)
+    annotators = nw.from_native(consensus.annotators, eager_only=True).sort("information", descending=True)
+    title = "Annotators, most informative first"
+    if len(annotators) > _MOST_ROWS:
+        title += f" ({_MOST_ROWS} of {len(annotators)})"
+    shown = annotators.head(_MOST_ROWS)
+    _print_frame(console, title, shown.rows(), shown.columns)
+
+
+def _class_rows(consensus: Consensus) -> list[tuple[Any, ...]]:
+    import numpy as np
+
+    labelled = consensus.n_labels > 0
+    items = np.bincount(consensus.choice.best[labelled], minlength=len(consensus.model.classes))
+    shares = items / max(int(items.sum()), 1)
+    return list(
+        zip(
+            consensus.model.classes,
+            items.tolist(),
+            shares.tolist(),
+            consensus.model.prior.tolist(),
+            strict=True,
+        )
+    )
+
+
+def _print_frame(console: Console, title: str, rows: list[tuple[Any, ...]], columns: Any) -> None:
+    from rich.markup import escape
+
+    table = Table(title=title, title_justify="left", box=None, header_style="bold")
+    numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]
+    for name, right in zip(columns, numeric, strict=True):
+        table.add_column(escape(str(name)), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(_text(value)) for value in row))
+    console.print()
+    console.print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,125 @@
+"""``consilience aggregate``: a file of labels in, consensus labels out."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import click
+
+__all__ = ["command", "run_aggregate"]
+
+
+def _parameters(**given: Any) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+@click.command(name="aggregate")
+@click.argument("labels", type=click.Path())
+@click.option("--method", default="auto", show_default=True, help="Method by name; +em refines any.")
+@click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
+@click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
+@click.option("--out", type=click.Path(), help="Folder for labels.csv, annotators.csv, model.npz, summary.json.")
+@click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
+@click.option("--engine", default="local", show_default=True, help="Where the passes over the data run.")
+@click.option("--format", "format_", help="csv, tsv, jsonl or parquet, where the file's name does not tell.")
+@click.option("--item", help="Name of the item column.")
+@click.option("--annotator", help="Name of the annotator column.")
+@click.option("--label", help="Name of the label column.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
+@click.option(
+    "--duplicates",
+    type=click.Choice(["last", "first", "keep", "error"]),
+    default="last",
+    show_default=True,
+    help="When an annotator answers an item again.",
+)
+@click.option("--smoothing", type=float, help="Labels added to every cell of every confusion matrix.")
+@click.option("--max-iter", type=int, help="Passes over the data.")
+@click.option("--tol", type=float, help="Relative change of the objective that ends the fit.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
+def command(
+    labels: str,
+    method: str,
+    truth: str | None,
+    gold: str | None,
+    out: str | None,
+    seed: int,
+    engine: str,
+    format_: str | None,
+    item: str | None,
+    annotator: str | None,
+    label: str | None,
+    encoding: str,
+    duplicates: Any,
+    smoothing: float | None,
+    max_iter: int | None,
+    tol: float | None,
+    as_json: bool,
+) -> None:
+    """Turn LABELS, a table with a row for each label, into consensus labels.
+
+    Columns are recognised by name: task|item|question|id, worker|annotator|rater|judge|user and
+    label|answer|response|value.
+    """
+    import consilience as cs
+
+    with warnings.catch_warnings():
+        # Every caution is in the summary, and printed below.
+        warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
+        annotations = cs.read(
+            labels,
+            format=format_,
+            item=item,
+            annotator=annotator,
+            label=label,
+            duplicates=duplicates,
+            encoding=encoding,
+        )
+    parameters = _parameters(smoothing=smoothing, max_iter=max_iter, tol=tol)
+    run_aggregate(annotations, method, truth, gold, out, seed, engine, as_json, parameters)
+
+
+def run_aggregate(
+    annotations: Any,
+    method: str,
+    truth: str | None,
+    gold: str | None,
+    out: str | None,
+    seed: int,
+    engine: str,
+    as_json: bool,
+    parameters: dict[str, Any],
+) -> None:
+    """Aggregate, then write and print what was asked for."""
+    from dataclasses import replace
+
+    import consilience as cs
+    from consilience._files import check_replaceable
+    from consilience.cli import _output
+
+    if out is not None:
+        check_replaceable(out, "summary.json")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
+        known = None if gold is None else cs.read_truth(gold)
+        with _output.progress() as told:
+            consensus = cs.aggregate(
+                annotations, method, gold=known, seed=seed, engine=engine, callback=told, **parameters
+            )
+        run = dict(consensus.run)
+        if truth is not None:
+            run["error_rate"] = consensus.error_rate(cs.read_truth(truth))
+    said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
+    run["warnings"] = [*run["warnings"], *(s for s in said if s not in run["warnings"])]
+    consensus = replace(consensus, run=run)
+    if out is not None:
+        consensus.save(out)
+    _output.show_notes(consensus.warnings)
+    if as_json:
+        click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False))
+    else:
+        _output.show_consensus(consensus)
+        if out is not None:
+            click.echo(f"\nWritten to {out}: labels.csv, annotators.csv, model.npz, summary.json")

@@ -1,0 +1,67 @@
+"""``consilience datasets``: what public data there is, where it comes from, and where it lies here."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.group(name="datasets")
+def command() -> None:
+    """Look up public data sets.
+
+    Sets other than the bundled 1979 table are read from the folder that the environment variable CONSILIENCE_DATA names.
+    """
+
+
+@command.command(name="list")
+def list_() -> None:
+    """List the sets with their sizes."""
+    from rich.console import Console
+    from rich.table import Table
+
+    import consilience as cs
+
+    table = Table(box=None, header_style="bold")
+    for name in ("name", "kind", "here", "what it is"):
+        table.add_column(name, overflow="fold")
+    for name in cs.datasets.names():
+        info = cs.datasets.info(name)
+        table.add_row(name, info.kind, "yes" if _is_here(name) else "no", info.title)
+    Console(highlight=False).print(table)
+
+
+@command.command(name="info")
+@click.argument("name")
+def info_(name: str) -> None:
+    """Tell where a set comes from, under which licence, and how large it is."""
+    import consilience as cs
+
+    info = cs.datasets.info(name)
+    click.echo(f"{info.name}: {info.title}")
+    click.echo(f"kind: {info.kind}")
+    click.echo(f"source: {info.repository}" + (f", commit {info.commit}" if info.commit else ""))
+    for path in (info.paths,) if isinstance(info.paths, str) else info.paths:
+        click.echo(f"path: {path}")
+    click.echo(f"licence: {info.licence}")
+    for key, value in info.counts.items():
+        click.echo(f"{key}: {value}")
+
+
+@command.command(name="path")
+@click.argument("name")
+def path_(name: str) -> None:
+    """Print the folder of a set on this machine."""
+    import consilience as cs
+
+    click.echo(str(cs.datasets.path(name)))
+
+
+def _is_here(name: str) -> bool:
+    import consilience as cs
+
+    try:
+        return cs.datasets.path(name).exists()
+    except cs.exceptions.DataError:
+        return False

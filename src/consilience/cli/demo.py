@@ -1,0 +1,22 @@
+"""``consilience demo``: the main job on the table of Dawid and Skene (1979), which comes with the package."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command(name="demo")
+@click.option("--out", type=click.Path(), help="Folder to write the run to.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
+def command(out: str | None, as_json: bool) -> None:
+    """Find out how fit 45 patients were for anaesthesia, from what five anaesthetists said.
+
+    The first of them rated every patient three times; all three answers are kept, as in the paper.
+    """
+    import consilience as cs
+    from consilience.cli.aggregate import run_aggregate
+
+    annotations = cs.datasets.load("dawid_skene").annotations
+    run_aggregate(annotations, "ds-em", None, None, out, 0, "local", as_json, {})

@@ -1,0 +1,85 @@
+"""``consilience simulate``: a crowd whose truth is known, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command(name="simulate")
+@click.option("--items", default=1000, show_default=True, help="How many items.")
+@click.option("--annotators", default=50, show_default=True, help="How many annotators.")
+@click.option("--classes", default=3, show_default=True, help="How many classes.")
+@click.option("--labels-per-item", type=int, help="Annotators that label each item.  [default: 5]")
+@click.option("--label-probability", type=float, help="Instead: probability that an annotator labels an item.")
+@click.option("--prior", help="Probabilities of the classes, separated by commas.  [default: uniform]")
+@click.option("--experts", default=0.0, show_default=True, help="Share of annotators who are nearly always right.")
+@click.option("--spammers", default=0.0, show_default=True, help="Share whose labels tell nothing.")
+@click.option("--adversaries", default=0.0, show_default=True, help="Share who are systematically wrong.")
+@click.option("--specialists", default=0.0, show_default=True, help="Share who know one class by heart.")
+@click.option("--seed", default=0, show_default=True, help="Same seed, same files.")
+@click.option("--out", type=click.Path(), required=True, help="Folder for labels.csv, truth.csv and model.npz.")
+def command(
+    items: int,
+    annotators: int,
+    classes: int,
+    labels_per_item: int | None,
+    label_probability: float | None,
+    prior: str | None,
+    experts: float,
+    spammers: float,
+    adversaries: float,
+    specialists: float,
+    seed: int,
+    out: str,
+) -> None:
+    """Make a Dawid-Skene crowd and write labels.csv, truth.csv and model.npz."""
+    import consilience as cs
+
+    made = cs.simulate(
+        items,
+        annotators,
+        classes,
+        labels_per_item=labels_per_item,
+        label_probability=label_probability,
+        prior=None if prior is None else _probabilities(prior),
+        experts=experts,
+        spammers=spammers,
+        adversaries=adversaries,
+        specialists=specialists,
+        seed=seed,
+    )
+    _write(Path(out), made)
+    click.echo(
+        f"{made.annotations.n_labels} labels of {made.annotations.n_items} items by {annotators} annotators: "
+        f"{out}/labels.csv, {out}/truth.csv, {out}/model.npz"
+    )
+
+
+def _probabilities(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a list of numbers separated by commas", param_hint="--prior"
+        ) from None
+
+
+def _write(folder: Path, made: Any) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    from consilience._files import atomic_folder
+
+    annotations = made.annotations
+    with atomic_folder(folder, "truth.csv") as fresh:
+        frame = annotations.to_frame("pyarrow")
+        pyarrow.csv.write_csv(frame.rename_columns(["task", "worker", "label"]), fresh / "labels.csv")
+        classes = annotations.class_ids.to_arrow()
+        truth = {"task": annotations.item_ids.to_arrow(), "label": classes.take(pa.array(made.truth))}
+        pyarrow.csv.write_csv(pa.table(truth), fresh / "truth.csv")
+        made.model.save(fresh / "model.npz")

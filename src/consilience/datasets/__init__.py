@@ -1,0 +1,14 @@
+"""Data to try things on: simulated crowds, public sets of known source and licence, and the table of 1979.
+
+>>> annotations, truth = load("dawid_skene")
+>>> annotations
+<Annotations: 315 labels, 45 items, 5 annotators, 4 classes>
+"""
+
+from __future__ import annotations
+
+from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
+from consilience.datasets.loading import Crowd, info, load, names, path
+from consilience.datasets.simulation import Simulation, simulate
+
+__all__ = ["CATALOGUE", "Crowd", "DatasetInfo", "Simulation", "info", "load", "names", "path", "simulate"]

@@ -1,0 +1,234 @@
+"""Reading the sets of the catalogue from the user's own copy, and noticing when it is another file.
+
+Apart from the bundled table of 1979, the files are looked for in the folder that the environment variable
+``CONSILIENCE_DATA`` names: one folder for each set, named as in the catalogue, with the files named there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import pyarrow as pa
+
+from consilience._frames import find_column
+from consilience._ids import to_column
+from consilience.annotations import Annotations, Origin
+from consilience.datasets.catalogue import CATALOGUE, CrowdName, DatasetInfo
+from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError
+from consilience.kernels._arrays import Ints
+
+__all__ = ["VARIABLE", "Crowd", "info", "load", "names", "path"]
+
+#: The environment variable that names the folder of data.
+VARIABLE = "CONSILIENCE_DATA"
+
+_BUNDLED = Path(__file__).parent
+
+_WORDS = {
+    "N": "items (N)",
+    "M": "annotators (M)",
+    "K": "classes (K)",
+    "labels": "labels",
+    "dup_pairs": "repeated labels (dup_pairs)",
+    "truth": "truths (truth)",
+    "truth_with_labels": "truths of labelled items (truth_with_labels)",
+}
+
+
+class Crowd(NamedTuple):
+    """Labels and what is known of the truth."""
+
+    annotations: Annotations
+    truth: Ints | None  #: class code of every item, -1 where unknown; None where the set has no truth at all
+
+
+def names() -> tuple[str, ...]:
+    """Name all sets of the catalogue."""
+    return tuple(CATALOGUE)
+
+
+def info(name: str) -> DatasetInfo:
+    """Tell what is known about a set: source, licence, counts, files."""
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    near = difflib.get_close_matches(str(name), CATALOGUE, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise ParameterError(f"there is no data set {name!r}{hint} The data sets are {', '.join(CATALOGUE)}")
+
+
+def path(name: str) -> Path:
+    """Give the folder that holds the files of a set; ``info(name).files`` names them."""
+    about = info(name)
+    if about.bundled:
+        return _BUNDLED
+    root = os.environ.get(VARIABLE)
+    if not root:
+        raise _absent(about, f"the environment variable {VARIABLE} is not set")
+    folder = Path(root).expanduser() / name
+    if not folder.is_dir():
+        raise _absent(about, f"there is no folder {folder}")
+    return folder
+
+
+@overload
+def load(name: CrowdName) -> Crowd: ...
+@overload
+def load(name: str) -> Crowd | dict[str, Any]: ...
+def load(name: str) -> Crowd | dict[str, Any]:
+    """Load a set of the catalogue and check its counts.
+
+    Parameters
+    ----------
+    name
+        One of :func:`names`.
+
+    Returns
+    -------
+    Crowd or dict
+        A crowd gives ``annotations, truth``.  Any other kind gives its parts by name: a pyarrow table for each
+        CSV file, a numpy array for each member of an ``.npz`` file.
+
+    Raises
+    ------
+    DataError
+        The files are not there; the message says where they come from.
+    FormatError
+        A file cannot be read, or is not the one of the catalogue.
+    """
+    about, folder = info(name), path(name)
+    return _load_crowd(about, folder) if about.kind == "crowd" else _load_parts(about, folder)
+
+
+def _load_crowd(about: DatasetInfo, folder: Path) -> Crowd:
+    file = _find(about, folder, about.files[0])
+    item, annotator, label = _read_columns(file, item="task", annotator="worker", label="label")
+    # Before anything is made of them: a file without rows should be told from one that cannot be used.
+    _check(about, file, {"labels": len(label)})
+    # Repeats, and truths of unlabelled items, are known facts of the set: checked below, not warned about.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        annotations = Annotations.from_columns(
+            item,
+            annotator,
+            label,
+            duplicates=about.duplicates,
+            origin=Origin(item="task", annotator="worker", label="label"),
+            where=str(file),
+            untyped=True,
+        )
+    found = {"N": annotations.n_items, "M": annotations.n_annotators, "K": annotations.n_classes}
+    pairs = np.unique(annotations.item_of_label() * annotations.n_annotators + annotations.annotator).size
+    _check(about, file, {**found, "dup_pairs": len(label) - pairs})
+    if not about.counts["truth"]:
+        return Crowd(annotations, None)
+
+    file = _find(about, folder, about.files[1])
+    item, label = _read_columns(file, item="task", label="label")
+    _check(about, file, {"truth": len(label)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        codes = annotations.codes_of_truth(pa.table({"task": item, "label": label}), str(file))
+    truth = codes.astype(np.int64)
+    _check(about, file, {"truth_with_labels": int((truth >= 0).sum())})
+    return Crowd(annotations, truth)
+
+
+def _load_parts(about: DatasetInfo, folder: Path) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    home: dict[str, Path] = {}
+    for name in about.files:
+        file = _find(about, folder, name)
+        inside = _read_arrays(file) if name.endswith(".npz") else {name.split(".")[0]: _read_table(file)}
+        parts.update(inside)
+        home.update(dict.fromkeys(inside, file))
+    for part, axes in about.shapes.items():
+        if part not in parts:
+            raise FormatError(f"{folder} is not the set {about.name!r} of the catalogue: it has no {part!r}")
+        # An axis that is not there counts as empty.
+        _check(about, home[part], dict(zip(axes, (*parts[part].shape, 0), strict=False)))
+    return parts
+
+
+# ---- files ----------------------------------------------------------------------------------------------
+
+
+def _find(about: DatasetInfo, folder: Path, name: str) -> Path:
+    """Find a file of the set, compressed or not."""
+    other = name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"
+    for file in (folder / name, folder / other):
+        if file.is_file():
+            return file
+    raise _absent(about, f"there is no file {folder / name}")
+
+
+def _read_columns(file: Path, **roles: str) -> list[pa.Array]:
+    """Read these columns as text: whether ids are numbers is decided later, for all rows together."""
+    table = _read_table(file, dict.fromkeys(roles.values(), pa.string()))
+    return [
+        to_column(table[find_column(table.column_names, role, column, str(file))], column)
+        for role, column in roles.items()
+    ]
+
+
+def _read_table(file: Path, types: Mapping[str, pa.DataType] | None = None) -> pa.Table:
+    from pyarrow import csv
+
+    try:
+        table = csv.read_csv(str(file), convert_options=csv.ConvertOptions(column_types=types))
+        header = table.column_names  # decoded only when asked for: bytes that are no text come to light here
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from error
+    if len(set(header)) < len(header):
+        raise FormatError(f"{file} names a column twice in its header: {', '.join(header)}")
+    return table
+
+
+def _read_arrays(file: Path) -> dict[str, Any]:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    # The archive, its compression and the arrays inside each complain in their own way.
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        EOFError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise _unreadable(file, error) from error
+
+
+# ---- what can be wrong ----------------------------------------------------------------------------------
+
+
+def _check(about: DatasetInfo, file: Path, found: Mapping[str, int]) -> None:
+    for count, value in found.items():
+        if value != about.counts[count]:
+            raise FormatError(
+                f"{file} is not the file of the catalogue: it has {value} {_WORDS.get(count, count)}, "
+                f"the catalogue says {about.counts[count]}. The set {about.name!r} comes from {about.source}"
+            )
+
+
+def _unreadable(file: Path, error: Exception) -> FormatError:
+    return FormatError(f"cannot read {file}: {error}; the file is damaged or cut short, fetch it again")
+
+
+def _absent(about: DatasetInfo, why: str) -> DataError:
+    columns = "; labels have the columns task,worker,label and truth task,label" if about.kind == "crowd" else ""
+    return DataError(
+        f"the data set {about.name!r} is not here: {why}. It comes from {about.source}. Put its files "
+        f"({', '.join(about.files)}{columns}) into a folder named {about.name!r}, and set {VARIABLE} "
+        "to the folder that holds this one"
+    )

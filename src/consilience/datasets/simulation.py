@@ -1,0 +1,220 @@
+"""Crowds with a known truth: drawn from the Dawid-Skene model, with annotators of every kind one meets.
+
+============== =========================================================================================
+role           what they do with an item of class k
+============== =========================================================================================
+``ordinary``   right with a probability drawn from ``accuracy`` for each class, else wrong in their own way
+``expert``     the same, right with probability 0.9 to 0.99
+``spammer``    never look: any label alike, always the same one, or one drawn from the prior
+``adversary``  almost never right; say one and the same wrong class for k nearly always
+``specialist`` know one class: say it of nearly all its items, and of hardly any other; else ordinary
+============== =========================================================================================
+
+Errors fall on the wrong classes in proportions drawn from a flat Dirichlet distribution, anew for each annotator
+and class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consilience._ids import Ids
+from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
+from consilience.exceptions import ParameterError
+from consilience.kernels._arrays import Floats, Ints
+
+__all__ = ["Simulation", "simulate"]
+
+_EXPERT_ACCURACY = (0.9, 0.99)
+#: How surely a specialist says their class of its items, and how rarely of others.
+_SPECIALIST_HIT = (0.95, 0.995)
+_SPECIALIST_SLIP = (0.0, 0.01)
+#: How much of an adversary's answers follows the plan; the rest is right at most half as often as chance.
+_ADVERSARY_PLAN = (0.8, 0.95)
+
+_DEFAULT_LABELS_PER_ITEM = 5
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Simulation:
+    """A simulated crowd and what it was drawn from."""
+
+    annotations: Annotations
+    truth: Ints  #: class code of every item, (N,)
+    model: DawidSkene  #: the parameters that the labels were drawn from
+    roles: tuple[str, ...]  #: the kind of every annotator: see the table of the module
+
+
+def simulate(
+    n_items: int = 1000,
+    n_annotators: int = 50,
+    n_classes: int = 3,
+    *,
+    labels_per_item: int | None = None,
+    label_probability: float | Sequence[float] | None = None,
+    prior: Sequence[float] | None = None,
+    experts: float = 0.0,
+    spammers: float = 0.0,
+    adversaries: float = 0.0,
+    specialists: float = 0.0,
+    accuracy: tuple[float, float] = (0.5, 0.9),
+    seed: int = 0,
+) -> Simulation:
+    """Draw a crowd from the Dawid-Skene model.
+
+    Annotators are drawn before items, so the same seed gives the same annotators for any number of items.
+
+    Parameters
+    ----------
+    n_items, n_annotators, n_classes
+        N, M and K.  Items and classes are named 0, 1, …; annotators "a0", "a1", ….
+    labels_per_item
+        Every item is labelled by this many annotators, drawn at random.
+    label_probability
+        Instead: every annotator labels an item with this probability (one for all, or one for each).  If
+        neither is given, an item has five labels, or as many as there are annotators.
+    prior
+        Probability of each class, (K,); all the same if not given.
+    experts, spammers, adversaries, specialists
+        Share of the annotators that play this role, between 0 and 1, rounded to a whole number of them; the
+        rest are ordinary.  Roles fall on annotators at random.  Counted in the annotators' order, spammers take
+        turns at the three ways to spam, and specialist j knows class j mod K: K of them know every class.
+    accuracy
+        Range of the probability that an ordinary annotator is right.
+    seed
+        Decides everything.
+
+    Examples
+    --------
+    >>> crowd = simulate(200, 10, 3, spammers=0.2, seed=1)
+    >>> crowd.annotations
+    <Annotations: 1000 labels, 200 items, 10 annotators, 3 classes>
+    >>> crowd.roles.count("spammer")
+    2
+    """
+    _check_whole("n_items", n_items, 1)
+    _check_whole("n_annotators", n_annotators, 1)
+    _check_whole("n_classes", n_classes, 2)
+    _check_whole("seed", seed, 0)
+    if labels_per_item is None and label_probability is None:
+        labels_per_item = min(_DEFAULT_LABELS_PER_ITEM, n_annotators)
+    if labels_per_item is not None:
+        _check_whole("labels_per_item", labels_per_item, 1)
+    if np.shape(accuracy) != (2,) or not 0 <= accuracy[0] <= accuracy[1] <= 1:
+        raise ParameterError(f"accuracy must be a range (low, high) between 0 and 1, not {accuracy!r}")
+    if label_probability is not None and np.shape(label_probability) not in ((), (n_annotators,)):
+        raise ParameterError(
+            f"label_probability must be one number or one for each of the {n_annotators} annotators; "
+            f"got shape {np.shape(label_probability)}"
+        )
+    shares = {"expert": experts, "spammer": spammers, "adversary": adversaries, "specialist": specialists}
+
+    rng = np.random.default_rng(seed)
+    class_share = _prior(prior, n_classes)
+    roles = _roles(rng, n_annotators, shares)
+    who = {role: np.flatnonzero(roles == role) for role in ("ordinary", *shares)}
+    confusions = np.empty((n_annotators, n_classes, n_classes))
+    confusions[who["ordinary"]] = _fallible(rng, who["ordinary"].size, n_classes, accuracy)
+    confusions[who["expert"]] = _fallible(rng, who["expert"].size, n_classes, _EXPERT_ACCURACY)
+    confusions[who["spammer"]] = _spamming(rng, who["spammer"].size, class_share)
+    confusions[who["adversary"]] = _adverse(rng, who["adversary"].size, n_classes)
+    confusions[who["specialist"]] = _special(rng, who["specialist"].size, n_classes, accuracy)
+
+    model = DawidSkene(class_share, confusions, Ids.range(n_classes), Ids([f"a{m}" for m in range(n_annotators)]))
+    annotations, truth = model.sample(
+        n_items, labels_per_item=labels_per_item, label_probability=label_probability, random_state=rng
+    )
+    return Simulation(annotations, truth, model, tuple(roles.tolist()))
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ParameterError(f"{name} must be a whole number of at least {least}, not {value!r}")
+
+
+def _prior(prior: Sequence[float] | None, K: int) -> Floats:
+    if prior is None:
+        return np.full(K, 1 / K)
+    share = np.asarray(prior, np.float64)
+    if share.shape != (K,) or not np.all(share >= 0) or not np.isclose(share.sum(), 1.0, atol=1e-6):
+        raise ParameterError(f"prior must be {K} probabilities that sum to one, not {prior!r}")
+    # numpy's sampler is stricter about the sum than a person who writes thirds is
+    return np.asarray(share / share.sum())
+
+
+def _roles(rng: np.random.Generator, M: int, shares: dict[str, float]) -> NDArray[np.str_]:
+    """Turn shares into a role for every annotator, in random order."""
+    if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) > 1 + 1e-9:
+        given = ", ".join(f"{role}: {share!r}" for role, share in shares.items())
+        raise ParameterError(f"shares of roles must lie between 0 and 1 and sum to at most 1; got {given}")
+    roles = np.full(M, "ordinary", "<U10")
+    used = 0
+    for role, share in shares.items():
+        # Halves round up, so all shares together may ask for more than there are: the last ones give way.
+        until = min(used + int(share * M + 0.5), M)
+        roles[used:until] = role
+        used = until
+    rng.shuffle(roles)
+    return roles
+
+
+def _columns(rng: np.random.Generator, diagonal: Floats, avoided: Ints | None = None) -> Floats:
+    """Complete confusions: the diagonal (n, K) is given, the rest falls on the wrong classes at random.
+
+    A class that is ``avoided``, one for each annotator, is never said by mistake; whoever has no mistake left to
+    make is right.
+    """
+    n, K = diagonal.shape
+    # exponentials, normalised, are a draw from the flat Dirichlet distribution
+    errors = rng.standard_exponential((n, K, K))
+    every = np.arange(K)
+    errors[:, every, every] = 0
+    if avoided is not None:
+        errors[np.arange(n), avoided] = 0
+    total = errors.sum(axis=1)
+    diagonal = np.where(total > 0, diagonal, 1.0)
+    confusions: Floats = errors * ((1 - diagonal) / np.where(total > 0, total, 1.0))[:, None, :]
+    confusions[:, every, every] = diagonal
+    return confusions
+
+
+def _fallible(rng: np.random.Generator, n: int, K: int, accuracy: tuple[float, float]) -> Floats:
+    return _columns(rng, rng.uniform(*accuracy, (n, K)))
+
+
+def _spamming(rng: np.random.Generator, n: int, prior: Floats) -> Floats:
+    """Labels that are independent of the truth: all columns are the same."""
+    K = prior.size
+    same = np.eye(K)[rng.integers(0, K, n)]
+    ways = np.stack([np.full((n, K), 1 / K), same, np.broadcast_to(prior, (n, K))])
+    said = ways[np.arange(n) % 3, np.arange(n)]
+    return np.repeat(said[:, :, None], K, axis=2)
+
+
+def _adverse(rng: np.random.Generator, n: int, K: int) -> Floats:
+    """Say class k + shift instead of k, as a rule."""
+    shift = rng.integers(1, K, n)
+    planned = np.eye(K)[(np.arange(K) + shift[:, None]) % K].transpose(0, 2, 1)
+    plan = rng.uniform(*_ADVERSARY_PLAN, (n, 1, 1))
+    unplanned = _columns(rng, rng.uniform(0, 0.5 / K, (n, K)))
+    return np.asarray(plan * planned + (1 - plan) * unplanned)
+
+
+def _special(rng: np.random.Generator, n: int, K: int, accuracy: tuple[float, float]) -> Floats:
+    known = np.arange(n) % K
+    annotator = np.arange(n)
+    diagonal = rng.uniform(*accuracy, (n, K))
+    diagonal[annotator, known] = rng.uniform(*_SPECIALIST_HIT, n)
+    confusions = _columns(rng, diagonal, avoided=known)
+    # a slip: the known class is said of another one's item
+    slip = rng.uniform(*_SPECIALIST_SLIP, (n, K))
+    slip[annotator, known] = 0
+    confusions *= (1 - slip)[:, None, :]
+    confusions[annotator, known] += slip
+    return confusions

@@ -1,0 +1,94 @@
+"""Grouping, repeated answers and components: the compiled loops against plain numpy and scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from consilience.kernels import grouping, votes
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    limit = 0 if request.param == "compiled" else 10**9
+    monkeypatch.setattr(grouping, "SMALL", limit)
+    monkeypatch.setattr(votes, "SMALL", limit)
+    return str(request.param)
+
+
+def rows(seed: int, n: int = 2000, N: int = 150, M: int = 12, K: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return (
+        rng.integers(0, N, n).astype(np.int32),
+        rng.integers(0, M, n).astype(np.int32),
+        rng.integers(-1, K, n).astype(np.int32),
+    )
+
+
+@pytest.mark.usefixtures("path")
+def test_grouping_keeps_rows_in_order_within_an_item() -> None:
+    item, annotator, label = rows(0)
+    indptr, by, said = grouping.group_by_item(item, annotator, label, 151, 12, 3)
+    assert indptr[-1] == (label >= 0).sum()
+    for n in range(151):
+        mine = (item == n) & (label >= 0)
+        np.testing.assert_array_equal(by[indptr[n] : indptr[n + 1]], annotator[mine])
+        np.testing.assert_array_equal(said[indptr[n] : indptr[n + 1]], label[mine])
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("keep", ["first", "last", "all"])
+def test_repeated_answers(keep: str) -> None:
+    item, annotator, label = rows(1)
+    indptr, by, said = grouping.group_by_item(item, annotator, label, 150, 12, 3)
+    new_indptr, new_by, new_said, repeats = grouping.drop_repeats(indptr, by, said, 12, keep)
+    expected: dict[tuple[int, int], int] = {}
+    total = 0
+    for n in range(150):
+        for i in range(indptr[n], indptr[n + 1]):
+            total += 1
+            key = (n, int(by[i]))
+            if keep == "last" or key not in expected:
+                expected[key] = int(said[i])
+    assert repeats == total - len(expected)
+    if keep == "all":
+        np.testing.assert_array_equal(new_said, said)
+        return
+    found = {
+        (n, int(new_by[i])): int(new_said[i]) for n in range(150) for i in range(new_indptr[n], new_indptr[n + 1])
+    }
+    assert new_by.size == len(found)
+    assert found == expected
+
+
+@pytest.mark.usefixtures("path")
+def test_components_are_scipys() -> None:
+    rng = np.random.default_rng(2)
+    for degree in (1, 2, 3):
+        M, N = 200, 120
+        by = rng.integers(0, M, N * degree).astype(np.uint8)
+        indptr = np.arange(0, N * degree + 1, degree)
+        ours = grouping.components(indptr, by, M)
+        item = np.repeat(np.arange(N), degree)
+        graph = coo_array((np.ones(by.size), (by, M + item)), shape=(M + N, M + N))
+        theirs = connected_components(graph, directed=False)[1][:M]
+        pairs = set(zip(ours.tolist(), theirs.tolist(), strict=True))
+        assert len(pairs) == len(set(ours.tolist())) == len(set(theirs.tolist()))
+
+
+@pytest.mark.usefixtures("path")
+def test_votes_by_hand() -> None:
+    indptr = np.array([0, 3, 3, 5])
+    by, said = np.array([0, 1, 2, 0, 1], np.uint8), np.array([0, 0, 1, 1, 1], np.uint8)
+    counts = votes.vote_counts(indptr, said, 2)
+    np.testing.assert_array_equal(counts, [[2, 1], [0, 0], [0, 2]])
+    q = np.array([[0.75, 0.25], [0.5, 0.5], [0.0, 1.0]])
+    statistics = votes.vote_statistics(indptr, by, said, q, 3)
+    expected = np.zeros((3, 2, 2))
+    expected[0, 0], expected[1, 0], expected[2, 1] = q[0], q[0], q[0]
+    expected[0, 1] += q[2]
+    expected[1, 1] += q[2]
+    np.testing.assert_allclose(statistics.counts, expected)
+    np.testing.assert_allclose(statistics.class_counts, q[[0, 2]].sum(axis=0))
