@@ -23,8 +23,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
-autodoc_type_aliases = {name: name for name in ("Callback", "Codes", "Duplicates", "Floats", "Ids", "Ints")}
+autodoc_typehints = "none"  # docstrings say what is meant; the types are in the source
 python_maximum_signature_line_length = 100
 napoleon_google_docstring = False
 napoleon_use_ivar = True

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.conftest import brute_force, random_model
 
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import FormatError, IdError, ParameterError
-from tests.conftest import brute_force, random_model
 
 
 def test_posterior_and_likelihood_are_the_definition() -> None:
@@ -25,7 +25,9 @@ def test_likelihood_of_everything_sums_to_one() -> None:
     """Over all label patterns of one item, probabilities must add up to 1."""
     model = random_model(3, 2, seed=3)
     patterns = np.array([[i, j, k] for i in range(2) for j in range(2) for k in range(2)])
-    total = sum(np.exp(model.log_likelihood(Annotations.from_matrix(p[None, :], classes=[0, 1]))) for p in patterns[1:-1])
+    total = sum(
+        np.exp(model.log_likelihood(Annotations.from_matrix(p[None, :], classes=[0, 1]))) for p in patterns[1:-1]
+    )
     for constant in (patterns[:1], patterns[-1:]):
         with pytest.warns(match="nobody used"):
             total += np.exp(model.log_likelihood(Annotations.from_matrix(constant, classes=[0, 1])))

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience.exceptions import IdError
-from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels._arrays import Bools, Codes, Ints
 from consilience.kernels.em import SMALL
 
-__all__ = ["Ids", "encode", "name_rows", "numbers_where_all_are", "to_column"]
+__all__ = ["Ids", "encode", "name_rows", "numbers_where_all_are", "to_column", "without", "without_code"]
 
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
@@ -190,21 +190,42 @@ def encode(column: pa.Array) -> tuple[Codes, Ids]:
         codes[present], names = _first_seen(column.take(pa.array(present)))
     else:
         codes, names = _first_seen(column)
-    return _without_blanks(codes, names)
+    return without(codes, names)
 
 
 def _may_lack(column: pa.Array) -> bool:
     return bool(column.null_count) or pa.types.is_floating(column.type)
 
 
-def _without_blanks(codes: Codes, names: pa.Array) -> tuple[Codes, Ids]:
-    if not _is_text(names):
+def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[Codes, Ids]:
+    """Take names that stand for "no value" (blank, or one of ``tokens``) out of a vocabulary; their rows get -1."""
+    if not _is_text(names) or not len(names):
         return codes, Ids(names)
-    blank = np.asarray(pc.equal(pc.utf8_trim_whitespace(names), ""), np.bool_)
-    if not blank.any():
+    gone = np.zeros(len(names), np.bool_)
+    # Only what is short or may begin with a space of some kind is worth a look.
+    _, ends, data = names.buffers()
+    width = np.int64 if pa.types.is_large_string(names.type) else np.int32
+    offsets = np.frombuffer(ends, width)[names.offset : names.offset + len(names) + 1]
+    characters = np.frombuffer(data or b"", np.uint8)
+    first = characters[np.minimum(offsets[:-1], characters.size - 1)] if characters.size else np.zeros(1, np.uint8)
+    suspects = np.flatnonzero((np.diff(offsets) <= max(map(len, tokens), default=0)) | (first <= 32) | (first >= 0xC2))
+    if suspects.size:
+        few = names.take(pa.array(suspects))
+        blank = pc.equal(pc.utf8_trim_whitespace(few), "")
+        gone[suspects] = np.asarray(pc.or_(blank, pc.is_in(few, value_set=pa.array(tokens, names.type))))
+    if not gone.any():
         return codes, Ids(names)
-    renumbered = np.where(blank, -1, np.cumsum(~blank) - 1).astype(np.int32)
-    return np.append(renumbered, np.int32(-1))[codes], Ids(names.filter(pa.array(~blank)))
+    return _renumbered(codes, names, gone)
+
+
+def without_code(codes: Codes, ids: Ids, code: int) -> tuple[Codes, Ids]:
+    """Take one name out of a vocabulary; its rows get -1."""
+    return _renumbered(codes, ids.to_arrow(), np.arange(len(ids)) == code)
+
+
+def _renumbered(codes: Codes, names: pa.Array, gone: Bools) -> tuple[Codes, Ids]:
+    new = np.where(gone, -1, np.cumsum(~gone) - 1).astype(np.int32)
+    return np.append(new, np.int32(-1))[codes], Ids(names.filter(pa.array(~gone)))
 
 
 def _is_text(column: pa.Array) -> bool:
@@ -218,10 +239,8 @@ def _first_seen(column: pa.Array) -> tuple[Codes, pa.Array]:
         width = np.int64 if pa.types.is_large_string(column.type) else np.int32
         _, offsets, data = column.buffers()
         window = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
-        coded = encode_bytes(window, np.frombuffer(data, np.uint8))
-        if coded is not None:
-            codes, first = coded
-            return codes, column.take(pa.array(first))
+        codes, first = encode_bytes(window, np.frombuffer(data or b"", np.uint8))
+        return codes, column.take(pa.array(first))
     dictionary = pc.dictionary_encode(column)
     return np.asarray(dictionary.indices, np.int32), dictionary.dictionary
 
@@ -233,6 +252,8 @@ def numbers_where_all_are(ids: Ids) -> Ids:
     """
     names = ids.to_arrow()
     if not len(ids) or not pa.types.is_string(names.type):
+        return ids
+    if not pc.all(pc.match_substring_regex(names[:100], _NUMBER)).as_py():
         return ids
     if pc.all(pc.match_substring_regex(names, _INTEGER)).as_py():
         return Ids(names.cast(pa.int64()))

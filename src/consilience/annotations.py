@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from consilience import _frames
-from consilience._ids import Ids, encode, name_rows, numbers_where_all_are, to_column
+from consilience._ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
 from consilience._truth import arrow_or_values, truth_codes
 from consilience.exceptions import DataError, DataWarning, IdError, ParameterError
 from consilience.kernels._arrays import Codes, Ints, code_dtype
@@ -154,12 +154,37 @@ class Annotations:
         untyped: bool = False,
     ) -> Annotations:
         """Build from three pyarrow columns; ``untyped`` text (from a CSV file) becomes numbers where all are."""
+        if len(item) == 0:
+            raise DataError(f"{where} has no rows: there is nothing to aggregate")
+        return cls.from_codes(
+            *_encode_all(item, annotator, label),
+            classes=classes,
+            duplicates=duplicates,
+            gold=gold,
+            origin=origin,
+            where=where,
+            untyped=untyped,
+        )
+
+    @classmethod
+    def from_codes(
+        cls,
+        item: tuple[Codes, Ids],
+        annotator: tuple[Codes, Ids],
+        label: tuple[Codes, Ids],
+        *,
+        classes: Sequence[Any] | None = None,
+        duplicates: Duplicates = "last",
+        gold: Any = None,
+        origin: Origin | None = None,
+        where: str = "the data",
+        untyped: bool = False,
+    ) -> Annotations:
+        """Build from three coded columns, each an int32 for every row (-1 where missing) and the names behind them."""
         if duplicates not in ("last", "first", "keep", "error"):
             raise ParameterError(f"duplicates must be 'last', 'first', 'keep' or 'error', not {duplicates!r}")
         origin = origin or Origin()
-        if len(item) == 0:
-            raise DataError(f"{where} has no rows: there is nothing to aggregate")
-        (item_code, items), (annotator_code, annotators), (label_code, label_ids) = _encode_all(item, annotator, label)
+        (item_code, items), (annotator_code, annotators), (label_code, label_ids) = item, annotator, label
         for role, codes, name in (
             ("item", item_code, origin.item),
             ("annotator", annotator_code, origin.annotator),
@@ -230,12 +255,14 @@ class Annotations:
             raise DataError(f"expected a matrix of items × annotators, got an array of shape {matrix.shape}")
         if matrix.size == 0:
             raise DataError(f"the matrix has shape {matrix.shape}: there is nothing to aggregate")
-        said = _matrix_labels(matrix)
-        row, column = np.nonzero(said)
-        if row.size == 0:
+        codes, ids = encode(to_column(matrix.ravel(), "the matrix"))
+        if (absent := ids.codes_of([-1])[0]) >= 0 and ids[int(absent)] == -1:
+            codes, ids = without_code(codes, ids, int(absent))
+        said = (codes >= 0).reshape(matrix.shape)
+        if not said.any():
             raise DataError("every entry of the matrix is missing (NaN, None or -1)")
-        label_code, label_ids = encode(to_column(matrix[said], "labels"))
-        class_ids, label_code = _code_classes(label_ids, label_code, classes, "the matrix")
+        column = np.nonzero(said)[1]
+        class_ids, label_code = _code_classes(ids, codes[codes >= 0], classes, "the matrix")
         return cls(
             np.concatenate([[0], np.cumsum(said.sum(axis=1))]),
             column,
@@ -500,22 +527,9 @@ def _repeats_error(item: Codes, annotator: Codes, items: Ids, annotators: Ids, r
     again = np.flatnonzero(pair == pair[row])
     return (
         f"{where} has {repeats} repeated answers; for example annotator {annotators[int(annotator[row])]!r} "
-        f"answers item {items[int(item[row])]!r} in {name_rows(again)}. Remove them, or choose duplicates='last', 'first' or 'keep'"
+        f"answers item {items[int(item[row])]!r} in {name_rows(again)}. "
+        "Remove them, or choose duplicates='last', 'first' or 'keep'"
     )
-
-
-def _matrix_labels(matrix: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Tell where a matrix holds a label."""
-    if matrix.dtype == object:
-        flat = [value is not None and value == value and value != -1 and value != "" for value in matrix.ravel()]
-        return np.array(flat, np.bool_).reshape(matrix.shape)
-    if matrix.dtype.kind == "f":
-        return np.asarray(~np.isnan(matrix) & (matrix != -1), np.bool_)
-    if matrix.dtype.kind in "iu":
-        return np.asarray(matrix != -1, np.bool_)
-    if matrix.dtype.kind in "US":
-        return np.asarray(np.strings.str_len(np.strings.strip(matrix)) > 0, np.bool_)
-    return np.ones(matrix.shape, np.bool_)
 
 
 def _named(names: Sequence[Any] | None, n: int, what: str) -> Ids:

@@ -141,11 +141,14 @@ class DawidSkene:
         if labels_per_item is not None:
             item, annotator = _fixed_degree(rng, n_items, M, labels_per_item)
         else:
-            p = np.broadcast_to(np.asarray(1.0 if label_probability is None else label_probability, float), (M,))
-            if not np.all((p >= 0) & (p <= 1)):
-                raise ParameterError("label_probability must lie between 0 and 1")
+            given = np.asarray(1.0 if label_probability is None else label_probability, float)
+            if given.shape not in ((), (M,)) or not np.all((given >= 0) & (given <= 1)):
+                raise ParameterError(
+                    f"label_probability must be one number from 0 to 1, or one for each of {M} annotators"
+                )
+            p = np.broadcast_to(given, (M,))
             item, annotator = _bernoulli(rng, n_items, p)
-        truth = rng.choice(K, n_items, p=self.prior)
+        truth = rng.choice(K, n_items, p=self.prior / self.prior.sum())
         # inverse transform: the label is the number of steps of the cumulative column that u has passed
         cumulative = np.cumsum(self.confusions, axis=1)
         u = rng.random(item.size)
@@ -258,8 +261,11 @@ def _fixed_degree(rng: np.random.Generator, n_items: int, M: int, degree: int) -
     """Draw ``degree`` different annotators for every item."""
     if not 1 <= degree <= M:
         raise ParameterError(f"labels_per_item must lie between 1 and the number of annotators, {M}; got {degree}")
-    if 3 * degree > M:
-        chosen = np.argsort(rng.random((n_items, M)), axis=1)[:, :degree]
+    # Drawing again until all differ is fast while degree² is small beside M; else the first of a shuffled crowd.
+    if degree * degree > 2 * M:
+        rows = max(1, 10**6 // M)
+        parts = [np.argsort(rng.random((min(rows, n_items - n), M)), axis=1) for n in range(0, n_items, rows)]
+        chosen = np.concatenate([part[:, :degree] for part in parts])
     else:
         chosen = rng.integers(0, M, (n_items, degree))
         again = np.arange(n_items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.conftest import brute_force, error_percent, random_model
 
 import consilience as cs
 from consilience.aggregation.ds_em import dawid_skene_em
@@ -15,7 +16,6 @@ from consilience.annotations import Annotations
 from consilience.datasets import load
 from consilience.exceptions import ConvergenceWarning
 from consilience.kernels.votes import vote_statistics
-from tests.conftest import brute_force, error_percent, random_model
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,9 @@ def crowd() -> tuple[Annotations, np.ndarray]:
 
 @pytest.mark.parametrize("step", [ConfusionStep(), ConfusionStep(0.5, False), OneCoinStep(), OneCoinStep(1.0)])
 @pytest.mark.parametrize("accelerate", [False, True])
-def test_the_objective_never_falls(crowd: tuple[Annotations, np.ndarray], step: ConfusionStep, accelerate: bool) -> None:
+def test_the_objective_never_falls(
+    crowd: tuple[Annotations, np.ndarray], step: ConfusionStep, accelerate: bool
+) -> None:
     a, _ = crowd
     result = run_em(a, vote_start(a, step), step, max_iter=60, tol=0, accelerate=accelerate)
     assert len(result.history) == 60
@@ -199,7 +201,7 @@ def test_errors_on_real_crowds(name: str, ten_rounds: float, converged: float) -
 @pytest.mark.parametrize("name", ["bluebird", "dog52", "rte", "trec", "labelme"])
 @pytest.mark.usefixtures("data_folder")
 def test_broken_ties_beat_coin_tosses(name: str) -> None:
-    """Majority voting here is at or below the expected error of tossing a coin for ties, which the data folder states."""
+    """Majority voting is at or below the expected error of tossing a coin for ties, which the data folder states."""
     import json
 
     from consilience.datasets import path

@@ -13,28 +13,24 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
+from tests.conftest import random_model
 
 import consilience as cs
 from consilience.aggregation import estimators, registry
 from consilience.exceptions import ConsilienceWarning, ConvergenceWarning, ParameterError
-from tests.conftest import random_model
 
 ESTIMATORS = [cs.MajorityVote(), cs.DawidSkeneEM(), cs.OneCoin()]
-
-#: Checks of scikit-learn that ask for what an aggregator should not do, and why.
-EXPECTED_FAILURES: dict[str, str] = {}
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 @pytest.mark.filterwarnings("ignore::consilience.exceptions.ConsilienceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_checks(estimator: Any) -> None:
-    failed = {
-        result["check_name"]: result["exception"]
-        for result in check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED_FAILURES)
-        if result["status"] == "failed"
-    }
+    """No check is expected to fail."""
+    results = check_estimator(estimator, on_fail=None, on_skip=None)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     assert failed == {}
+    assert sum(result["status"] == "passed" for result in results) > 30
 
 
 @pytest.fixture(scope="module")

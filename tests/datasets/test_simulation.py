@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same_annotators_for_more_items() -> None:
 
 
 @pytest.mark.parametrize("shares", [{}, {"experts": 0.5}, {"specialists": 0.5}, {"adversaries": 0.5}])
-def test_labels_follow_the_confusions(shares: dict[str, float]) -> None:
+def test_labels_follow_the_confusions(shares: dict[str, Any]) -> None:
     crowd = simulate(40_000, 12, 3, prior=[0.5, 0.3, 0.2], label_probability=0.8, seed=3, **shares)
     counts = label_counts(crowd)
     assert abs(surprise(counts, crowd.model.confusions)) < 5
@@ -127,8 +127,8 @@ def test_a_label_probability_for_each() -> None:
 
 
 def test_nobody_labels_an_item_twice() -> None:
-    for how in ({"labels_per_item": 4}, {"label_probability": 0.4}):
-        said = simulate(500, 15, **how).annotations  # type: ignore[arg-type]
+    for crowd in (simulate(500, 15, labels_per_item=4), simulate(500, 15, label_probability=0.4)):
+        said = crowd.annotations
         pairs = said.item_of_label() * said.n_annotators + said.annotator
         assert np.unique(pairs).size == said.n_labels
 
@@ -265,11 +265,19 @@ def test_shares_that_round_up_together_still_fit() -> None:
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_crowd_is_a_model(
-    M: int, K: int, parts: list[int], accuracy: tuple[float, float], seed: int
-) -> None:
-    shares = dict(zip(("experts", "spammers", "adversaries", "specialists"), np.divide(parts, sum(parts)), strict=False))
-    crowd = simulate(5, M, K, accuracy=accuracy, seed=seed, **shares)
+def test_any_crowd_is_a_model(M: int, K: int, parts: list[int], accuracy: tuple[float, float], seed: int) -> None:
+    experts, spammers, adversaries, specialists, _ = np.divide(parts, sum(parts)).tolist()
+    crowd = simulate(
+        5,
+        M,
+        K,
+        experts=experts,
+        spammers=spammers,
+        adversaries=adversaries,
+        specialists=specialists,
+        accuracy=accuracy,
+        seed=seed,
+    )
     assert np.all(crowd.model.confusions >= 0)
     assert np.allclose(crowd.model.confusions.sum(axis=1), 1, atol=1e-12)
     assert len(crowd.roles) == M

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from tests.conftest import brute_force, random_model
 
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.kernels import blocks, em, em_numpy
 from consilience.kernels.em import Sweep
-from tests.conftest import brute_force, random_model
 
 
 def sweep_of(a: Annotations) -> Sweep:
@@ -50,7 +52,9 @@ def test_numpy_sweep_is_the_definition(K: int) -> None:
     np.testing.assert_allclose(statistics.counts, counts, atol=1e-12)
     assert statistics.log_likelihood == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(
-        em_numpy.posterior(a.indptr, a.annotator, a.label, none, model.prior, model.confusions)[0], posterior, atol=1e-13
+        em_numpy.posterior(a.indptr, a.annotator, a.label, none, model.prior, model.confusions)[0],
+        posterior,
+        atol=1e-13,
     )
 
 
@@ -109,6 +113,6 @@ def test_blocks_cover_all_items_once() -> None:
     assert len(cut) > 1
     assert cut[0][0] == 0
     assert cut[-1][1] == lengths.size
-    assert all(a[1] == b[0] for a, b in zip(cut, cut[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(cut))
     sizes = [indptr[b] - indptr[a] for a, b in cut]
     assert max(sizes) < 1.1 * min(sizes)

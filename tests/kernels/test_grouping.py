@@ -56,9 +56,7 @@ def test_repeated_answers(keep: str) -> None:
     if keep == "all":
         np.testing.assert_array_equal(new_said, said)
         return
-    found = {
-        (n, int(new_by[i])): int(new_said[i]) for n in range(150) for i in range(new_indptr[n], new_indptr[n + 1])
-    }
+    found = {(n, int(new_by[i])): int(new_said[i]) for n in range(150) for i in range(new_indptr[n], new_indptr[n + 1])}
     assert new_by.size == len(found)
     assert found == expected
 

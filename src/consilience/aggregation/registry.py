@@ -109,5 +109,6 @@ def _refuse_what_does_not_fit_in_memory(annotations: Annotations) -> None:
     if needed > 0.8 * available:
         raise MethodError(
             f"{K} classes for {M} annotators and {N} items would need {needed / 1e9:.0f} GB of memory. "
-            f"Is the label column the right one ({annotations.origin.label!r} has {K} different values)? If it is, merge rare labels first"
+            f"Is the label column the right one ({annotations.origin.label!r} has {K} different values)? "
+            "If it is, merge rare labels first"
         )

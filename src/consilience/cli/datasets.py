@@ -11,7 +11,7 @@ __all__ = ["command"]
 def command() -> None:
     """Look up public data sets.
 
-    Sets other than the bundled 1979 table are read from the folder that the environment variable CONSILIENCE_DATA names.
+    Sets other than the bundled 1979 table are read from the folder that CONSILIENCE_DATA names.
     """
 
 
@@ -28,7 +28,7 @@ def list_() -> None:
         table.add_column(name, overflow="fold")
     for name in cs.datasets.names():
         info = cs.datasets.info(name)
-        table.add_row(name, info.kind, "yes" if _is_here(name) else "no", info.title)
+        table.add_row(name, info.kind, "yes" if _is_here(name) else "no", info.description)
     Console(highlight=False).print(table)
 
 
@@ -39,10 +39,10 @@ def info_(name: str) -> None:
     import consilience as cs
 
     info = cs.datasets.info(name)
-    click.echo(f"{info.name}: {info.title}")
+    click.echo(f"{info.name}: {info.description}")
     click.echo(f"kind: {info.kind}")
     click.echo(f"source: {info.repository}" + (f", commit {info.commit}" if info.commit else ""))
-    for path in (info.paths,) if isinstance(info.paths, str) else info.paths:
+    for path in info.paths:
         click.echo(f"path: {path}")
     click.echo(f"licence: {info.licence}")
     for key, value in info.counts.items():

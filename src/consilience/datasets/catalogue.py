@@ -186,7 +186,7 @@ def _crowds() -> Iterable[DatasetInfo]:
         kind="crowd",
         description="Four breeds of dogs in 807 images (Zhou et al. 2012), the 52 workers with at least "
         "40 labels: the counts that Zhang et al. 2016 and Ibrahim et al. 2019 print.",
-        repository="derived from a larger set named dog, whose source is not recorded with the files",
+        repository="a larger set named dog, whose own source is not recorded with the files",
         commit="",
         paths=(),
         licence="not recorded with the files",

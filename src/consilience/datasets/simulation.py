@@ -198,9 +198,9 @@ def _spamming(rng: np.random.Generator, n: int, prior: Floats) -> Floats:
 
 
 def _adverse(rng: np.random.Generator, n: int, K: int) -> Floats:
-    """Say class k + shift instead of k, as a rule."""
+    """Say class k - shift instead of k, as a rule."""
     shift = rng.integers(1, K, n)
-    planned = np.eye(K)[(np.arange(K) + shift[:, None]) % K].transpose(0, 2, 1)
+    planned = np.eye(K)[(np.arange(K) + shift[:, None]) % K]
     plan = rng.uniform(*_ADVERSARY_PLAN, (n, 1, 1))
     unplanned = _columns(rng, rng.uniform(0, 0.5 / K, (n, K)))
     return np.asarray(plan * planned + (1 - plan) * unplanned)
@@ -212,9 +212,8 @@ def _special(rng: np.random.Generator, n: int, K: int, accuracy: tuple[float, fl
     diagonal = rng.uniform(*accuracy, (n, K))
     diagonal[annotator, known] = rng.uniform(*_SPECIALIST_HIT, n)
     confusions = _columns(rng, diagonal, avoided=known)
-    # a slip: the known class is said of another one's item
+    # now and then they say their class whatever the truth, which of its own items only makes them surer
     slip = rng.uniform(*_SPECIALIST_SLIP, (n, K))
-    slip[annotator, known] = 0
     confusions *= (1 - slip)[:, None, :]
     confusions[annotator, known] += slip
     return confusions

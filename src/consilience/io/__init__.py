@@ -61,18 +61,15 @@ def read(
             raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {names}")
         return list(names.values())
 
+    options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold, "where": place.name}
+    coded = chosen.encode(place, pick, encoding)
+    if coded is not None:
+        origin = Origin(names["item"], names["annotator"], names["label"])
+        return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
     table = chosen.read(place, pick, encoding)
-    columns = {role: to_column(table[name], name) for role, name in names.items()}
-    del table
-    return Annotations.from_columns(
-        **columns,
-        classes=classes,
-        duplicates=duplicates,
-        gold=gold,
-        origin=Origin(names["item"], names["annotator"], names["label"]),
-        where=place.name,
-        untyped=chosen.untyped,
-    )
+    columns = (to_column(table[name], name) for name in names.values())
+    origin = Origin(names["item"], names["annotator"], names["label"])
+    return Annotations.from_columns(*columns, origin=origin, untyped=chosen.untyped, **options)
 
 
 def read_truth(

@@ -11,31 +11,48 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from consilience.exceptions import ConsilienceError, FormatError
+from consilience._ids import Ids, without
+from consilience.exceptions import FormatError
+from consilience.kernels._arrays import Codes
 
-__all__ = ["read_csv", "read_tsv"]
+__all__ = ["encode_csv", "encode_tsv", "read_csv", "read_tsv"]
+
+Pick = Callable[[list[str]], list[str]]
+
+#: Files of at least this many bytes are worth loading the compiled sweep for.
+_LARGE = 1 << 20
 
 #: What stands for "no value".  "NA", "N/A" and "None" do not: they can be answers.
 _MISSING = ["", "NaN", "nan", "null", "NULL", "<NA>", "#N/A"]
 
 
-def read_csv(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> pa.Table:
+def read_csv(path: Path, pick: Pick, encoding: str) -> pa.Table:
     """Read comma-separated values; semicolons, tabs and bars are recognised in the header."""
     return _read(path, pick, encoding, None)
 
 
-def read_tsv(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> pa.Table:
+def read_tsv(path: Path, pick: Pick, encoding: str) -> pa.Table:
     """Read tab-separated values."""
     return _read(path, pick, encoding, "\t")
 
 
-def _read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str, delimiter: str | None) -> pa.Table:
+def encode_csv(path: Path, pick: Pick, encoding: str) -> list[tuple[Codes, Ids]] | None:
+    """Code the picked columns of a large plain file without making strings; None where that cannot be done."""
+    return _encode(path, pick, encoding, None)
+
+
+def encode_tsv(path: Path, pick: Pick, encoding: str) -> list[tuple[Codes, Ids]] | None:
+    """Do the same for tab-separated values."""
+    return _encode(path, pick, encoding, "\t")
+
+
+def _read(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Table:
     header = _header(path, encoding)
-    if delimiter is None:
-        delimiter = max(",;\t|", key=header.count)
+    delimiter = delimiter or _delimiter(header)
     names = _names(header, delimiter)
     wanted = pick(names)
     parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=False)
@@ -48,12 +65,41 @@ def _read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str, del
     options = pacsv.ReadOptions(encoding=encoding, skip_rows=1, column_names=names)
     try:
         return pacsv.read_csv(path, options, parse, convert)
-    except ConsilienceError:
-        raise
     except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
         if isinstance(error, pa.ArrowInvalid) and str(error).startswith("Empty CSV"):
             return pa.table({name: pa.array([], pa.string()) for name in wanted})
         raise _explained(path, names, delimiter, encoding, error) from error
+
+
+def _encode(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> list[tuple[Codes, Ids]] | None:
+    if path.stat().st_size < _LARGE or path.suffix.lower() == ".gz" or encoding.lower() not in ("utf-8", "utf8"):
+        return None
+    header = _header(path, encoding)
+    delimiter = delimiter or _delimiter(header)
+    names = _names(header, delimiter)
+    wanted = [names.index(name) for name in pick(names)]
+    from consilience.kernels.delimited import encode_text
+
+    text = np.memmap(path, np.uint8, "r")
+    body = int(np.flatnonzero(text[: 1 << 20] == ord("\n"))[:1].sum()) + 1
+    coded = encode_text(text, body, len(names), wanted, delimiter) if body > 1 else None
+    if coded is None:
+        return None
+    columns = []
+    for column in coded:
+        offsets = column.name_offsets.astype(np.int32) if column.name_bytes.size < 1 << 31 else column.name_offsets
+        kind = pa.StringArray if offsets.dtype == np.int32 else pa.LargeStringArray
+        vocabulary = kind.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(column.name_bytes))
+        try:
+            vocabulary.validate(full=True)
+        except pa.ArrowInvalid:
+            return None  # not UTF-8: the general reader finds the line
+        columns.append(without(column.codes, vocabulary, _MISSING))
+    return columns
+
+
+def _delimiter(header: str) -> str:
+    return max(",;\t|", key=header.count)
 
 
 def _open(path: Path) -> IO[bytes]:

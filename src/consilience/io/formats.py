@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from consilience._ids import Ids
 from consilience.exceptions import FormatError, ParameterError
 from consilience.io import delimited, jsonl, parquet
+from consilience.kernels._arrays import Codes
 
 __all__ = ["FORMATS", "Format", "Pick", "recognise"]
 
@@ -26,13 +28,15 @@ class Format:
     endings: tuple[str, ...]
     read: Callable[[Path, Pick, str], pa.Table]
     untyped: bool = False  #: text without types: numbers are found afterwards
+    #: a shorter way to codes for large files, or None where it does not apply to a file
+    encode: Callable[[Path, Pick, str], list[tuple[Codes, Ids]] | None] = lambda *_: None
 
 
 FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
-        Format("csv", (".csv", ".txt"), delimited.read_csv, untyped=True),
-        Format("tsv", (".tsv", ".tab"), delimited.read_tsv, untyped=True),
+        Format("csv", (".csv", ".txt"), delimited.read_csv, True, delimited.encode_csv),
+        Format("tsv", (".tsv", ".tab"), delimited.read_tsv, True, delimited.encode_tsv),
         Format("jsonl", (".jsonl", ".ndjson"), jsonl.read),
         Format("parquet", (".parquet", ".pq"), parquet.read),
     )

@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["array", "compiled", "from_source", "prefetch"]
+__all__ = ["array", "compiled", "from_source", "inlined", "load64", "prefetch", "trailing_zeros"]
 
 _compiling = threading.RLock()
 
@@ -79,5 +79,37 @@ def _prefetch(_typing: Any, table: Any, row: Any) -> Any:
     return types.void(table, row), codegen
 
 
-#: Seen by numba as the intrinsic, by type checkers as anything.
+@intrinsic
+def _load64(_typing: Any, data: Any, index: Any) -> Any:
+    """Read eight bytes from ``data[index]`` on, little end first, wherever they lie; there must be eight."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        start = builder.ptrtoint(array.data, ir.IntType(64))
+        address = builder.inttoptr(builder.add(start, args[1]), ir.IntType(64).as_pointer())
+        return builder.load(address, align=1)
+
+    return types.uint64(data, index), codegen
+
+
+@intrinsic
+def _trailing_zeros(_typing: Any, word: Any) -> Any:
+    """Count the zero bits below the lowest one bit of a nonzero 64-bit word."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), codegen
+
+
+#: Seen by numba as intrinsics, by type checkers as anything.
 prefetch: Any = _prefetch
+load64: Any = _load64
+trailing_zeros: Any = _trailing_zeros
+_njit: Any = numba.njit(nogil=True, error_model="numpy")
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a small function that kernels call."""
+    helper: Callable[..., Any] = _njit(function)
+    return helper

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 from consilience.kernels.em import SMALL
 
@@ -35,14 +37,19 @@ def group_by_item(
             label[order].astype(code_dtype(n_classes)),
         )
     indptr = np.zeros(n_items + 2, np.int64)
-    kernel_count, kernel_place = _group_kernels(code_dtype(n_annotators).name, code_dtype(n_classes).name)
-    kernel_count(item, label, indptr)
+    count, place = _group_kernels(code_dtype(n_annotators).name, code_dtype(n_classes).name)
+    # Each thread takes a range of items and passes over all rows: no two write to the same place.
+    edges = np.linspace(0, n_items, blocks.thread_count() + 1).astype(int).tolist()
+    ranges = list(pairwise(edges))
+    blocks.run(lambda low, high: count(item, label, low, high, indptr), ranges)
     np.cumsum(indptr, out=indptr)
     grouped_annotator = np.empty(int(indptr[-1]), code_dtype(n_annotators))
     grouped_label = np.empty(int(indptr[-1]), code_dtype(n_classes))
-    # indptr[n + 1] starts as the first place of item n and ends as the first place of item n + 1
-    kernel_place(item, annotator, label, indptr, grouped_annotator, grouped_label)
-    return indptr[:-1].copy(), grouped_annotator, grouped_label
+    # indptr[n + 1] begins as the first place of item n and ends as the first place of item n + 1
+    blocks.run(
+        lambda low, high: place(item, annotator, label, low, high, indptr, grouped_annotator, grouped_label), ranges
+    )
+    return indptr[:-1], grouped_annotator, grouped_label
 
 
 def drop_repeats(
@@ -62,7 +69,11 @@ def drop_repeats(
         mark[:] = True
         mark[earliest if keep != "last" else pair.size - 1 - latest] = False
     else:
-        _repeat_kernel(annotator.dtype.name)(indptr, annotator, n_annotators, keep == "last", mark)
+        kernel = _repeat_kernel(annotator.dtype.name)
+        blocks.run(
+            lambda low, high: kernel(indptr[low : high + 1], annotator, n_annotators, keep == "last", mark),
+            blocks.cut(indptr, n_annotators),
+        )
     repeats = int(mark.sum())
     if repeats == 0 or keep == "all":
         return indptr, annotator, label, repeats
@@ -92,17 +103,19 @@ def components(indptr: Ints, annotator: Codes, n_annotators: int) -> Ints:
     return np.unique(root, return_inverse=True)[1].astype(np.int64)
 
 
-def _count(item: Any, label: Any, indptr: Any) -> None:
+def _count(item: Any, label: Any, low: Any, high: Any, indptr: Any) -> None:
     for i in range(item.size):
-        if label[i] >= 0:
-            indptr[item[i] + 2] += 1
+        if low <= item[i] < high and label[i] >= 0:
+            indptr[np.uint64(item[i]) + np.uint64(2)] += 1
 
 
-def _place(item: Any, annotator: Any, label: Any, indptr: Any, grouped_annotator: Any, grouped_label: Any) -> None:
+def _place(
+    item: Any, annotator: Any, label: Any, low: Any, high: Any, indptr: Any, grouped_annotator: Any, grouped_label: Any
+) -> None:
     for i in range(item.size):
-        if label[i] >= 0:
-            at = indptr[item[i] + 1]
-            indptr[item[i] + 1] = at + 1
+        if low <= item[i] < high and label[i] >= 0:
+            at = np.uint64(indptr[np.uint64(item[i]) + np.uint64(1)])
+            indptr[np.uint64(item[i]) + np.uint64(1)] = at + np.uint64(1)
             grouped_annotator[at] = annotator[i]
             grouped_label[at] = label[i]
 
@@ -148,12 +161,10 @@ def _group_kernels(annotator: str, label: str) -> tuple[Callable[..., None], Cal
 
     rows = array("int32")
     indptr = array("int64", readonly=False)
+    grouped = array(annotator, readonly=False), array(label, readonly=False)
     return (
-        compiled(_count, types.void(rows, rows, indptr)),
-        compiled(
-            _place,
-            types.void(rows, rows, rows, indptr, array(annotator, readonly=False), array(label, readonly=False)),
-        ),
+        compiled(_count, types.void(rows, rows, types.int64, types.int64, indptr)),
+        compiled(_place, types.void(rows, rows, rows, types.int64, types.int64, indptr, *grouped)),
     )
 
 

@@ -1,0 +1,32 @@
+"""Errors on real crowds, in percent."""
+
+from __future__ import annotations
+
+import os
+
+import consilience as cs
+from benchmarks.figures import Figure
+from consilience.datasets import CATALOGUE, load
+
+TARGETS = {"bluebird": 10.2, "dog52": 15.9, "rte": 7.3, "trec": 29.9, "labelme": 21.0}
+
+
+def run() -> list[Figure]:
+    if not os.environ.get("CONSILIENCE_DATA"):
+        print("CONSILIENCE_DATA is not set: skipped")
+        return []
+    figures = []
+    for name, info in CATALOGUE.items():
+        if info.kind != "crowd" or not info.counts.get("truth"):
+            continue
+        a, truth = load(name)
+        known = truth >= 0
+        for method in cs.METHODS:
+            best = cs.aggregate(a, method).choice.best
+            error = 100.0 * float((best[known] != truth[known]).mean())
+            figures.append(
+                Figure(
+                    f"error of {method} on {name}", error, TARGETS.get(name) if method == "ds-em" else None, unit="%"
+                )
+            )
+    return figures

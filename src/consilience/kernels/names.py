@@ -1,0 +1,158 @@
+"""Names to codes: a dictionary from hashes of names to small integers, in order of first appearance.
+
+Strings are never made: a name is known by 100 bits of hash, seeded anew in every process, and by the place where it
+first stands.  That two different names among ten million share their 100 bits has a probability of about 1e-16.
+
+Looking names up is a walk through memory at random, so the lines that will be needed are prefetched, and a slot is
+two words in one line: the first word of the hash, and 36 bits of the second beside the code.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels._compile import array, compiled, inlined, prefetch
+
+__all__ = ["BATCH", "SEEDS", "Names", "finished", "join", "mixed"]
+
+#: Rows that are hashed before they are looked up: their hashes stay in the cache.
+BATCH = 4096
+#: Odd, and different in every process.
+SEEDS = np.array([secrets.randbits(64) | 1, secrets.randbits(64) | 1], np.uint64)
+
+#: Room is made for so many new names at a time.
+_ROOM = 1 << 15
+_FIRST_SLOTS = 1 << 14
+#: The low bits of a slot's second word hold the code plus one; the others are hash.
+_CODE = (1 << 28) - 1
+
+
+@inlined
+def mixed(one: Any, two: Any, word: Any) -> Any:
+    """Stir eight bytes of a name into its two hashes."""
+    one = (one ^ word) * np.uint64(0x9E3779B97F4A7C15)
+    two = (two + word) * np.uint64(0xD6E8FEB86659FD93)
+    return one ^ (one >> np.uint64(29)), two ^ (two >> np.uint64(32))
+
+
+@inlined
+def finished(one: Any, two: Any, length: Any, seed: Any) -> Any:
+    """Make every bit of the hashes depend on every bit of the name and on its length."""
+    one = (one ^ (two >> np.uint64(17)) ^ length) * seed
+    two = (two ^ (one >> np.uint64(31))) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return one ^ (one >> np.uint64(32)), two
+
+
+class Names:
+    """The names met so far.
+
+    Attributes
+    ----------
+    size
+        How many.
+    keys, place
+        For every code, its hashes and where its name first stands.
+    codes
+        Codes of the rows, batch by batch.
+    """
+
+    def __init__(self) -> None:
+        self._slots = np.zeros((_FIRST_SLOTS, 2), np.uint64)
+        self.keys = np.empty((_FIRST_SLOTS // 2, 2), np.uint64)
+        self.place = np.empty(_FIRST_SLOTS // 2, np.int64)
+        self.size = 0
+        self.codes: list[Codes] = []
+
+    def add(self, keys: Codes, places: Ints) -> None:
+        """Code the next rows, given their hashes and where they stand."""
+        self.codes.append(np.empty(len(keys), np.int32))
+        self.look_up(keys, places, self.codes[-1])
+
+    def look_up(self, keys: Codes, places: Ints, codes: Codes) -> None:
+        """Write the code of each key, new ones where the key is new."""
+        for low in range(0, len(keys), _ROOM):
+            part = slice(low, low + _ROOM)
+            self._make_room(len(keys[part]))
+            self.size = _kernels().look_up(
+                keys[part], places[part], self._slots, self.keys, self.place, codes[part], self.size
+            )
+
+    def _make_room(self, more: int) -> None:
+        """See to it that ``more`` names can be added with at least every second slot free."""
+        n = len(self._slots)
+        if 2 * (self.size + more) <= n:
+            return
+        self._slots = np.zeros((4 * n, 2), np.uint64)
+        keys, place = self.keys, self.place
+        self.keys, self.place = np.empty((2 * n, 2), np.uint64), np.empty(2 * n, np.int64)
+        self.keys[: self.size], self.place[: self.size] = keys[: self.size], place[: self.size]
+        _kernels().refill(self.keys, self.size, self._slots)
+
+
+def join(parts: Sequence[Names]) -> tuple[Codes, Ints]:
+    """Join the names of consecutive parts: the code of every row, and where every name first stands."""
+    whole = parts[0]
+    codes = np.empty(sum(len(batch) for part in parts for batch in part.codes), np.int32)
+    at = 0
+    for part in parts:
+        new_code = np.arange(part.size, dtype=np.int32)
+        if part is not whole:
+            whole.look_up(part.keys[: part.size], part.place[: part.size], new_code)
+        for batch in part.codes:
+            np.take(new_code, batch, out=codes[at : at + batch.size], mode="clip")
+            at += batch.size
+    return codes, whole.place[: whole.size]
+
+
+def _look_up(keys: Any, places: Any, slots: Any, known: Any, place: Any, codes: Any, size: Any) -> Any:
+    mask, code_bits = np.uint64(slots.shape[0] - 1), np.uint64(_CODE)
+    n = keys.shape[0]
+    for i in range(n):
+        prefetch(slots, keys[min(i + 24, n - 1), 0] & mask)
+        one, two = keys[i, 0], keys[i, 1]
+        at = one & mask
+        while slots[at, 1] != np.uint64(0) and not (
+            slots[at, 0] == one and (slots[at, 1] & ~code_bits) == (two & ~code_bits)
+        ):
+            at = (at + np.uint64(1)) & mask
+        if slots[at, 1] == np.uint64(0):
+            known[size, 0], known[size, 1] = one, two
+            place[size] = places[i]
+            size += 1
+            slots[at, 0] = one
+            slots[at, 1] = (two & ~code_bits) | np.uint64(size)
+        codes[i] = np.int32((slots[at, 1] & code_bits) - np.uint64(1))
+    return size
+
+
+def _refill(known: Any, size: Any, slots: Any) -> None:
+    mask, code_bits = np.uint64(slots.shape[0] - 1), np.uint64(_CODE)
+    for i in range(size):
+        prefetch(slots, known[min(i + 24, size - 1), 0] & mask)
+        at = known[i, 0] & mask
+        while slots[at, 1] != np.uint64(0):
+            at = (at + np.uint64(1)) & mask
+        slots[at, 0] = known[i, 0]
+        slots[at, 1] = (known[i, 1] & ~code_bits) | np.uint64(i + 1)
+
+
+class _Kernels(NamedTuple):
+    look_up: Callable[..., int]
+    refill: Callable[..., None]
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> _Kernels:
+    keys, places, codes = array("uint64", 2), array("int64"), array("int32", readonly=False)
+    words, place = array("uint64", 2, readonly=False), array("int64", readonly=False)
+    return _Kernels(
+        compiled(_look_up, types.int64(keys, places, words, words, place, codes, types.int64)),
+        compiled(_refill, types.void(words, types.int64, words)),
+    )
