@@ -7,7 +7,7 @@ import datetime
 import pickle
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from consilience.exceptions import (
 )
 
 KINDS = ("pandas", "polars", "pyarrow")
-FRAME_TYPES: dict[str, type] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
+FRAME_TYPES: dict[str, Any] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 
 Row = tuple[Any, Any, Any]
 Grouped = list[tuple[Any, list[tuple[Any, Any]]]]
@@ -44,11 +44,11 @@ ROWS: list[Row] = [
 ]
 
 
-def make(kind: str, columns: dict[str, Sequence[Any]]) -> Any:
+def make(kind: str, columns: Mapping[str, Sequence[Any]]) -> Any:
     if kind == "pandas":
-        return pd.DataFrame(columns)
+        return pd.DataFrame(dict(columns))
     if kind == "polars":
-        return pl.DataFrame(columns)
+        return pl.DataFrame(dict(columns))
     return pa.table({name: list(values) for name, values in columns.items()})
 
 
@@ -114,11 +114,11 @@ def test_a_long_frame_is_grouped_by_item_in_order_of_appearance(kind: str) -> No
 def test_the_three_kinds_of_frame_give_equal_annotations(columns: dict[str, list[Any]]) -> None:
     made = [Annotations.from_frame(make(kind, columns)) for kind in KINDS]
     assert made[0] == made[1] == made[2]
-    for annotations in made:
-        assert [type(v) for v in annotations.items.tolist()] == [type(columns["task"][0])] * 2
-        assert annotations.items.tolist() == list(dict.fromkeys(columns["task"]))
-        assert annotations.annotators.tolist() == list(dict.fromkeys(columns["worker"]))
-        assert annotations.classes.tolist() == sorted(set(columns["label"]))
+    for one in made:
+        assert [type(v) for v in one.items.tolist()] == [type(columns["task"][0])] * 2
+        assert one.items.tolist() == list(dict.fromkeys(columns["task"]))
+        assert one.annotators.tolist() == list(dict.fromkeys(columns["worker"]))
+        assert one.classes.tolist() == sorted(set(columns["label"]))
 
 
 def test_pyarrow_variants_of_text_give_equal_annotations() -> None:
@@ -499,7 +499,7 @@ def test_nothing_can_be_changed() -> None:
         with pytest.raises(AttributeError):
             setattr(annotations, name, None)
     with pytest.raises(AttributeError):
-        annotations.extra = 1  # type: ignore[attr-defined]
+        annotations.extra = 1
     with pytest.raises(AttributeError):
         del annotations.label
     with pytest.raises(TypeError):
@@ -665,9 +665,9 @@ def test_gold_in_all_its_forms(form: int) -> None:
     "gold", [[1, -1, -1, 2], [1.0, np.nan, np.nan, 2.0], [1, None, None, 2], {0: 1, 3: 2}, {0: 1.0, 3: 2.0}]
 )
 def test_gold_of_numbered_classes(gold: Any) -> None:
-    for annotations in (Annotations.from_matrix(MATRIX, gold=gold), Annotations.from_matrix(MATRIX).with_gold(gold)):
-        assert annotations.gold is not None
-        assert annotations.gold.tolist() == [1, -1, -1, 2]
+    for one in (Annotations.from_matrix(MATRIX, gold=gold), Annotations.from_matrix(MATRIX).with_gold(gold)):
+        assert one.gold is not None
+        assert one.gold.tolist() == [1, -1, -1, 2]
 
 
 def test_minus_one_is_a_gold_where_it_is_a_class() -> None:
@@ -773,9 +773,9 @@ def test_many_rows_are_the_same_from_every_frame(kind: str) -> None:
 def test_an_empty_id_among_many_rows_is_found() -> None:
     rows = [(f"i{i % 5000}", f"w{i % 7}", "xy"[i % 2]) for i in range(40_000)]
     for bad in ("", " ", None):
-        columns = {"task": [item for item, _, _ in rows], "worker": [who for _, who, _ in rows]}
-        columns["worker"][39_998] = bad  # type: ignore[call-overload]
-        frame = pa.table({**columns, "label": [label for _, _, label in rows]})
+        who: list[str | None] = [name for _, name, _ in rows]
+        who[39_998] = bad
+        frame = pa.table({"task": [row[0] for row in rows], "worker": who, "label": [row[2] for row in rows]})
         with pytest.raises(IdError, match="row 39999"):
             Annotations.from_frame(frame)
 

@@ -21,7 +21,7 @@ from consilience.exceptions import ConsilienceWarning
 METHODS = ("majority", "ds-em", "one-coin", "ds-em+em")
 
 Row = tuple[int, int, int | None]
-many = settings(max_examples=60, deadline=None)
+many = settings(max_examples=int(__import__("os").environ.get("HYP", "60")), deadline=None, database=None)
 
 
 @st.composite
@@ -103,6 +103,9 @@ def test_any_table_gives_probabilities(method: str, rows: list[Row], duplicates:
         assert 0 <= margin <= 1
     people = consensus.annotators
     assert ((people["low"] >= 0) & (people["high"] <= 1) & (people["low"] <= people["high"])).all()
+    judged = people[people["n_labels"] > 0]
+    assert ((judged["low"] <= judged["accuracy"]) & (judged["accuracy"] <= judged["high"])).all()
+    assert people.loc[people["n_labels"] == 0, "accuracy"].isna().all()
     assert people["information"].between(0, np.log2(max(len(classes), 2)) + 1e-9).all()
 
 

@@ -228,8 +228,8 @@ def test_columns_can_be_named(run: Run, tmp_path: Path) -> None:
     options = ("--format", "csv", "--item", "picture", "--annotator", "who", "--label", "said")
     done = run("aggregate", path, *options, "--out", tmp_path / "run")
     assert done.status == 0, done.err
-    assert list(table(tmp_path / "run/labels.csv")[0])[0] == "picture"
-    assert list(table(tmp_path / "run/annotators.csv")[0])[0] == "who"
+    assert next(iter(table(tmp_path / "run/labels.csv")[0])) == "picture"
+    assert next(iter(table(tmp_path / "run/annotators.csv")[0])) == "who"
 
 
 @pytest.mark.parametrize("option", ["--truth", "--gold"])
@@ -422,6 +422,13 @@ def test_a_slip_in_the_methods_name_is_answered(run: Run, labels: Path) -> None:
     assert "did you mean 'one-coin'" in run("aggregate", labels, "--method", "one-coyn").err
 
 
+def _arguments(verb: str, labels: Path) -> list[Any]:
+    """What a verb needs to run, besides --out."""
+    if verb == "aggregate":
+        return [labels]
+    return ["--items", 20, "--annotators", 5] if verb == "simulate" else []
+
+
 # ---- the folder ---------------------------------------------------------------------------------------------
 
 
@@ -445,7 +452,7 @@ def test_a_folder_that_is_not_ours_is_refused_and_untouched(
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
     before = tree(tmp_path)
-    arguments = {"aggregate": [labels], "simulate": ["--items", 20, "--annotators", 5], "demo": []}[verb]
+    arguments = _arguments(verb, labels)
     done = run(verb, *arguments, "--out", home)
     assert tree(tmp_path) == before
     assert done.status in (1, 2)
@@ -457,7 +464,7 @@ def test_a_folder_that_is_not_ours_is_refused_and_untouched(
 def test_a_file_in_the_way_is_refused_and_untouched(run: Run, tmp_path: Path, labels: Path, verb: str) -> None:
     (tmp_path / "home").write_text("a file")
     before = tree(tmp_path)
-    arguments = {"aggregate": [labels], "simulate": ["--items", 20, "--annotators", 5], "demo": []}[verb]
+    arguments = _arguments(verb, labels)
     assert run(verb, *arguments, "--out", tmp_path / "home").status in (1, 2)
     assert tree(tmp_path) == before
 

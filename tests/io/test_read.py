@@ -204,7 +204,7 @@ def test_columns_are_found_or_named(tmp_path: Path) -> None:
 
 
 def test_options_reach_the_annotations(tmp_path: Path) -> None:
-    path = put(tmp_path, "labels.csv", delimited([*ROWS, ROWS[0][:2] + ("maybe",)]))
+    path = put(tmp_path, "labels.csv", delimited([*ROWS, (*ROWS[0][:2], "maybe")]))
     with pytest.warns(DataWarning, match=r"labels\.csv: 1 labels repeat"):
         assert cs.read(path).classes.tolist() == ["maybe", "no", "yes"]
     kept = cs.read(path, duplicates="keep", gold={"item 0": "no"}, classes=["yes", "no", "maybe"])
