@@ -20,10 +20,8 @@ def run() -> list[Figure]:
         if info.kind != "crowd" or not info.counts.get("truth"):
             continue
         a, truth = load(name)
-        known = truth >= 0
         for method in cs.METHODS:
-            best = cs.aggregate(a, method).choice.best
-            error = 100.0 * float((best[known] != truth[known]).mean())
+            error = cs.aggregate(a, method).error_rate(truth)
             figures.append(
                 Figure(
                     f"error of {method} on {name}", error, TARGETS.get(name) if method == "ds-em" else None, unit="%"

@@ -22,6 +22,7 @@ class Figure:
 
     @property
     def met(self) -> bool:
+        """Whether the promise is kept."""
         if self.target is None:
             return True
         return self.value >= self.target if self.up else self.value <= self.target

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from consilience.annotations import Annotations
+from consilience.datasets import Crowd, load
 from consilience.dawid_skene import DawidSkene
 from consilience.kernels._arrays import Floats, Ints
 
@@ -20,6 +21,13 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("CONSILIENCE_DATA does not name a folder of data sets")
     return Path(folder)
+
+
+def real_crowd(name: str) -> tuple[Annotations, Ints]:
+    """A public crowd, and the class code of every item (-1 where the truth is not known)."""
+    crowd = load(name)
+    assert isinstance(crowd, Crowd)
+    return crowd.annotations, crowd.annotations.codes_of_truth(crowd.truth).astype(np.int64)
 
 
 def random_model(M: int, K: int, seed: int, skill: float = 0.6) -> DawidSkene:

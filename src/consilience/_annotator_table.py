@@ -50,11 +50,8 @@ def annotator_columns(model: DawidSkene, counts: Floats) -> dict[str, Any]:
     bits = information(model.prior, model.confusions)
     entropy = -float(np.sum(model.prior * np.log2(np.maximum(model.prior, 1e-300))))
     few = n_labels < FEW
-    flags = [
-        ("few labels", few),
-        ("spammer", ~few & (bits < _SPAM * entropy)),
-        ("adversary", ~few & (high < 1.0 / K)),
-    ]
+    spam = ~few & (bits < _SPAM * entropy)
+    flags = [("few labels", few), ("spammer", spam), ("adversary", ~few & ~spam & (high < 1.0 / K))]
     return {
         "n_labels": pa.array(np.rint(n_labels).astype(np.int64)),
         "accuracy": pa.array(accuracy, mask=nobody),

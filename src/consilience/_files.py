@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from consilience.exceptions import FolderError
+
 __all__ = ["atomic_file", "atomic_folder", "check_replaceable"]
 
 
@@ -62,7 +64,7 @@ def check_replaceable(path: str | os.PathLike[str], marker: str) -> None:
     """Raise unless ``path`` is free, an empty folder, or a folder that holds ``marker``."""
     target = Path(path)
     if target.exists() and not (target.is_dir() and ((target / marker).exists() or not any(target.iterdir()))):
-        raise FileExistsError(f"{target} exists and is not a folder of an earlier run; choose another place")
+        raise FolderError(f"{target} exists and is not a folder of an earlier run; choose another place")
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -77,10 +77,10 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
         if len(found) == 1:
             return found[0]
         if found:
-            raise ColumnError(f"{where} has several columns named {alias!r}; say which with {role}=…")
+            raise ColumnError(f"{where} has several columns named {alias!r}; say which with {role}=… (--{role} …)")
     raise ColumnError(
         f"{where} has no {role} column: looked for {', '.join(ALIASES[role])} among {_listed(columns)}; "
-        f"say which column it is with {role}=…"
+        f"say which column it is with {role}=… (--{role} …)"
     )
 
 

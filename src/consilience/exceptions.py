@@ -7,6 +7,7 @@
     │   ├── FormatError      a file could not be read, or not recognised
     │   ├── ColumnError      a column is missing, or more than one could be meant
     │   └── IdError          an item, annotator or label value cannot be used as an id
+    ├── FolderError          a folder is somebody else's and will not be replaced
     ├── MethodError          a method refuses data that it cannot handle
     └── ParameterError       an argument has a value that makes no sense
 
@@ -26,6 +27,7 @@ __all__ = [
     "DataError",
     "DataWarning",
     "FewLabelsWarning",
+    "FolderError",
     "FormatError",
     "IdError",
     "MethodError",
@@ -51,6 +53,10 @@ class ColumnError(DataError):
 
 class IdError(DataError):
     """A value cannot serve as an item, an annotator or a label."""
+
+
+class FolderError(ConsilienceError, FileExistsError):
+    """A folder is not ours to replace."""
 
 
 class MethodError(ConsilienceError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.conftest import brute_force, error_percent, random_model
+from tests.conftest import brute_force, error_percent, random_model, real_crowd
 
 import consilience as cs
 from consilience.aggregation.ds_em import dawid_skene_em
@@ -190,7 +190,7 @@ def test_the_1979_table() -> None:
 )
 @pytest.mark.usefixtures("data_folder")
 def test_errors_on_real_crowds(name: str, ten_rounds: float, converged: float) -> None:
-    a, truth = load(name)
+    a, truth = real_crowd(name)
     one_item = 100 / int((truth >= 0).sum())
     # A round is an M-step and an E-step: the start is the first M-step, the final posterior the last E-step.
     rounds = dawid_skene_em(a, prior="uniform", max_iter=9, tol=0, accelerate=False)
@@ -206,7 +206,7 @@ def test_broken_ties_beat_coin_tosses(name: str) -> None:
 
     from consilience.datasets import path
 
-    a, truth = load(name)
+    a, truth = real_crowd(name)
     expected = json.loads((path(name) / "stats.json").read_text())["mv_err"]
     fit = majority_vote(a)
     assert error_percent(fit.choice.best, truth) <= expected + 0.005

@@ -73,6 +73,14 @@ def test_crowd_kit_agrees(frame: pd.DataFrame) -> None:
     np.testing.assert_allclose(ours.loc[theirs.index, theirs.columns], theirs, atol=1e-3)
 
 
+def test_prior_and_confusions_have_crowd_kits_names(frame: pd.DataFrame) -> None:
+    fitted = cs.DawidSkeneEM().fit(frame)
+    assert fitted.priors_["dog"] == fitted.prior_[1]
+    worker = frame["worker"].iloc[0]
+    m = list(fitted.model_.annotators).index(worker)
+    assert fitted.errors_.loc[(worker, "cat"), "fox"] == fitted.confusions_[m, 0, 2]
+
+
 @pytest.mark.parametrize("make", [pl.from_pandas, pa.Table.from_pandas])
 def test_other_frames_get_their_own_kind(frame: pd.DataFrame, make: Any) -> None:
     theirs = make(frame.reset_index(drop=True))
@@ -127,7 +135,7 @@ def test_bad_parameters_and_use_before_fit() -> None:
     votes = [[0, 1, 1], [1, 0, 0]]
     for bad in ({"max_iter": -1}, {"tol": 2.0}, {"smoothing": -0.1}, {"prior": "flat"}, {"max_iter": 2.5}):
         with pytest.raises(ParameterError, match=next(iter(bad))):
-            cs.DawidSkeneEM(**bad).fit(votes)  # type: ignore[arg-type]
+            cs.DawidSkeneEM(**bad).fit(votes)
     with pytest.raises(NotFittedError):
         cs.DawidSkeneEM().predict(votes)
 

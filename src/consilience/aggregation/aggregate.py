@@ -108,11 +108,14 @@ def as_annotations(data: Any) -> Annotations:
 
 
 def is_long(columns: list[str]) -> bool:
-    """Tell whether a frame with these columns holds a label in each row: two of the three roles have a known name."""
+    """Tell whether a frame with these columns holds a label in each row: any of the three roles has a known name.
+
+    A frame that names one role only is taken for a long frame with a column missing, not for a matrix: the error helps.
+    """
     from consilience._frames import ALIASES
 
     names = {str(name).strip().lower() for name in columns}
-    return sum(bool(names.intersection(aliases)) for aliases in ALIASES.values()) >= 2
+    return any(names.intersection(aliases) for aliases in ALIASES.values())
 
 
 def cautions_of(annotations: Annotations) -> list[Caution]:

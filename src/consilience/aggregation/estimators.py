@@ -20,6 +20,7 @@ from consilience.aggregation.em import Callback
 from consilience.aggregation.fit import vote_posterior
 from consilience.annotations import Annotations
 from consilience.consensus import choose
+from consilience.dawid_skene import DawidSkene
 from consilience.kernels._arrays import Floats
 
 __all__ = ["CrowdEstimator", "DawidSkeneEM", "MajorityVote", "OneCoin"]
@@ -42,6 +43,8 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         The objective after every pass.
     n_iter_ : int
         Passes over the data.
+    priors_, errors_
+        Prior and confusions as crowd-kit's classes have them, where a long pandas frame was fitted.
     log_likelihood_ : float
         Log-probability of all labels under the fitted parameters.
     """
@@ -73,6 +76,8 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         self.log_likelihood_ = fit.log_likelihood
         self.probas_ = self._dress(X, annotations, fit.posterior)
         self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
+        if annotations.origin.frame == "pandas" and _is_long_frame(X):
+            self.priors_, self.errors_ = _as_crowd_kit(fit.model, annotations)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -144,6 +149,18 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _is_long_frame(X: Any) -> bool:
     return not isinstance(X, np.ndarray) and _frames.is_frame(X) and is_long(_frames.columns_of(X))
+
+
+def _as_crowd_kit(model: DawidSkene, annotations: Annotations) -> tuple[Any, Any]:
+    """Give prior and confusions as crowd-kit names and shapes them, for pandas."""
+    import pandas as pd
+
+    classes = pd.Index(annotations.classes, name=annotations.origin.label)
+    rows = pd.MultiIndex.from_product(
+        [annotations.annotators, annotations.classes], names=[annotations.origin.annotator, annotations.origin.label]
+    )
+    errors = pd.DataFrame(model.confusions.reshape(-1, len(classes)), index=rows, columns=classes)
+    return pd.Series(model.prior, index=classes, name="prior"), errors
 
 
 class MajorityVote(CrowdEstimator):

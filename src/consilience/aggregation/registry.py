@@ -81,7 +81,7 @@ def resolve(name: str) -> tuple[Method, bool, str]:
     base, refined = (full.removesuffix(REFINED), True) if full.endswith(REFINED) else (full, False)
     if base not in METHODS:
         close = get_close_matches(base, METHODS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f"; did you mean {close[0]!r}?" if close else "."
         raise ParameterError(
             f"there is no method {name!r}{hint} The methods are auto, {', '.join(METHODS)}; +em refines any"
         )

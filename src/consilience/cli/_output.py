@@ -108,4 +108,6 @@ def _print_frame(console: Console, title: str, rows: list[tuple[Any, ...]], colu
 def _text(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return "<0.001" if 0 < value < 0.0005 else f"{value:.3f}"
+    return str(value)

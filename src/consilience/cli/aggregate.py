@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import click
@@ -35,6 +36,7 @@ def _parameters(**given: Any) -> dict[str, Any]:
     show_default=True,
     help="When an annotator answers an item again.",
 )
+@click.option("--prior", type=click.Choice(["learned", "uniform"]), help="Learn the class prior, or hold it uniform.")
 @click.option("--smoothing", type=float, help="Labels added to every cell of every confusion matrix.")
 @click.option("--max-iter", type=int, help="Passes over the data.")
 @click.option("--tol", type=float, help="Relative change of the objective that ends the fit.")
@@ -53,6 +55,7 @@ def command(
     label: str | None,
     encoding: str,
     duplicates: Any,
+    prior: str | None,
     smoothing: float | None,
     max_iter: int | None,
     tol: float | None,
@@ -77,7 +80,7 @@ def command(
             duplicates=duplicates,
             encoding=encoding,
         )
-    parameters = _parameters(smoothing=smoothing, max_iter=max_iter, tol=tol)
+    parameters = _parameters(prior=prior, smoothing=smoothing, max_iter=max_iter, tol=tol)
     run_aggregate(annotations, method, truth, gold, out, seed, engine, as_json, parameters)
 
 
@@ -104,13 +107,14 @@ def run_aggregate(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
         known = None if gold is None else cs.read_truth(gold)
+        expected = None if truth is None else cs.read_truth(truth)
         with _output.progress() as told:
             consensus = cs.aggregate(
                 annotations, method, gold=known, seed=seed, engine=engine, callback=told, **parameters
             )
         run = dict(consensus.run)
-        if truth is not None:
-            run["error_rate"] = consensus.error_rate(cs.read_truth(truth))
+        if expected is not None:
+            run["error_rate"] = consensus.error_rate(expected)
     said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
     run["warnings"] = [*run["warnings"], *(s for s in said if s not in run["warnings"])]
     consensus = replace(consensus, run=run)
@@ -122,4 +126,4 @@ def run_aggregate(
     else:
         _output.show_consensus(consensus)
         if out is not None:
-            click.echo(f"\nWritten to {out}: labels.csv, annotators.csv, model.npz, summary.json")
+            click.echo(f"\nWritten to {out}: {', '.join(sorted(file.name for file in Path(out).iterdir()))}")

@@ -24,11 +24,13 @@ def list_() -> None:
     import consilience as cs
 
     table = Table(box=None, header_style="bold")
-    for name in ("name", "kind", "here", "what it is"):
+    for name in ("name", "kind", "size", "here", "what it is"):
         table.add_column(name, overflow="fold")
     for name in cs.datasets.names():
         info = cs.datasets.info(name)
-        table.add_row(name, info.kind, "yes" if _is_here(name) else "no", info.description)
+        size = ", ".join(f"{value} {key}" for key, value in list(info.counts.items())[:4])
+        what = info.description.split(". ")[0].rstrip(".")
+        table.add_row(name, info.kind, size, "yes" if _is_here(name) else "no", what)
     Console(highlight=False).print(table)
 
 

@@ -23,7 +23,6 @@ from consilience._ids import to_column
 from consilience.annotations import Annotations, Origin
 from consilience.datasets.catalogue import CATALOGUE, CrowdName, DatasetInfo
 from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError
-from consilience.kernels._arrays import Ints
 
 __all__ = ["VARIABLE", "Crowd", "info", "load", "names", "path"]
 
@@ -47,7 +46,8 @@ class Crowd(NamedTuple):
     """Labels and what is known of the truth."""
 
     annotations: Annotations
-    truth: Ints | None  #: class code of every item, -1 where unknown; None where the set has no truth at all
+    #: the class of every item; -1 (numbers) or None (names) where unknown, no array where the set has no truth at all
+    truth: np.ndarray[Any, Any] | None
 
 
 def names() -> tuple[str, ...]:
@@ -136,8 +136,11 @@ def _load_crowd(about: DatasetInfo, folder: Path) -> Crowd:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         codes = annotations.codes_of_truth(pa.table({"task": item, "label": label}), str(file))
-    truth = codes.astype(np.int64)
-    _check(about, file, {"truth_with_labels": int((truth >= 0).sum())})
+    known = codes >= 0
+    _check(about, file, {"truth_with_labels": int(known.sum())})
+    numbers = annotations.classes.dtype.kind in "iu"
+    truth = np.full(codes.size, -1 if numbers else None, annotations.classes.dtype if numbers else object)
+    truth[known] = annotations.classes[codes[known]]
     return Crowd(annotations, truth)
 
 

@@ -13,6 +13,7 @@ from typing import IO, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from consilience._ids import Ids, without
@@ -64,11 +65,25 @@ def _read(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Ta
     )
     options = pacsv.ReadOptions(encoding=encoding, skip_rows=1, column_names=names)
     try:
-        return pacsv.read_csv(path, options, parse, convert)
+        table = pacsv.read_csv(path, options, parse, convert)
     except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
         if isinstance(error, pa.ArrowInvalid) and str(error).startswith("Empty CSV"):
             return pa.table({name: pa.array([], pa.string()) for name in wanted})
         raise _explained(path, names, delimiter, encoding, error) from error
+    _refuse_line_ends(path, table)
+    return table
+
+
+def _refuse_line_ends(path: Path, table: pa.Table) -> None:
+    """Raise when a value runs over a line end: nearly always a quote that was not closed, which swallows rows."""
+    for column in table.column_names:
+        runs_on = pc.match_substring(table[column], "\n")
+        if pc.any(runs_on).as_py():
+            row = int(np.flatnonzero(np.asarray(runs_on.fill_null(False)))[0])
+            raise FormatError(
+                f"{path.name}, row {row + 1}: the value of {column!r} runs over the end of its line: "
+                f"{table[column][row].as_py()[:60]!r}. Close the quote, or take line ends out of the values"
+            )
 
 
 def _encode(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> list[tuple[Codes, Ids]] | None:

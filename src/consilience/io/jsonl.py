@@ -35,4 +35,5 @@ def _explained(path: Path, message: str) -> FormatError | IdError:
         )
     row = re.search(r"in row (\d+)", message)
     where = f", row {int(row.group(1)) + 1}" if row else ""
-    return FormatError(f"{path.name}{where}: not JSON Lines (one JSON object on each line): {message.splitlines()[0]}")
+    reason = re.sub(r" in row \d+", "", message.splitlines()[0])
+    return FormatError(f"{path.name}{where}: not JSON Lines (one JSON object on each line): {reason}")
