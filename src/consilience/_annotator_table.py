@@ -47,6 +47,8 @@ def annotator_columns(model: DawidSkene, counts: Floats) -> dict[str, Any]:
     accuracy = np.divide(right, n_labels, out=np.zeros(M), where=~nobody)
     wrong = np.maximum(n_labels - right, 0.0)
     low, high = (betaincinv(right + 0.5, wrong + 0.5, tail) for tail in (0.025, 0.975))
+    # Jeffreys' interval may leave out an accuracy of exactly 0 or 1; what was observed belongs to it.
+    low, high = np.minimum(low, accuracy), np.maximum(high, accuracy)
     bits = information(model.prior, model.confusions)
     entropy = -float(np.sum(model.prior * np.log2(np.maximum(model.prior, 1e-300))))
     few = n_labels < FEW

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import tempfile
@@ -36,8 +37,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
     """Give an empty folder to fill; on success it takes the place of ``path``.
 
-    A folder that is already there is replaced only if it holds ``marker``, the file that says that we wrote it, or is
-    empty: a slip of the hand must not delete somebody's home.
+    A folder that is already there is replaced only if it is empty or its file ``marker`` says that we wrote it: a slip
+    of the hand must not delete somebody's home.
     """
     target = Path(path)
     check_replaceable(target, marker)
@@ -61,10 +62,18 @@ def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
 
 
 def check_replaceable(path: str | os.PathLike[str], marker: str) -> None:
-    """Raise unless ``path`` is free, an empty folder, or a folder that holds ``marker``."""
+    """Raise unless ``path`` is free, an empty folder, or a folder whose JSON file ``marker`` names a format of ours."""
     target = Path(path)
-    if target.exists() and not (target.is_dir() and ((target / marker).exists() or not any(target.iterdir()))):
+    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or _is_ours(target / marker))):
         raise FolderError(f"{target} exists and is not a folder of an earlier run; choose another place")
+
+
+def _is_ours(marker: Path) -> bool:
+    try:
+        content = json.loads(marker.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and str(content.get("format", "")).startswith("consilience.")
 
 
 def _exchange(one: Path, other: Path) -> bool:

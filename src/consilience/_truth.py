@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from consilience import _frames
 from consilience._ids import Ids, encode, to_column
-from consilience.exceptions import DataError, DataWarning, IdError
+from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Codes
 
 __all__ = ["arrow_or_values", "truth_codes"]
@@ -46,7 +45,7 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
                 f"{what} has the label {value!r}, which no annotator used; the classes are "
                 f"{', '.join(map(repr, classes[:10]))}. Correct it, or name all classes with classes=…"
             )
-        warnings.warn(f"{what} has the label {value!r}, which no annotator used", DataWarning, stacklevel=4)
+        warn(f"{what} has the label {value!r}, which no annotator used", DataWarning)
         class_of_value[at] = len(classes)
     code = np.append(class_of_value, -1)[value_codes]
     item = items.codes_of(names)
@@ -55,7 +54,7 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
     if unknown_items and unknown_items == int(known.sum()):
         raise IdError(f"none of the {unknown_items} items in {what} is among the labelled items; are the ids the same?")
     if unknown_items:
-        warnings.warn(f"{what}: {unknown_items} items are not among the labelled items", DataWarning, stacklevel=4)
+        warn(f"{what}: {unknown_items} items are not among the labelled items", DataWarning)
     found = known & (item >= 0)
     codes = np.full(len(items), -1, np.int32)
     codes[item[found]] = code[found]

@@ -16,7 +16,6 @@ Items and annotators are numbered by first appearance, classes in ascending orde
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
@@ -25,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from consilience import _frames
-from consilience._ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
+from consilience._ids import Ids, encode, encode_all, name_rows, numbers_where_all_are, to_column, without_code
 from consilience._truth import arrow_or_values, truth_codes
-from consilience.exceptions import DataError, DataWarning, IdError, ParameterError
+from consilience.exceptions import DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 from consilience.kernels.grouping import drop_repeats, group_by_item
 
@@ -98,6 +97,9 @@ class Annotations:
     def __delattr__(self, name: str) -> None:
         raise AttributeError("Annotations are immutable")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, tuple(getattr(self, name) for name in _FIELDS)
+
     # ---- making one -------------------------------------------------------------------------------------
 
     @classmethod
@@ -157,7 +159,7 @@ class Annotations:
         if len(item) == 0:
             raise DataError(f"{where} has no rows: there is nothing to aggregate")
         return cls.from_codes(
-            *_encode_all(item, annotator, label),
+            *encode_all(item, annotator, label),
             classes=classes,
             duplicates=duplicates,
             gold=gold,
@@ -209,14 +211,14 @@ class Annotations:
         keep = {"keep": "all", "error": "all"}.get(duplicates, duplicates)
         indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], keep)
         if repeats and duplicates == "error":
-            raise DataError(_repeats_error(item_code, annotator_code, items, annotators, repeats, where))
+            raise DataError(_repeats_error(item_code, annotator_code, label_code, items, annotators, repeats, where))
         if repeats and duplicates != "keep":
             notes.append(
                 f"{repeats} labels repeat an answer of the same annotator to the same item; "
                 f"the {duplicates} was kept (duplicates={duplicates!r})"
             )
         for note in notes[len(origin.notes) :]:
-            warnings.warn(f"{where}: {note}", DataWarning, stacklevel=3)
+            warn(f"{where}: {note}", DataWarning)
         made = cls(
             indptr,
             by,
@@ -487,20 +489,23 @@ class Annotations:
         )
 
 
+_FIELDS = ("indptr", "annotator", "label", "_items", "_annotators", "_classes", "gold", "origin")
+
+
+def _rebuilt(
+    indptr: Ints, annotator: Codes, label: Codes, items: Ids, annotators: Ids, classes: Ids, gold: Any, origin: Origin
+) -> Annotations:
+    return Annotations(
+        indptr, annotator, label, items=items, annotators=annotators, classes=classes, gold=gold, origin=origin
+    )
+
+
 def _frozen(values: Any, dtype: np.dtype[Any]) -> Any:
     array = np.ascontiguousarray(values, dtype)
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
     return array
-
-
-def _encode_all(*columns: pa.Array) -> list[tuple[Codes, Ids]]:
-    """Encode the columns side by side: the loops hold no lock."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(len(columns)) as pool:
-        return list(pool.map(encode, columns))
 
 
 def _code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str) -> tuple[Ids, Codes]:
@@ -515,13 +520,16 @@ def _code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: 
         if (rank < 0).any():
             strange = [repr(name) for name, code in zip(ids, rank, strict=True) if code < 0]
             raise IdError(f"{where} has labels that classes=… does not name: {', '.join(strange[:5])}")
-        if unused := [name for code, name in enumerate(ordered) if code not in set(rank.tolist())]:
-            warnings.warn(f"nobody used {', '.join(map(repr, unused[:5]))} as a label", DataWarning, stacklevel=4)
+        used = set(rank.tolist())
+        if unused := [name for code, name in enumerate(ordered) if code not in used]:
+            warn(f"nobody used {', '.join(map(repr, unused[:5]))} as a label", DataWarning)
     return ordered, np.append(rank, -1).astype(np.int32)[codes]
 
 
-def _repeats_error(item: Codes, annotator: Codes, items: Ids, annotators: Ids, repeats: int, where: str) -> str:
-    pair = item.astype(np.int64) * len(annotators) + annotator
+def _repeats_error(
+    item: Codes, annotator: Codes, label: Codes, items: Ids, annotators: Ids, repeats: int, where: str
+) -> str:
+    pair = np.where(label >= 0, item.astype(np.int64) * len(annotators) + annotator, -1 - np.arange(item.size))
     _, first, times = np.unique(pair, return_index=True, return_counts=True)
     row = int(first[np.argmax(times > 1)])
     again = np.flatnonzero(pair == pair[row])

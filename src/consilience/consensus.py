@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -179,7 +180,9 @@ class Consensus:
                 "label": self.origin.label,
             }
             content = {**self.summary(), "columns": origin}
-            (fresh / _SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+            (fresh / _SUMMARY).write_text(
+                json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8"
+            )
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Consensus:
@@ -193,13 +196,13 @@ class Consensus:
             raise FormatError(f"{place} is not the folder of a run: cannot read its {_SUMMARY}") from error
         if not isinstance(summary, dict) or summary.get("format") != _FORMAT["format"]:
             raise FormatError(f"{place} is not the folder of a run")
-        if summary["version"] != _FORMAT["version"]:
-            raise FormatError(f"{place} has format version {summary['version']}; this release reads 1")
+        if summary.get("version") != _FORMAT["version"]:
+            raise FormatError(f"{place} has format version {summary.get('version')}; this release reads 1")
         try:
             table = pyarrow.parquet.read_table(place / "posterior.parquet")
             with np.load(place / "evidence.npz", allow_pickle=False) as file:
                 counts = file["counts"]
-        except (OSError, pa.ArrowInvalid, ValueError, KeyError) as error:
+        except (OSError, pa.ArrowException, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise FormatError(f"{place} is damaged: {error}") from error
         model = DawidSkene.load(place / "model.npz")
         columns = {name: table[name].combine_chunks() for name in table.column_names}

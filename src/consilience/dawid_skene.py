@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -227,12 +228,14 @@ class DawidSkene:
                 prior, confusions = file["prior"], file["confusions"]
         except OSError as error:
             raise FormatError(f"cannot read {path}: {error}") from error
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise FormatError(f"{path} is not a model written by DawidSkene.save") from error
         if not isinstance(names, dict) or names.get("format") != _FORMAT["format"]:
             raise FormatError(f"{path} is not a model written by DawidSkene.save")
-        if names["version"] != _FORMAT["version"]:
-            raise FormatError(f"{path} has format version {names['version']}; this release reads {_FORMAT['version']}")
+        if names.get("version") != _FORMAT["version"]:
+            raise FormatError(
+                f"{path} has format version {names.get('version')}; this release reads {_FORMAT['version']}"
+            )
         return cls(prior, confusions, _from_json(names["classes"]), _from_json(names["annotators"]))
 
 
@@ -245,16 +248,19 @@ def _to_json(ids: Ids) -> dict[str, Any]:
     import pyarrow as pa
 
     names = ids.to_arrow()
+    kind = str(names.type)
     if pa.types.is_temporal(names.type):
         names = names.cast(pa.string())
-    return {"type": str(names.type), "names": names.to_pylist()}
+    return {"type": kind, "names": names.to_pylist()}
 
 
 def _from_json(content: dict[str, Any]) -> Ids:
     import pyarrow as pa
 
-    kinds = {"int64": pa.int64(), "uint64": pa.uint64(), "double": pa.float64(), "bool": pa.bool_()}
-    return Ids(pa.array(content["names"], kinds.get(content["type"], pa.string())))
+    kind = pa.type_for_alias(content["type"])
+    if pa.types.is_temporal(kind):
+        return Ids(pa.array(content["names"], pa.string()).cast(kind))
+    return Ids(pa.array(content["names"], kind))
 
 
 def _fixed_degree(rng: np.random.Generator, n_items: int, M: int, degree: int) -> tuple[Ints, Ints]:

@@ -19,6 +19,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
 __all__ = [
     "ColumnError",
     "ConsilienceError",
@@ -33,6 +37,8 @@ __all__ = [
     "MethodError",
     "ParameterError",
 ]
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class ConsilienceError(Exception):
@@ -81,3 +87,13 @@ class ConvergenceWarning(ConsilienceWarning):
 
 class FewLabelsWarning(ConsilienceWarning):
     """There is too little data for what was asked."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, naming the line outside this package that led here."""
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level - 1)

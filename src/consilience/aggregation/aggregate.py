@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from consilience.aggregation.em import Callback
 from consilience.aggregation.fit import Caution
 from consilience.annotations import Annotations
 from consilience.consensus import Consensus
-from consilience.exceptions import FewLabelsWarning, ParameterError
+from consilience.exceptions import FewLabelsWarning, ParameterError, warn
 from consilience.kernels.grouping import components
 from consilience.kernels.votes import vote_statistics
 
@@ -136,6 +135,11 @@ def cautions_of(annotations: Annotations) -> list[Caution]:
         )
     elif int(annotations.labels_per_item.max()) <= 1:
         found.append(("no item has two labels: nothing shows who is right", FewLabelsWarning))
+    single = int((counts == 1).sum())
+    if single and active > 2:
+        found.append(
+            (f"{single} of {active} annotators gave a single label: little can be said of them", FewLabelsWarning)
+        )
     component = components(annotations.indptr, annotations.annotator, annotations.n_annotators)
     crowds = np.unique(component[counts > 0]).size
     if crowds > 1:
@@ -153,6 +157,6 @@ def cautions_of(annotations: Annotations) -> list[Caution]:
 
 
 def warn_of(cautions: list[Caution]) -> None:
-    """Warn of each, as if from the caller of our caller."""
+    """Warn of each."""
     for sentence, category in cautions:
-        warnings.warn(sentence, category, stacklevel=3)
+        warn(sentence, category)

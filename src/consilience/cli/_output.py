@@ -45,7 +45,7 @@ def show_notes(notes: list[str]) -> None:
     """Print what the user should know, on stderr."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for note in notes:
-        console.print("Note:", note, style="yellow", markup=False)
+        console.print("Note:", note, style="yellow", markup=False, emoji=False)
 
 
 def show_consensus(consensus: Consensus) -> None:
@@ -93,14 +93,15 @@ def _class_rows(consensus: Consensus) -> list[tuple[Any, ...]]:
 
 
 def _print_frame(console: Console, title: str, rows: list[tuple[Any, ...]], columns: Any) -> None:
-    from rich.markup import escape
+    from rich.text import Text
 
+    # Text is printed as it is: names from data are neither markup nor emoji codes.
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):
-        table.add_column(escape(str(name)), justify="right" if right else "left", overflow="fold")
+        table.add_column(Text(str(name)), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(_text(value)) for value in row))
+        table.add_row(*(Text(_text(value)) for value in row))
     console.print()
     console.print(table)
 

@@ -81,7 +81,7 @@ def command(
             encoding=encoding,
         )
     parameters = _parameters(prior=prior, smoothing=smoothing, max_iter=max_iter, tol=tol)
-    run_aggregate(annotations, method, truth, gold, out, seed, engine, as_json, parameters)
+    run_aggregate(annotations, method, truth, gold, out, seed, engine, as_json, parameters, encoding)
 
 
 def run_aggregate(
@@ -94,6 +94,7 @@ def run_aggregate(
     engine: str,
     as_json: bool,
     parameters: dict[str, Any],
+    encoding: str = "utf-8",
 ) -> None:
     """Aggregate, then write and print what was asked for."""
     from dataclasses import replace
@@ -106,8 +107,8 @@ def run_aggregate(
         check_replaceable(out, "summary.json")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
-        known = None if gold is None else cs.read_truth(gold)
-        expected = None if truth is None else cs.read_truth(truth)
+        known = None if gold is None else cs.read_truth(gold, encoding=encoding, like=annotations)
+        expected = None if truth is None else cs.read_truth(truth, encoding=encoding, like=annotations)
         with _output.progress() as told:
             consensus = cs.aggregate(
                 annotations, method, gold=known, seed=seed, engine=engine, callback=told, **parameters
@@ -122,7 +123,7 @@ def run_aggregate(
         consensus.save(out)
     _output.show_notes(consensus.warnings)
     if as_json:
-        click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False, default=float))
     else:
         _output.show_consensus(consensus)
         if out is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ __all__ = ["command"]
 @click.option("--adversaries", default=0.0, show_default=True, help="Share who are systematically wrong.")
 @click.option("--specialists", default=0.0, show_default=True, help="Share who know one class by heart.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same files.")
-@click.option("--out", type=click.Path(), required=True, help="Folder for labels.csv, truth.csv and model.npz.")
+@click.option(
+    "--out", type=click.Path(), required=True, help="Folder for labels.csv, truth.csv, model.npz and simulation.json."
+)
 def command(
     items: int,
     annotators: int,
@@ -40,20 +43,21 @@ def command(
     """Make a Dawid-Skene crowd and write labels.csv, truth.csv and model.npz."""
     import consilience as cs
 
-    made = cs.simulate(
-        items,
-        annotators,
-        classes,
-        labels_per_item=labels_per_item,
-        label_probability=label_probability,
-        prior=None if prior is None else _probabilities(prior),
-        experts=experts,
-        spammers=spammers,
-        adversaries=adversaries,
-        specialists=specialists,
-        seed=seed,
-    )
-    _write(Path(out), made)
+    how: dict[str, Any] = {
+        "n_items": items,
+        "n_annotators": annotators,
+        "n_classes": classes,
+        "labels_per_item": labels_per_item,
+        "label_probability": label_probability,
+        "prior": None if prior is None else _probabilities(prior),
+        "experts": experts,
+        "spammers": spammers,
+        "adversaries": adversaries,
+        "specialists": specialists,
+        "seed": seed,
+    }
+    made = cs.simulate(**how)
+    _write(Path(out), made, how)
     click.echo(
         f"{made.annotations.n_labels} labels of {made.annotations.n_items} items by {annotators} annotators: "
         f"{out}/labels.csv, {out}/truth.csv, {out}/model.npz"
@@ -69,14 +73,16 @@ def _probabilities(text: str) -> list[float]:
         ) from None
 
 
-def _write(folder: Path, made: Any) -> None:
+def _write(folder: Path, made: Any, how: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.csv
 
     from consilience._files import atomic_folder
 
     annotations = made.annotations
-    with atomic_folder(folder, "truth.csv") as fresh:
+    with atomic_folder(folder, "simulation.json") as fresh:
+        story = {"format": "consilience.Simulation", "version": 1, **how}
+        (fresh / "simulation.json").write_text(json.dumps(story, indent=2) + "\n", "utf-8")
         frame = annotations.to_frame("pyarrow")
         pyarrow.csv.write_csv(frame.rename_columns(["task", "worker", "label"]), fresh / "labels.csv")
         classes = annotations.class_ids.to_arrow()

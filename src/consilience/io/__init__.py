@@ -7,14 +7,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from consilience import _frames
-from consilience._ids import encode, numbers_where_all_are, to_column
+from consilience._ids import encode, encode_all, numbers_where_all_are, to_column
 from consilience.annotations import Annotations, Duplicates, Origin
 from consilience.consensus import Consensus
 from consilience.exceptions import ColumnError, DataError
@@ -67,9 +68,13 @@ def read(
         origin = Origin(names["item"], names["annotator"], names["label"])
         return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
     table = chosen.read(place, pick, encoding)
-    columns = (to_column(table[name], name) for name in names.values())
     origin = Origin(names["item"], names["annotator"], names["label"])
-    return Annotations.from_columns(*columns, origin=origin, untyped=chosen.untyped, **options)
+    with _naming(place):
+        columns = [to_column(table[name], name) for name in names.values()]
+        if len(columns[0]) == 0:
+            raise DataError("there are no rows: there is nothing to aggregate")
+        coded = encode_all(*columns)
+    return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
 
 
 def read_truth(
@@ -79,14 +84,28 @@ def read_truth(
     item: str | None = None,
     label: str | None = None,
     encoding: str = "utf-8",
+    like: Annotations | None = None,
 ) -> pa.Table:
-    """Read known truths: a table with an item and a label column, to be given as ``gold`` or compared with."""
+    """Read known truths: a table with an item and a label column, to be given as ``gold`` or compared with.
+
+    Parameters
+    ----------
+    path, format, encoding
+        As for :func:`read`.
+    item, label
+        Names of the columns, where they are not recognised by themselves.
+    like
+        Labels whose own column names are recognised too.
+    """
     place, chosen = Path(path), recognise(path, format)
     names: list[str] = []
 
     def pick(columns: list[str]) -> list[str]:
-        found = _frames.find_column(columns, "item", item, place.name)
-        names[:] = [found, _frames.find_truth_column(columns, found, label, place.name)]
+        origin = like.origin if like is not None else Origin()
+        item_name = item or (origin.item if origin.item in columns else None)
+        found = _frames.find_column(columns, "item", item_name, place.name)
+        label_name = label or (origin.label if origin.label in columns else None)
+        names[:] = [found, _frames.find_truth_column(columns, found, label_name, place.name)]
         return list(names)
 
     table = chosen.read(place, pick, encoding)
@@ -94,10 +113,20 @@ def read_truth(
         raise DataError(f"{place.name} has no rows: it names no truth")
     columns = {}
     for role, name in zip(("item", "label"), names, strict=True):
-        codes, ids = encode(to_column(table[name], name))
+        with _naming(place):
+            codes, ids = encode(to_column(table[name], name))
         ids = numbers_where_all_are(ids) if chosen.untyped else ids
         columns[role] = ids.to_arrow().take(pa.array(codes, mask=codes < 0))
     return pa.table(columns)
+
+
+@contextmanager
+def _naming(place: Path) -> Iterator[None]:
+    """Put the file's name before what is said of its values."""
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"{place.name}: {error}") from error
 
 
 def load(folder: str | os.PathLike[str]) -> Consensus:

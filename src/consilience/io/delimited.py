@@ -7,6 +7,7 @@ All values are read as text; what is a number is decided afterwards, on the few 
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, cast
@@ -56,7 +57,7 @@ def _read(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Ta
     delimiter = delimiter or _delimiter(header)
     names = _names(header, delimiter)
     wanted = pick(names)
-    parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=False)
+    parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     convert = pacsv.ConvertOptions(
         include_columns=wanted,
         column_types=dict.fromkeys(wanted, pa.string()),
@@ -66,8 +67,8 @@ def _read(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Ta
     options = pacsv.ReadOptions(encoding=encoding, skip_rows=1, column_names=names)
     try:
         table = pacsv.read_csv(path, options, parse, convert)
-    except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
-        if isinstance(error, pa.ArrowInvalid) and str(error).startswith("Empty CSV"):
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        if str(error).startswith(("Empty CSV", "Could not skip initial 1 rows")):
             return pa.table({name: pa.array([], pa.string()) for name in wanted})
         raise _explained(path, names, delimiter, encoding, error) from error
     _refuse_line_ends(path, table)
@@ -125,8 +126,10 @@ def _header(path: Path, encoding: str) -> str:
     try:
         with _open(path) as file:
             first = file.readline(1 << 20)
-    except (OSError, EOFError) as error:
-        raise FormatError(f"cannot read {path.name}: {error}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"cannot read {path.name}: it is damaged or cut short ({error})") from error
+    if not first:
+        raise FormatError(f"{path.name} is empty: it has not even a header")
     try:
         return first.decode("utf-8-sig" if encoding.lower().replace("-", "") == "utf8" else encoding).rstrip("\r\n")
     except (UnicodeDecodeError, LookupError) as error:
@@ -159,6 +162,6 @@ def _explained(path: Path, names: list[str], delimiter: str, encoding: str, erro
             f"{path.name}, line {number}: byte {bad.start + 1} is not {encoding}; say how the file is encoded, for "
             "example encoding='latin-1' (--encoding latin-1)"
         )
-    except (OSError, EOFError, csv.Error) as broken:
+    except (OSError, EOFError, zlib.error, csv.Error) as broken:
         return FormatError(f"{path.name} breaks off or is damaged after line {number}: {broken}")
     return FormatError(f"cannot read {path.name}: {error}")

@@ -18,7 +18,7 @@ def read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> p
     """Read JSON Lines (always UTF-8, as the format demands)."""
     try:
         table = pajson.read_json(path)
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise _explained(path, str(error)) from error
     except (OSError, EOFError) as error:
         raise FormatError(f"cannot read {path.name}: {error}") from error
