@@ -32,6 +32,7 @@ PUBLIC = [
 EXCEPTIONS = {
     "ConsilienceError": (Exception,),
     "DataError": ("ConsilienceError", ValueError),
+    "FolderError": ("ConsilienceError", FileExistsError),
     "FormatError": ("DataError",),
     "ColumnError": ("DataError",),
     "IdError": ("DataError",),

@@ -138,7 +138,7 @@ def cautions_of(annotations: Annotations) -> list[Caution]:
     single = int((counts == 1).sum())
     if single and active > 2:
         found.append(
-            (f"{single} of {active} annotators gave a single label: little can be said of them", FewLabelsWarning)
+            (f"annotators who gave a single label: {single} of {active}; little can be said of them", FewLabelsWarning)
         )
     component = components(annotations.indptr, annotations.annotator, annotations.n_annotators)
     crowds = np.unique(component[counts > 0]).size

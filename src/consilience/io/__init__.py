@@ -69,10 +69,10 @@ def read(
         return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
     table = chosen.read(place, pick, encoding)
     origin = Origin(names["item"], names["annotator"], names["label"])
+    if table.num_rows == 0:
+        raise DataError(f"{place.name} has no rows: there is nothing to aggregate")
     with _naming(place):
         columns = [to_column(table[name], name) for name in names.values()]
-        if len(columns[0]) == 0:
-            raise DataError("there are no rows: there is nothing to aggregate")
         coded = encode_all(*columns)
     return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
 

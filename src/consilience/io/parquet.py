@@ -24,9 +24,7 @@ def read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> p
         texts = [name for name in wanted if pa.types.is_string(schema.field(name).type)]
         return pq.read_table(path, columns=wanted, read_dictionary=texts)
     except (pa.ArrowException, OSError) as error:
-        raise FormatError(
-            f"cannot read {path.name}: it is not a whole Parquet file, or its parts differ ({_first_line(error)})"
-        ) from error
+        raise FormatError(f"cannot read {path.name}: it is not a whole Parquet file ({_first_line(error)})") from error
 
 
 def _first_line(error: Exception) -> str:
