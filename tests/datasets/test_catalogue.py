@@ -102,9 +102,9 @@ def test_crowds_load_with_their_counts(name: str, data: Path) -> None:
         assert truth.shape == (annotations.n_items,)
         assert sum(k is not None and k != -1 for k in truth) == stats["truth_with_labels"]
         # what is loaded can be given back as it is
-        np.testing.assert_array_equal(
-            annotations.with_gold(truth).gold >= 0, [k is not None and k != -1 for k in truth]
-        )
+        gold = annotations.with_gold(truth).gold
+        assert gold is not None
+        np.testing.assert_array_equal(gold >= 0, [k is not None and k != -1 for k in truth])
 
 
 @pytest.mark.parametrize("name", sorted(set(CROWDS) - {"dawid_skene"}))
