@@ -22,7 +22,7 @@ from consilience._truth import truth_codes
 from consilience.annotations import Origin
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataError, FormatError
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Codes, Floats, Ints
 
 __all__ = ["TIE", "Choice", "Consensus", "choose"]
 
@@ -56,9 +56,9 @@ def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choi
     return Choice(best, second, margin)
 
 
-def _first_best(posterior: Floats, order: Ints, barred: Ints | None) -> Ints:
+def _first_best(posterior: Floats, order: Ints, barred: Codes | None) -> Codes:
     """Give the class of the largest posterior, the earliest in ``order`` where several tie."""
-    best = np.zeros(posterior.shape[0], np.int64)
+    best = np.zeros(posterior.shape[0], np.int32)
     value = np.full(posterior.shape[0], -np.inf)
     for k in order:
         wins = posterior[:, k] > value + TIE
@@ -72,8 +72,8 @@ def _first_best(posterior: Floats, order: Ints, barred: Ints | None) -> Ints:
 class Choice(NamedTuple):
     """The class of every item, the runner-up, and by how much the one is more probable than the other."""
 
-    best: Ints
-    second: Ints
+    best: Codes
+    second: Codes
     margin: Floats
 
 

@@ -90,7 +90,7 @@ def test_zero_probabilities_give_finite_posteriors() -> None:
 def test_results_do_not_depend_on_the_number_of_threads(M: int, K: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """4000 annotators × 16 cells × 16 bytes are beyond the cache: the prefetching kernel runs too."""
     model = random_model(M, K, seed=0)
-    a, _ = model.sample(120_000, labels_per_item=5, random_state=0)
+    a, _ = model.sample(220_000, labels_per_item=5, random_state=0)
     sweep = sweep_of(a)
     assert len(sweep._blocks) > 1
     results = []
@@ -107,7 +107,7 @@ def test_results_do_not_depend_on_the_number_of_threads(M: int, K: int, monkeypa
 
 
 def test_blocks_cover_all_items_once() -> None:
-    lengths = np.random.default_rng(0).integers(0, 50, 30_000)
+    lengths = np.random.default_rng(0).integers(0, 50, 60_000)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     cut = blocks.cut(indptr, 100)
     assert len(cut) > 1

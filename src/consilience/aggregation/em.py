@@ -182,7 +182,7 @@ class _Passes:
             self.best = objective, statistics.log_likelihood, at
         change = float("nan")
         if plain_from is not None:
-            change = abs(objective - plain_from) / max(abs(objective), np.finfo(float).tiny)
+            change = abs(objective - plain_from) / max(abs(objective), 1.0)
         # A rejected extrapolation cost a pass, but the fit did not go there.
         self.history.append(self.best[0])
         _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), objective, change)

@@ -22,7 +22,7 @@ __all__ = ["cut", "run", "thread_count"]
 T = TypeVar("T")
 
 #: A block of fewer labels than this does not pay for a thread.
-_LABELS_PER_BLOCK = 1 << 16
+_LABELS_PER_BLOCK = 1 << 18
 _MOST_BLOCKS = 16
 
 

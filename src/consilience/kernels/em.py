@@ -219,6 +219,24 @@ def _kernel(K: int, annotator: str, label: str, prefetch: bool, write: bool) -> 
     return _compile.compiled(function, signature)
 
 
+def _lay_out(confusions: Any, table: Any) -> None:
+    """Write ``table[r] = [confusions[r] floored, zeros]``."""
+    K = confusions.shape[1]
+    for r in range(confusions.shape[0]):
+        for k in range(K):
+            table[r, k] = max(confusions[r, k], FLOOR)
+            table[r, K + k] = 0.0
+
+
+@lru_cache(maxsize=1)
+def _lay_out_kernel() -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    return compiled(_lay_out, types.void(array("float64", 2), array("float64", 2, readonly=False)))
+
+
 class Statistics(NamedTuple):
     """What one sweep leaves behind; statistics of disjoint sets of items add up."""
 
@@ -269,15 +287,14 @@ class Sweep:
         kernel = _kernel(K, self.annotator.dtype.name, self.label.dtype.name, self._prefetch, False)
         if not self._tables:
             self._tables = [aligned(M * K, 2 * K) for _ in self._blocks]
-        floored = np.maximum(confusions.reshape(M * K, K), FLOOR)
+        lay_out, confusions = _lay_out_kernel(), np.ascontiguousarray(confusions.reshape(M * K, K))
         prior = np.maximum(prior, FLOOR)
         nothing = np.empty((0, 0))
 
         def work(job: int, _: int) -> Floats:
             first, stop = self._blocks[job]
             table, sums = self._tables[job], np.zeros(K + 1)
-            table[:, :K] = floored
-            table[:, K:] = 0.0
+            lay_out(confusions, table)
             kernel(first, stop, self.indptr, self.annotator, self.label, self.gold, prior, table, nothing, sums)
             return sums
 

@@ -39,8 +39,9 @@ def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_a
             counts[:, k] = np.bincount(cell, q[item, k], n_annotators * K)
     else:
         _scatter_kernel(annotator.dtype.name, label.dtype.name)(indptr, annotator, label, q, counts)
-    labelled = np.diff(indptr) > 0
-    return Statistics(counts.reshape(n_annotators, K, K), q[labelled].sum(axis=0), float("nan"))
+    unlabelled = np.flatnonzero(np.diff(indptr) == 0)
+    class_counts = q.sum(axis=0) - q[unlabelled].sum(axis=0)
+    return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
 
 
 def _count(indptr: Any, label: Any, counts: Any) -> None:
