@@ -64,8 +64,8 @@ def _first_best(posterior: Floats, order: Ints, barred: Codes | None) -> Codes:
         wins = posterior[:, k] > value + TIE
         if barred is not None:
             wins &= barred != k
-        best[wins] = k
-        value[wins] = posterior[wins, k]
+        np.copyto(best, k, where=wins)
+        np.copyto(value, posterior[:, k], where=wins)
     return best
 
 

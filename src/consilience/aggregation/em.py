@@ -27,7 +27,7 @@ import numpy as np
 
 from consilience.annotations import Annotations
 from consilience.kernels._arrays import Floats
-from consilience.kernels.em import FLOOR, Statistics, Sweep
+from consilience.kernels.em import FLOOR, SMALL, Statistics, Sweep
 
 __all__ = [
     "Callback",
@@ -192,7 +192,18 @@ class _Passes:
             raise _Stop
         if asked is True:
             raise _Stop
-        return _Pass(at, objective, self.step(statistics), statistics)
+        return _Pass(at, objective, self.steady(self.step(statistics)), statistics)
+
+    def steady(self, parameters: Parameters) -> Parameters:
+        """Round parameters to forty bits where the data is small enough for exact symmetry.
+
+        Two annotators who mirror each other put EM on a saddle; there the order of a sum, in its last bit, would decide
+        whom to believe.  Rounded, what is symmetric stays so, and the tie is seen as one.
+        """
+        if self.sweep.label.size >= SMALL:
+            return parameters
+        prior, confusions = (np.rint(x * 2.0**40) / 2.0**40 for x in parameters)
+        return Parameters(prior, confusions)
 
 
 class _Pass(NamedTuple):
@@ -240,7 +251,7 @@ def run_em(
             if leap is None:
                 here = there
                 continue
-            here = passes(leap)
+            here = passes(passes.steady(leap))
             if here.objective < there.objective:
                 here = passes(there.after, there.objective)
     except _Stop:
