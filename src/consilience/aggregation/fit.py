@@ -12,7 +12,8 @@ from consilience.consensus import Choice, choose
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Floats
-from consilience.kernels.votes import vote_counts, vote_statistics
+from consilience.kernels.em import SMALL
+from consilience.kernels.votes import share_statistics, vote_counts, vote_statistics
 
 __all__ = ["Caution", "Fit", "vote_posterior", "vote_start"]
 
@@ -78,8 +79,7 @@ def vote_posterior(annotations: Annotations) -> Floats:
 
 def vote_start(annotations: Annotations, step: MStep) -> Parameters:
     """Give the parameters of one M-step from vote shares: where Dawid and Skene start."""
-    q = vote_posterior(annotations)
-    statistics = vote_statistics(
-        annotations.indptr, annotations.annotator, annotations.label, q, annotations.n_annotators
-    )
-    return step(statistics)
+    a = annotations
+    if a.n_labels >= SMALL:
+        return step(share_statistics(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes))
+    return step(vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators))

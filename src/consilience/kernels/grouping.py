@@ -1,6 +1,6 @@
 """Rows in any order to labels grouped by item, with repeated answers found on the way.
 
-A counting sort: two passes over the rows, no comparison, stable.
+A counting sort in two levels: three passes over the rows, no comparison, stable.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 from consilience.kernels.em import SMALL
 
+#: A bundle is this many bits of items: 4096 of them, whose labels fit a core's cache.
+_BUNDLE = 12
+
 __all__ = ["components", "drop_repeats", "group_by_item"]
 
 
@@ -26,7 +29,7 @@ def group_by_item(
 
     Returns ``indptr, annotator, label``, the latter two in the smallest types that hold them.
     """
-    if item.size < SMALL:
+    if item.size < SMALL or n_annotators > 1 << 28 or n_classes > 1 << 24:
         keep = np.flatnonzero(label >= 0)
         order = keep[np.argsort(item[keep], kind="stable")]
         counts = np.bincount(item[order], minlength=n_items)
@@ -36,20 +39,32 @@ def group_by_item(
             annotator[order].astype(code_dtype(n_annotators)),
             label[order].astype(code_dtype(n_classes)),
         )
-    indptr = np.zeros(n_items + 2, np.int64)
-    count, place = _group_kernels(code_dtype(n_annotators).name, code_dtype(n_classes).name)
-    # Each thread takes a range of items and passes over all rows: no two write to the same place.
-    edges = np.linspace(0, n_items, blocks.thread_count() + 1).astype(int).tolist()
-    ranges = list(pairwise(edges))
-    blocks.run(lambda low, high: count(item, label, low, high, indptr), ranges)
-    np.cumsum(indptr, out=indptr)
-    grouped_annotator = np.empty(int(indptr[-1]), code_dtype(n_annotators))
-    grouped_label = np.empty(int(indptr[-1]), code_dtype(n_classes))
-    # indptr[n + 1] begins as the first place of item n and ends as the first place of item n + 1
+    # Writing straight to the places of the items would miss the cache for every row.  So rows go into bundles of
+    # neighbouring items first, packed into one word each, and each bundle, which fits the cache, is sorted on its own.
+    bundle = 1 << _BUNDLE
+    n_bundles = -(-n_items // bundle)
+    edges = np.linspace(0, item.size, blocks.thread_count() + 1).astype(int).tolist()
+    parts = list(pairwise(edges))
+    count, scatter, sort = _group_kernels(code_dtype(n_annotators).name, code_dtype(n_classes).name)
+    sizes = np.array(blocks.run(lambda a, b: count(item[a:b], label[a:b], n_bundles), parts))
+    # the rows of part p in bundle b begin at starts[p, b]
+    flat = np.concatenate([[0], np.cumsum(sizes.T.ravel())])
+    starts = flat[:-1].reshape(n_bundles, len(parts)).T.copy()
+    rows = np.empty(int(flat[-1]), np.uint64)
     blocks.run(
-        lambda low, high: place(item, annotator, label, low, high, indptr, grouped_annotator, grouped_label), ranges
+        lambda p, _: scatter(*(column[slice(*parts[p])] for column in (item, annotator, label)), starts[p], rows),
+        [(p, p + 1) for p in range(len(parts))],
     )
-    return indptr[:-1], grouped_annotator, grouped_label
+    begin = np.ascontiguousarray(flat[:: len(parts)])
+    indptr = np.empty(n_items + 1, np.int64)
+    indptr[-1] = rows.size
+    grouped_annotator = np.empty(rows.size, code_dtype(n_annotators))
+    grouped_label = np.empty(rows.size, code_dtype(n_classes))
+    blocks.run(
+        lambda a, b: sort(rows, begin[a : b + 1], a, n_items, indptr, grouped_annotator, grouped_label),
+        list(pairwise(np.linspace(0, n_bundles, blocks.thread_count() + 1).astype(int).tolist())),
+    )
+    return indptr, grouped_annotator, grouped_label
 
 
 def drop_repeats(
@@ -77,8 +92,15 @@ def drop_repeats(
     repeats = int(mark.sum())
     if repeats == 0 or keep == "all":
         return indptr, annotator, label, repeats
-    before = np.concatenate([[0], np.cumsum(mark)])
-    return indptr - before[indptr], annotator[~mark], label[~mark], repeats
+    if annotator.size < SMALL:
+        before = np.concatenate([[0], np.cumsum(mark)])
+        return indptr - before[indptr], annotator[~mark], label[~mark], repeats
+    new_indptr = np.empty_like(indptr)
+    new_annotator = np.empty(annotator.size - repeats, annotator.dtype)
+    new_label = np.empty(annotator.size - repeats, label.dtype)
+    kernel = _compact_kernel(annotator.dtype.name, label.dtype.name)
+    kernel(indptr, annotator, label, mark, new_indptr, new_annotator, new_label)
+    return new_indptr, new_annotator, new_label, repeats
 
 
 def components(indptr: Ints, annotator: Codes, n_annotators: int) -> Ints:
@@ -103,21 +125,41 @@ def components(indptr: Ints, annotator: Codes, n_annotators: int) -> Ints:
     return np.unique(root, return_inverse=True)[1].astype(np.int64)
 
 
-def _count(item: Any, label: Any, low: Any, high: Any, indptr: Any) -> None:
+def _count(item: Any, label: Any, n_bundles: Any) -> Any:
+    sizes = np.zeros(n_bundles, np.int64)
     for i in range(item.size):
-        if low <= item[i] < high and label[i] >= 0:
-            indptr[np.uint64(item[i]) + np.uint64(2)] += 1
+        if label[i] >= 0:
+            sizes[item[i] >> _BUNDLE] += 1
+    return sizes
 
 
-def _place(
-    item: Any, annotator: Any, label: Any, low: Any, high: Any, indptr: Any, grouped_annotator: Any, grouped_label: Any
-) -> None:
+def _scatter(item: Any, annotator: Any, label: Any, start: Any, rows: Any) -> None:
+    """Pack item (within its bundle), annotator and label into 12 + 28 + 24 bits, and put them into their bundle."""
     for i in range(item.size):
-        if low <= item[i] < high and label[i] >= 0:
-            at = np.uint64(indptr[np.uint64(item[i]) + np.uint64(1)])
-            indptr[np.uint64(item[i]) + np.uint64(1)] = at + np.uint64(1)
-            grouped_annotator[at] = annotator[i]
-            grouped_label[at] = label[i]
+        if label[i] >= 0:
+            b = np.uint64(item[i]) >> np.uint64(_BUNDLE)
+            inner = np.uint64(item[i]) & np.uint64((1 << _BUNDLE) - 1)
+            rows[start[b]] = inner << np.uint64(52) | np.uint64(annotator[i]) << np.uint64(24) | np.uint64(label[i])
+            start[b] += 1
+
+
+def _sort(rows: Any, begin: Any, first: Any, n_items: Any, indptr: Any, annotator: Any, label: Any) -> None:
+    place = np.empty((1 << _BUNDLE) + 1, np.int64)
+    for b in range(begin.size - 1):
+        place[:] = 0
+        for i in range(begin[b], begin[b + 1]):
+            place[(rows[i] >> np.uint64(52)) + np.uint64(1)] += 1
+        place[0] = begin[b]
+        low = (first + b) << _BUNDLE
+        for n in range(min(1 << _BUNDLE, n_items - low)):
+            indptr[low + n] = place[n]
+            place[n + 1] += place[n]
+        for i in range(begin[b], begin[b + 1]):
+            n = rows[i] >> np.uint64(52)
+            at = place[n]
+            place[n] = at + 1
+            annotator[at] = (rows[i] >> np.uint64(24)) & np.uint64((1 << 28) - 1)
+            label[at] = rows[i] & np.uint64((1 << 24) - 1)
 
 
 def _repeat(indptr: Any, annotator: Any, n_annotators: Any, last: Any, mark: Any) -> None:
@@ -130,6 +172,20 @@ def _repeat(indptr: Any, annotator: Any, n_annotators: Any, last: Any, mark: Any
                 if not last:
                     continue
             seen[m] = i
+
+
+def _compact(
+    indptr: Any, annotator: Any, label: Any, mark: Any, new_indptr: Any, new_annotator: Any, new_label: Any
+) -> None:
+    at = 0
+    for n in range(indptr.size - 1):
+        new_indptr[n] = at
+        for i in range(indptr[n], indptr[n + 1]):
+            if not mark[i]:
+                new_annotator[at] = annotator[i]
+                new_label[at] = label[i]
+                at += 1
+    new_indptr[indptr.size - 1] = at
 
 
 def _union(indptr: Any, annotator: Any, root: Any) -> None:
@@ -154,17 +210,19 @@ def _union(indptr: Any, annotator: Any, root: Any) -> None:
 
 
 @lru_cache(maxsize=16)
-def _group_kernels(annotator: str, label: str) -> tuple[Callable[..., None], Callable[..., None]]:
+def _group_kernels(annotator: str, label: str) -> tuple[Callable[..., Any], ...]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
-    rows = array("int32")
-    indptr = array("int64", readonly=False)
+    column, sizes = array("int32"), array("int64", readonly=False)
+    packed = array("uint64", readonly=False)
     grouped = array(annotator, readonly=False), array(label, readonly=False)
+    whole = types.int64
     return (
-        compiled(_count, types.void(rows, rows, types.int64, types.int64, indptr)),
-        compiled(_place, types.void(rows, rows, rows, types.int64, types.int64, indptr, *grouped)),
+        compiled(_count, sizes(column, column, whole)),
+        compiled(_scatter, types.void(column, column, column, sizes, packed)),
+        compiled(_sort, types.void(packed, array("int64"), whole, whole, sizes, *grouped)),
     )
 
 
@@ -176,6 +234,17 @@ def _repeat_kernel(annotator: str) -> Callable[..., None]:
 
     mark = array("bool", readonly=False)
     return compiled(_repeat, types.void(array("int64"), array(annotator), types.int64, types.boolean, mark))
+
+
+@lru_cache(maxsize=16)
+def _compact_kernel(annotator: str, label: str) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    old = array("int64"), array(annotator), array(label), array("bool")
+    new = (array(kind, readonly=False) for kind in ("int64", annotator, label))
+    return compiled(_compact, types.void(*old, *new))
 
 
 @lru_cache(maxsize=4)

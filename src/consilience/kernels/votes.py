@@ -11,7 +11,7 @@ import numpy as np
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.em import SMALL, Statistics
 
-__all__ = ["vote_counts", "vote_statistics"]
+__all__ = ["share_statistics", "vote_counts", "vote_statistics"]
 
 
 def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
@@ -44,6 +44,44 @@ def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_a
     return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
 
 
+def share_statistics(
+    indptr: Ints, annotator: Codes, label: Codes, gold: Codes | None, n_annotators: int, n_classes: int
+) -> Statistics:
+    """Give the M-step sums of taking each item's shares of votes for its posterior (its gold, where it has one).
+
+    The same as :func:`vote_statistics` of those shares, without making them.
+    """
+    K = n_classes
+    known = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
+    counts, class_counts = np.zeros((n_annotators * K, K)), np.zeros(K)
+    kernel = _share_kernel(annotator.dtype.name, label.dtype.name)
+    kernel(indptr, annotator, label, known, counts, class_counts)
+    return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
+
+
+def _share(indptr: Any, annotator: Any, label: Any, gold: Any, counts: Any, class_counts: Any) -> None:
+    K = counts.shape[1]
+    q = np.zeros(K)
+    for n in range(indptr.size - 1):
+        start, stop = indptr[n], indptr[n + 1]
+        if start == stop:
+            continue
+        fixed = gold.size > 0 and gold[n] >= 0
+        if fixed:
+            q[gold[n]] = 1.0
+        else:
+            one = 1.0 / (stop - start)
+            for i in range(start, stop):
+                q[label[i]] += one
+        for i in range(start, stop):
+            r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
+            for k in range(K):
+                counts[r, k] += q[k]
+        for k in range(K):
+            class_counts[k] += q[k]
+            q[k] = 0.0
+
+
 def _count(indptr: Any, label: Any, counts: Any) -> None:
     for n in range(indptr.size - 1):
         for i in range(indptr[n], indptr[n + 1]):
@@ -66,6 +104,19 @@ def _count_kernel(label: str) -> Callable[..., None]:
     from consilience.kernels._compile import array, compiled
 
     return compiled(_count, types.void(array("int64"), array(label), array("float64", 2, readonly=False)))
+
+
+@lru_cache(maxsize=8)
+def _share_kernel(annotator: str, label: str) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    counts, class_counts = array("float64", 2, readonly=False), array("float64", readonly=False)
+    return compiled(
+        _share,
+        types.void(array("int64"), array(annotator), array(label), array("int32"), counts, class_counts),
+    )
 
 
 @lru_cache(maxsize=8)
