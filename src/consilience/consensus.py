@@ -23,6 +23,7 @@ from consilience.annotations import Origin
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataError, FormatError
 from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.choice import two_best
 
 __all__ = ["TIE", "Choice", "Consensus", "choose"]
 
@@ -42,31 +43,16 @@ def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choi
     """
     K = prior.size
     order = np.lexsort((np.arange(K), -np.round(prior, 9)))
-    best = _first_best(posterior, order, None)
+    best, second, margin = two_best(posterior, order, TIE)
     if K == 1:
         return Choice(best, best, posterior[:, 0].copy())
-    rows = np.arange(best.size)
-    if hint is not None:
-        ties = np.flatnonzero((posterior >= posterior[rows, best][:, None] - TIE).sum(axis=1) > 1)
-        top = posterior[ties].max(axis=1, keepdims=True)
-        best[ties] = _first_best(np.where(posterior[ties] >= top - TIE, hint[ties], -1.0), order, None)
-    second = _first_best(posterior, order, best)
-    margin = posterior[rows, best] - posterior[rows, second]
     margin[margin <= TIE] = 0.0
+    if hint is not None:
+        ties = np.flatnonzero(margin == 0.0)
+        top = posterior[ties].max(axis=1, keepdims=True)
+        by_hint = np.where(posterior[ties] >= top - TIE, hint[ties], -1.0)
+        best[ties], second[ties], _ = two_best(by_hint, order, TIE)
     return Choice(best, second, margin)
-
-
-def _first_best(posterior: Floats, order: Ints, barred: Codes | None) -> Codes:
-    """Give the class of the largest posterior, the earliest in ``order`` where several tie."""
-    best = np.zeros(posterior.shape[0], np.int32)
-    value = np.full(posterior.shape[0], -np.inf)
-    for k in order:
-        wins = posterior[:, k] > value + TIE
-        if barred is not None:
-            wins &= barred != k
-        np.copyto(best, k, where=wins)
-        np.copyto(value, posterior[:, k], where=wins)
-    return best
 
 
 class Choice(NamedTuple):

@@ -90,9 +90,11 @@ class ConfusionStep:
         total = counts[:, 0, :].copy()
         for i in range(1, counts.shape[1]):
             total += counts[:, i, :]
-        empty = total <= 0
-        confusions = counts / np.where(empty, 1.0, total)[:, None, :]
-        if empty.any():
+        if total.min(initial=1.0) > 0:
+            confusions = counts / total[:, None, :]
+        else:
+            empty = total <= 0
+            confusions = counts / np.where(empty, 1.0, total)[:, None, :]
             confusions += np.where(empty, 1.0 / counts.shape[1], 0.0)[:, None, :]
         return Parameters(_prior(statistics, self.learn_prior), confusions)
 
@@ -266,7 +268,7 @@ def run_em(
 
 def _extrapolate(here: _Pass, there: _Pass) -> Parameters | None:
     """Leap along two EM steps (SQUAREM S3), back onto the simplex; None when the leap would be a plain step."""
-    weights = there.statistics.class_counts.sum(), there.statistics.counts.sum(axis=1, keepdims=True)
+    weights = there.statistics.class_counts.sum(), np.einsum("mik->mk", there.statistics.counts)[:, None, :]
     r = [b - a for a, b in zip(here.at, there.at, strict=True)]
     v = [(c - b) - d for b, c, d in zip(there.at, there.after, r, strict=True)]
     r_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, r, strict=True))

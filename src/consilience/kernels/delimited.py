@@ -22,7 +22,7 @@ from numba import types
 
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels._compile import array, compiled, inlined, load64, trailing_zeros
-from consilience.kernels.blocks import thread_count
+from consilience.kernels.blocks import run, thread_count
 from consilience.kernels.names import BATCH, SEEDS, Names, finished, join, mixed
 
 __all__ = ["Coded", "encode_text"]
@@ -97,10 +97,12 @@ def _coded(text: Codes, parts: list[Names], delimiter: int) -> Coded:
     """Join the parts of one column and copy its names out of the text."""
     codes, places = join(parts)
     offsets = np.zeros(places.size + 1, np.int64)
-    _kernels().measure(text, places, delimiter, offsets)
+    edges = np.linspace(0, places.size, 1 + (places.size >> 16 or 1)).astype(int).tolist()
+    shares = list(pairwise(edges))
+    run(lambda a, b: _kernels().measure(text, places[a:b], delimiter, offsets[a + 1 : b + 1]), shares)
     np.cumsum(offsets, out=offsets)
     names = np.empty(int(offsets[-1]), np.uint8)
-    _kernels().copy(text, places, offsets, names)
+    run(lambda a, b: _kernels().copy(text, places[a:b], offsets[a : b + 1], names), shares)
     return Coded(codes, offsets, names)
 
 
@@ -180,7 +182,7 @@ def _tokenise(text: Any, start: Any, stop: Any, role: Any, delimiter: Any, seeds
     return rows, np.int64(min(at, end))
 
 
-def _measure(text: Any, places: Any, delimiter: Any, offsets: Any) -> None:
+def _measure(text: Any, places: Any, delimiter: Any, lengths: Any) -> None:
     for i in range(places.size):
         at = np.uint64(places[i])
         quoted = at > np.uint64(0) and text[at - np.uint64(1)] == 34
@@ -191,7 +193,7 @@ def _measure(text: Any, places: Any, delimiter: Any, offsets: Any) -> None:
                 break
             length += 1
             at += np.uint64(1)
-        offsets[i + 1] = length
+        lengths[i] = length
 
 
 def _copy(text: Any, places: Any, offsets: Any, names: Any) -> None:
