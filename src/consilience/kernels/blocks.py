@@ -40,7 +40,7 @@ def cut(indptr: Ints, cells: int) -> list[tuple[int, int]]:
     spend their time on adding up.
     """
     n_items, n_labels = indptr.size - 1, int(indptr[-1])
-    most = n_labels // max(_LABELS_PER_BLOCK, 12 * cells)
+    most = n_labels // max(_LABELS_PER_BLOCK, 5 * cells)
     n_blocks = 1
     while 2 * n_blocks <= min(most, _MOST_BLOCKS):
         n_blocks *= 2
