@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from consilience.kernels import delimited
+from consilience.kernels import blocks, delimited
 from consilience.kernels.delimited import encode_text
 
 
@@ -80,16 +80,28 @@ def test_what_is_not_plain_is_left_to_the_general_reader(text: str) -> None:
     assert coded(text, 3, [0, 1, 2]) is None
 
 
-def test_any_number_of_parts_gives_the_same_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_cut_and_any_number_of_threads_give_the_same_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     lines = [f'item-{i},"w{w}",{label}' for i, w, label in rng.integers(0, (20_000, 300, 4), (120_000, 3)).tolist()]
     text = "\n".join(lines) + "\n"
     expected = by_csv(text, [0, 1, 2])
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(delimited, "thread_count", lambda t=threads: t)
+    for threads, chunk, rows in ((1, 1 << 20, 1 << 16), (2, 1 << 16, 1 << 16), (5, 10_000, 100), (3, 7, 1 << 10)):
+        if chunk == 7:
+            text, expected = "\n".join(lines[:500]), [column[:500] for column in expected]
+        monkeypatch.setattr(blocks, "thread_count", lambda t=threads: t)
+        monkeypatch.setattr(delimited, "_CHUNK", chunk)
+        monkeypatch.setattr(delimited, "_ROWS", rows)
         columns = encode_text(np.frombuffer(text.encode(), np.uint8), 0, 3, [0, 1, 2], ",")
         assert columns is not None
         for column, names in zip(columns, expected, strict=True):
             codes: dict[str, int] = {}
             assert column.codes.tolist() == [codes.setdefault(name, len(codes)) for name in names]
             assert column.name_offsets.size == len(codes) + 1
+
+
+def test_a_fault_in_any_chunk_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "_CHUNK", 1000)
+    lines = ["a,b,c"] * 2000
+    for bad in (0, 999, 1999):
+        text = "\n".join([*lines[:bad], "a,b", *lines[bad:]]) + "\n"
+        assert coded(text, 3, [0, 1, 2]) is None

@@ -7,6 +7,7 @@ order: the same data gives the same bits on one core and on sixty-four.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -17,7 +18,7 @@ import numpy as np
 
 from consilience.kernels._arrays import Ints
 
-__all__ = ["cut", "run", "thread_count"]
+__all__ = ["cut", "run", "run_in_order", "thread_count"]
 
 T = TypeVar("T")
 
@@ -61,3 +62,27 @@ def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]]) -> list[T]
     if threads == 1:
         return [work(*block) for block in blocks]
     return list(_pool(threads, os.getpid()).map(lambda block: work(*block), blocks))
+
+
+def run_in_order(prepare: Callable[[int], T], commit: Callable[[T], None], n_jobs: int) -> None:
+    """Prepare jobs on all cores, and commit what each gave in the order of the jobs, one at a time.
+
+    A job is prepared and committed by the same thread.
+    """
+    change = threading.Condition()
+    turn = 0
+
+    def work(job: int, _: int) -> None:
+        nonlocal turn
+        try:
+            made = prepare(job)
+            with change:
+                change.wait_for(lambda: turn == job)
+            commit(made)
+        finally:
+            with change:
+                change.wait_for(lambda: turn == job)
+                turn += 1
+                change.notify_all()
+
+    run(work, [(job, job + 1) for job in range(n_jobs)])

@@ -1,8 +1,8 @@
 """Delimited text straight to codes, without making a string of every field.
 
-One sweep over the bytes finds the fields, hashes those that are wanted and looks the hashes up.  The text is cut
-into parts at line ends, one for each thread; every part has dictionaries of its own, which are joined afterwards
-in the order of the file.  So codes are given in order of first appearance, whatever the number of threads.
+The text is cut into chunks at line ends.  Threads find and hash the wanted fields of different chunks at the same time;
+the hashes are looked up in the order of the file.  So codes are given in order of first appearance, whatever the
+number of threads.
 
 Only plain text is understood: fields may be quoted, but neither quotes nor line ends may stand inside quotes, and
 every line has as many fields as the first.  Anything else makes the sweep give up, and the caller takes the
@@ -11,8 +11,8 @@ general reader, which also knows how to complain.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,10 +22,15 @@ from numba import types
 
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels._compile import array, compiled, inlined, load64, trailing_zeros
-from consilience.kernels.blocks import run, thread_count
-from consilience.kernels.names import BATCH, SEEDS, Names, finished, join, mixed
+from consilience.kernels.blocks import run, run_in_order
+from consilience.kernels.names import SEEDS, Names, finished, mixed
 
 __all__ = ["Coded", "encode_text"]
+
+
+#: Bytes of text in a chunk, and the lines that there is room for at a time.
+_CHUNK = 1 << 20
+_ROWS = 1 << 16
 
 
 class Coded(NamedTuple):
@@ -50,60 +55,91 @@ def encode_text(text: Codes, start: int, n_fields: int, wanted: list[int], delim
     """
     role = np.full(n_fields, -1, np.int64)
     role[wanted] = np.arange(len(wanted))
-    edges = _cut_at_lines(text, start, thread_count() if text.size - start > 1 << 20 else 1)
-    with ThreadPoolExecutor(len(edges) - 1) as pool:
-        work = [pool.submit(_Part, text, a, b, role, len(wanted), ord(delimiter)) for a, b in pairwise(edges)]
-        parts = [job.result() for job in work]
-        if not all(part.plain for part in parts):
-            return None
-        columns = [[part.columns[c] for part in parts] for c in range(len(wanted))]
-        return list(pool.map(lambda column: _coded(text, column, ord(delimiter)), columns))
+    edges = _cut_at_lines(text, start, _CHUNK)
+    sweep = _Sweep(text, edges, role, [Names() for _ in wanted], ord(delimiter))
+    run_in_order(sweep.tokenise, sweep.look_up, len(edges) - 1)
+    return [_coded(text, names, ord(delimiter)) for names in sweep.columns] if sweep.plain else None
 
 
-def _cut_at_lines(text: Codes, start: int, parts: int) -> list[int]:
+def _cut_at_lines(text: Codes, start: int, chunk: int) -> list[int]:
+    """Cut the text at line ends, into chunks of about so many bytes."""
     edges = [start]
-    for p in range(1, parts):
-        aim = start + (text.size - start) * p // parts
-        step = 1 << 16
-        while aim < text.size:
-            found = np.flatnonzero(text[aim : aim + step] == ord("\n"))
+    for aim in range(start + chunk, text.size, chunk):
+        at, step = aim, 1 << 12
+        while at < text.size:
+            found = np.flatnonzero(text[at : at + step] == ord("\n"))
             if found.size:
-                aim += int(found[0]) + 1
+                at += int(found[0]) + 1
                 break
-            aim += step
-        if edges[-1] < aim < text.size:
-            edges.append(aim)
+            at += step
+        if edges[-1] < at < text.size:
+            edges.append(at)
     return [*edges, text.size]
 
 
-class _Part:
-    """The lines between two bytes of the text, swept."""
+class _Found(NamedTuple):
+    """Hashes and places of the wanted fields of some lines, (wanted, rows, 2) and (wanted, rows)."""
 
-    def __init__(self, text: Codes, start: int, stop: int, role: Ints, n_wanted: int, delimiter: int) -> None:
-        self.columns = [Names() for _ in range(n_wanted)]
+    chunk: int
+    rows: int
+    stop: int  #: where to go on; -1 if the text is not plain
+    keys: Codes
+    places: Ints
+
+
+class _Sweep:
+    """The two halves of the work: finding fields, on many threads, and looking them up, in the file's order."""
+
+    def __init__(self, text: Codes, edges: list[int], role: Ints, columns: list[Names], delimiter: int) -> None:
+        self.text, self.edges, self.role, self.columns, self.delimiter = text, edges, role, columns, delimiter
         self.plain = True
-        keys = np.empty((n_wanted, BATCH, 2), np.uint64)
-        places = np.empty((n_wanted, BATCH), np.int64)
-        while start < stop:
-            rows, start = _kernels().tokenise(text, start, stop, role, delimiter, SEEDS, keys, places)
-            if start < 0:
+        self._own = threading.local()
+
+    def tokenise(self, chunk: int, start: int | None = None) -> _Found:
+        """Find the fields of a chunk, as many lines as there is room for."""
+        if not hasattr(self._own, "keys"):
+            n = len(self.columns)
+            self._own.keys, self._own.places = np.empty((n, _ROWS, 2), np.uint64), np.empty((n, _ROWS), np.int64)
+        keys, places = self._own.keys, self._own.places
+        if not self.plain:
+            return _Found(chunk, 0, -1, keys, places)
+        start = self.edges[chunk] if start is None else start
+        stop = self.edges[chunk + 1]
+        return _Found(
+            chunk,
+            *_kernels().tokenise(self.text, start, stop, self.role, self.delimiter, SEEDS, keys, places),
+            keys,
+            places,
+        )
+
+    def look_up(self, found: _Found) -> None:
+        """Code what was found; where the chunk had more lines than room, go on with it."""
+        if found.chunk == 0 and found.stop > self.edges[0]:
+            # lines are about as long in the whole file as here
+            share = (found.stop - self.edges[0]) / (self.text.size - self.edges[0])
+            for column in self.columns:
+                column.expect(int(1.02 * found.rows / share) + _ROWS)
+        while self.plain:
+            if found.stop < 0:
                 self.plain = False
                 return
             for c, column in enumerate(self.columns):
-                column.add(keys[c, :rows], places[c, :rows])
+                column.add(found.keys[c, : found.rows], found.places[c, : found.rows])
+            if found.stop >= self.edges[found.chunk + 1]:
+                return
+            found = self.tokenise(found.chunk, found.stop)
 
 
-def _coded(text: Codes, parts: list[Names], delimiter: int) -> Coded:
-    """Join the parts of one column and copy its names out of the text."""
-    codes, places = join(parts)
+def _coded(text: Codes, names: Names, delimiter: int) -> Coded:
+    """Copy the names of one column out of the text."""
+    places = names.place
     offsets = np.zeros(places.size + 1, np.int64)
-    edges = np.linspace(0, places.size, 1 + (places.size >> 16 or 1)).astype(int).tolist()
-    shares = list(pairwise(edges))
+    shares = list(pairwise(np.linspace(0, places.size, 1 + (places.size >> 16 or 1)).astype(int).tolist()))
     run(lambda a, b: _kernels().measure(text, places[a:b], delimiter, offsets[a + 1 : b + 1]), shares)
     np.cumsum(offsets, out=offsets)
-    names = np.empty(int(offsets[-1]), np.uint8)
-    run(lambda a, b: _kernels().copy(text, places[a:b], offsets[a : b + 1], names), shares)
-    return Coded(codes, offsets, names)
+    characters = np.empty(int(offsets[-1]), np.uint8)
+    run(lambda a, b: _kernels().copy(text, places[a:b], offsets[a : b + 1], characters), shares)
+    return Coded(names.codes, offsets, characters)
 
 
 # ---- the loops ------------------------------------------------------------------------------------------------

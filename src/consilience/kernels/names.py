@@ -10,7 +10,7 @@ two words in one line: the first word of the hash, and 36 bits of the second bes
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,10 +20,8 @@ from numba import types
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels._compile import array, compiled, inlined, prefetch
 
-__all__ = ["BATCH", "SEEDS", "Names", "finished", "join", "mixed"]
+__all__ = ["SEEDS", "Names", "finished", "mixed"]
 
-#: Rows that are hashed before they are looked up: their hashes stay in the cache.
-BATCH = 4096
 #: Odd, and different in every process.
 SEEDS = np.array([secrets.randbits(64) | 1, secrets.randbits(64) | 1], np.uint64)
 
@@ -51,38 +49,60 @@ def finished(one: Any, two: Any, length: Any, seed: Any) -> Any:
 
 
 class Names:
-    """The names met so far.
+    """The names met so far, and the codes of the rows.
 
     Attributes
     ----------
     size
-        How many.
-    keys, place
-        For every code, its hashes and where its name first stands.
+        How many names.
+    rows
+        How many rows have been coded.
     codes
-        Codes of the rows, batch by batch.
+        Their codes.
     """
 
     def __init__(self) -> None:
         self._slots = np.zeros((_FIRST_SLOTS, 2), np.uint64)
-        self.keys = np.empty((_FIRST_SLOTS // 2, 2), np.uint64)
-        self.place = np.empty(_FIRST_SLOTS // 2, np.int64)
+        self._keys = np.empty((_FIRST_SLOTS // 2, 2), np.uint64)
+        self._place = np.empty(_FIRST_SLOTS // 2, np.int64)
+        self._codes = np.empty(0, np.int32)
         self.size = 0
-        self.codes: list[Codes] = []
+        self.rows = 0
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of the rows, in order of first appearance."""
+        return self._codes[: self.rows]
+
+    @property
+    def place(self) -> Ints:
+        """For every code, where its name first stands."""
+        return self._place[: self.size]
+
+    def expect(self, rows: int) -> None:
+        """Make room for the codes of so many rows in all."""
+        if rows > self._codes.size:
+            codes = np.empty(rows, np.int32)
+            codes[: self.rows] = self.codes
+            self._codes = codes
 
     def add(self, keys: Codes, places: Ints) -> None:
-        """Code the next rows, given their hashes and where they stand."""
-        self.codes.append(np.empty(len(keys), np.int32))
-        self.look_up(keys, places, self.codes[-1])
-
-    def look_up(self, keys: Codes, places: Ints, codes: Codes) -> None:
-        """Write the code of each key, new ones where the key is new."""
+        """Code the next rows, given their hashes and where they stand: new codes where the hashes are new."""
+        if self.rows + len(keys) > self._codes.size:
+            self.expect(2 * (self.rows + len(keys)))
         for low in range(0, len(keys), _ROOM):
-            part = slice(low, low + _ROOM)
-            self._make_room(len(keys[part]))
+            part = keys[low : low + _ROOM]
+            self._make_room(len(part))
             self.size = _kernels().look_up(
-                keys[part], places[part], self._slots, self.keys, self.place, codes[part], self.size
+                part,
+                places[low : low + _ROOM],
+                self._slots,
+                self._keys,
+                self._place,
+                self._codes[self.rows : self.rows + len(part)],
+                self.size,
             )
+            self.rows += len(part)
 
     def _make_room(self, more: int) -> None:
         """See to it that ``more`` names can be added with at least every second slot free."""
@@ -90,25 +110,10 @@ class Names:
         if 2 * (self.size + more) <= n:
             return
         self._slots = np.zeros((4 * n, 2), np.uint64)
-        keys, place = self.keys, self.place
-        self.keys, self.place = np.empty((2 * n, 2), np.uint64), np.empty(2 * n, np.int64)
-        self.keys[: self.size], self.place[: self.size] = keys[: self.size], place[: self.size]
-        _kernels().refill(self.keys, self.size, self._slots)
-
-
-def join(parts: Sequence[Names]) -> tuple[Codes, Ints]:
-    """Join the names of consecutive parts: the code of every row, and where every name first stands."""
-    whole = parts[0]
-    codes = np.empty(sum(len(batch) for part in parts for batch in part.codes), np.int32)
-    at = 0
-    for part in parts:
-        new_code = np.arange(part.size, dtype=np.int32)
-        if part is not whole:
-            whole.look_up(part.keys[: part.size], part.place[: part.size], new_code)
-        for batch in part.codes:
-            np.take(new_code, batch, out=codes[at : at + batch.size], mode="clip")
-            at += batch.size
-    return codes, whole.place[: whole.size]
+        keys, place = self._keys, self._place
+        self._keys, self._place = np.empty((2 * n, 2), np.uint64), np.empty(2 * n, np.int64)
+        self._keys[: self.size], self._place[: self.size] = keys[: self.size], place[: self.size]
+        _kernels().refill(self._keys, self.size, self._slots)
 
 
 def _look_up(keys: Any, places: Any, slots: Any, known: Any, place: Any, codes: Any, size: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,25 +13,29 @@ from numba import types
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels._compile import array, compiled, load64
-from consilience.kernels.names import BATCH, SEEDS, Names, finished, join, mixed
+from consilience.kernels.names import SEEDS, Names, finished, mixed
 
 __all__ = ["encode_bytes"]
+
+#: Rows that are hashed at a time.
+_BATCH = 1 << 15
 
 
 def encode_bytes(offsets: Codes, data: Codes) -> tuple[Codes, Ints]:
     """Code the strings ``data[offsets[i]:offsets[i + 1]]``: the code of every row, and the first row of every code."""
-    kernel = _kernel(offsets.dtype.name)
+    kernel, names, n_rows = _kernel(offsets.dtype.name), Names(), offsets.size - 1
+    names.expect(n_rows)
+    own = threading.local()
 
-    def code(first: int, stop: int) -> Names:
-        names, keys = Names(), np.empty((BATCH, 2), np.uint64)
-        for low in range(first, stop, BATCH):
-            rows = np.arange(low, min(low + BATCH, stop))
-            kernel(offsets, data, low, rows.size, SEEDS, keys)
-            names.add(keys[: rows.size], rows)
-        return names
+    def hash_batch(batch: int) -> tuple[Codes, Ints]:
+        if not hasattr(own, "keys"):
+            own.keys = np.empty((_BATCH, 2), np.uint64)
+        rows = np.arange(batch * _BATCH, min((batch + 1) * _BATCH, n_rows))
+        kernel(offsets, data, batch * _BATCH, rows.size, SEEDS, own.keys)
+        return own.keys[: rows.size], rows
 
-    edges = np.linspace(0, offsets.size - 1, blocks.thread_count() + 1).astype(int).tolist()
-    return join(blocks.run(code, list(pairwise(edges))))
+    blocks.run_in_order(hash_batch, lambda made: names.add(*made), -(-n_rows // _BATCH))
+    return names.codes, names.place
 
 
 def _hash(offsets: Any, data: Any, low: Any, n: Any, seeds: Any, keys: Any) -> None:
