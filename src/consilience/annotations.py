@@ -182,7 +182,10 @@ class Annotations:
         where: str = "the data",
         untyped: bool = False,
     ) -> Annotations:
-        """Build from three coded columns, each an int32 for every row (-1 where missing) and the names behind them."""
+        """Build from three coded columns, each an int32 for every row (-1 where missing) and the names behind them.
+
+        The codes of the labels are taken over: do not use that array again.
+        """
         if duplicates not in ("last", "first", "keep", "error"):
             raise ParameterError(f"duplicates must be 'last', 'first', 'keep' or 'error', not {duplicates!r}")
         origin = origin or Origin()
@@ -523,7 +526,9 @@ def _code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: 
         used = set(rank.tolist())
         if unused := [name for code, name in enumerate(ordered) if code not in used]:
             warn(f"nobody used {', '.join(map(repr, unused[:5]))} as a label", DataWarning)
-    return ordered, np.append(rank, -1).astype(np.int32)[codes]
+    # The codes are ours: they are changed where they lie.  "wrap" lets -1 find the -1 at the end.
+    new_code = np.append(rank, -1).astype(np.int32)
+    return ordered, np.take(new_code, codes, out=codes if codes.flags.writeable else None, mode="wrap")
 
 
 def _repeats_error(

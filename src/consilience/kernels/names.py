@@ -63,7 +63,6 @@ class Names:
 
     def __init__(self) -> None:
         self._slots = np.zeros((_FIRST_SLOTS, 2), np.uint64)
-        self._keys = np.empty((_FIRST_SLOTS // 2, 2), np.uint64)
         self._place = np.empty(_FIRST_SLOTS // 2, np.int64)
         self._codes = np.empty(0, np.int32)
         self.size = 0
@@ -97,7 +96,6 @@ class Names:
                 part,
                 places[low : low + _ROOM],
                 self._slots,
-                self._keys,
                 self._place,
                 self._codes[self.rows : self.rows + len(part)],
                 self.size,
@@ -109,14 +107,13 @@ class Names:
         n = len(self._slots)
         if 2 * (self.size + more) <= n:
             return
-        self._slots = np.zeros((4 * n, 2), np.uint64)
-        keys, place = self._keys, self._place
-        self._keys, self._place = np.empty((2 * n, 2), np.uint64), np.empty(2 * n, np.int64)
-        self._keys[: self.size], self._place[: self.size] = keys[: self.size], place[: self.size]
-        _kernels().refill(self._keys, self.size, self._slots)
+        slots, place = self._slots, self._place
+        self._slots, self._place = np.zeros((4 * n, 2), np.uint64), np.empty(2 * n, np.int64)
+        self._place[: self.size] = place[: self.size]
+        _kernels().refill(slots, self._slots)
 
 
-def _look_up(keys: Any, places: Any, slots: Any, known: Any, place: Any, codes: Any, size: Any) -> Any:
+def _look_up(keys: Any, places: Any, slots: Any, place: Any, codes: Any, size: Any) -> Any:
     mask, code_bits = np.uint64(slots.shape[0] - 1), np.uint64(_CODE)
     n = keys.shape[0]
     for i in range(n):
@@ -128,7 +125,6 @@ def _look_up(keys: Any, places: Any, slots: Any, known: Any, place: Any, codes: 
         ):
             at = (at + np.uint64(1)) & mask
         if slots[at, 1] == np.uint64(0):
-            known[size, 0], known[size, 1] = one, two
             place[size] = places[i]
             size += 1
             slots[at, 0] = one
@@ -137,15 +133,15 @@ def _look_up(keys: Any, places: Any, slots: Any, known: Any, place: Any, codes: 
     return size
 
 
-def _refill(known: Any, size: Any, slots: Any) -> None:
-    mask, code_bits = np.uint64(slots.shape[0] - 1), np.uint64(_CODE)
-    for i in range(size):
-        prefetch(slots, known[min(i + 24, size - 1), 0] & mask)
-        at = known[i, 0] & mask
-        while slots[at, 1] != np.uint64(0):
-            at = (at + np.uint64(1)) & mask
-        slots[at, 0] = known[i, 0]
-        slots[at, 1] = (known[i, 1] & ~code_bits) | np.uint64(i + 1)
+def _refill(old: Any, slots: Any) -> None:
+    mask = np.uint64(slots.shape[0] - 1)
+    for i in range(old.shape[0]):
+        if old[i, 1] != np.uint64(0):
+            at = old[i, 0] & mask
+            while slots[at, 1] != np.uint64(0):
+                at = (at + np.uint64(1)) & mask
+            slots[at, 0] = old[i, 0]
+            slots[at, 1] = old[i, 1]
 
 
 class _Kernels(NamedTuple):
@@ -158,6 +154,6 @@ def _kernels() -> _Kernels:
     keys, places, codes = array("uint64", 2), array("int64"), array("int32", readonly=False)
     words, place = array("uint64", 2, readonly=False), array("int64", readonly=False)
     return _Kernels(
-        compiled(_look_up, types.int64(keys, places, words, words, place, codes, types.int64)),
-        compiled(_refill, types.void(words, types.int64, words)),
+        compiled(_look_up, types.int64(keys, places, words, place, codes, types.int64)),
+        compiled(_refill, types.void(keys, words)),
     )
