@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.figures import print_all
 
-ALL = ("em_pass", "whole_fit", "acceleration", "memory", "reading", "accuracy")
+ALL = ("reading", "em_pass", "whole_fit", "acceleration", "memory", "accuracy")
 
 
 def main(names: list[str]) -> int:

@@ -51,14 +51,19 @@ def _largest(posterior: Floats, order: Ints, tie: float, barred: Codes | None) -
 
 def _two_best(posterior: Any, order: Any, tie: Any, best: Any, second: Any, margin: Any) -> None:
     for n in range(posterior.shape[0]):
-        first, value = order[0], posterior[n, order[0]]
-        for k in order[1:]:
-            if posterior[n, k] > value + tie:
-                first, value = k, posterior[n, k]
+        # Choices, not branches: which class wins cannot be predicted.
+        first, value = np.int64(0), -np.inf
+        for j in range(order.size):
+            k, p = order[j], posterior[n, order[j]]
+            wins = p > value + tie
+            first = k if wins else first
+            value = p if wins else value
         other, value = np.int64(0), -np.inf
-        for k in order:
-            if k != first and posterior[n, k] > value + tie:
-                other, value = k, posterior[n, k]
+        for j in range(order.size):
+            k, p = order[j], posterior[n, order[j]]
+            wins = (k != first) & (p > value + tie)
+            other = k if wins else other
+            value = p if wins else value
         best[n] = first
         second[n] = other
         margin[n] = posterior[n, first] - posterior[n, other]
