@@ -635,3 +635,14 @@ def test_bad_truth_files(tmp_path: Path) -> None:
     gold = frame_of(ROWS).with_gold(truth).gold
     assert gold is not None
     assert gold.tolist()[0] == 0
+
+
+def test_parquet_in_gzip(tmp_path: Path) -> None:
+    table = pa.table(dict(zip(("task", "worker", "label"), map(list, zip(*ROWS, strict=True)), strict=True)))
+    pq.write_table(table, tmp_path / "a.parquet")
+    packed = tmp_path / "a.parquet.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+    assert cs.read(packed) == cs.read(tmp_path / "a.parquet")
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(FormatError, match=r"a\.parquet\.gz"):
+        cs.read(packed)

@@ -64,16 +64,13 @@ def read(
 
     options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold, "where": place.name}
     coded = chosen.encode(place, pick, encoding)
-    if coded is not None:
-        origin = Origin(names["item"], names["annotator"], names["label"])
-        return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
-    table = chosen.read(place, pick, encoding)
+    if coded is None:
+        table = chosen.read(place, pick, encoding)
+        if table.num_rows == 0:
+            raise DataError(f"{place.name} has no rows: there is nothing to aggregate")
+        with _naming(place):
+            coded = encode_all(*(to_column(table[name], name) for name in names.values()))
     origin = Origin(names["item"], names["annotator"], names["label"])
-    if table.num_rows == 0:
-        raise DataError(f"{place.name} has no rows: there is nothing to aggregate")
-    with _naming(place):
-        columns = [to_column(table[name], name) for name in names.values()]
-        coded = encode_all(*columns)
     return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,11 +21,14 @@ def read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> p
         files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
         if not files:
             raise FormatError(f"{path} is a folder without .parquet files")
-        schema = pq.read_schema(files[0])
+        # A gzipped file has to be unpacked whole: Parquet is read from its end.
+        packed = not path.is_dir() and path.suffix.lower() == ".gz"
+        source = pa.BufferReader(gzip.decompress(path.read_bytes())) if packed else None
+        schema = pq.read_schema(source or files[0])
         wanted = pick(schema.names)
         texts = [name for name in wanted if pa.types.is_string(schema.field(name).type)]
-        return pq.read_table(path, columns=wanted, read_dictionary=texts)
-    except (pa.ArrowException, OSError) as error:
+        return pq.read_table(source or path, columns=wanted, read_dictionary=texts)
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
         raise FormatError(f"cannot read {path.name}: it is not a whole Parquet file ({_first_line(error)})") from error
 
 
