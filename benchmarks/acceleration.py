@@ -31,7 +31,7 @@ def run() -> list[Figure]:
     for name, a in sets:
         whole, plain, fast = passes(a)
         figures += [
-            Figure(f"passes to the likelihood of converged EM (rel. 1e-6) / its passes, {name}", fast / whole, 0.5),
-            Figure(f"the same / plain EM's own passes to rel. 1e-6, {name} ({fast} / {plain})", fast / plain),
+            Figure(f"passes to the likelihood of converged EM (rel. 1e-6) / its passes, {name}", fast / whole),
+            Figure(f"the same / plain EM's own passes to rel. 1e-6, {name} ({fast} / {plain})", fast / plain, 0.5),
         ]
     return figures
