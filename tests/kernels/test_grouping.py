@@ -90,3 +90,16 @@ def test_votes_by_hand() -> None:
     expected[1, 1] += q[2]
     np.testing.assert_allclose(statistics.counts, expected)
     np.testing.assert_allclose(statistics.class_counts, q[[0, 2]].sum(axis=0))
+
+
+def test_share_statistics_by_hand() -> None:
+    """Item 0 has votes 0, 0, 1; item 1 has none; item 2 is known to be 0 whatever its votes say."""
+    indptr = np.array([0, 3, 3, 5])
+    by, said = np.array([0, 1, 2, 0, 1], np.uint8), np.array([0, 0, 1, 1, 1], np.uint8)
+    share, known = np.array([2 / 3, 1 / 3]), np.array([1.0, 0.0])
+    statistics = votes.share_statistics(indptr, by, said, np.array([-1, -1, 0], np.int32), 3, 2)
+    expected = np.zeros((3, 2, 2))
+    expected[0, 0], expected[1, 0], expected[2, 1] = share, share, share
+    expected[0, 1], expected[1, 1] = known, known
+    np.testing.assert_allclose(statistics.counts, expected)
+    np.testing.assert_allclose(statistics.class_counts, share + known)

@@ -18,7 +18,6 @@ below L(θ1), θ' is dropped and EM goes on from θ2: the recorded objective nev
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -150,7 +149,6 @@ class EMResult:
     log_likelihood: float
     converged: bool
     history: list[float] = field(default_factory=list)  #: penalised log-likelihood after every pass
-    seconds: float = 0.0
 
     @property
     def iterations(self) -> int:
@@ -185,10 +183,11 @@ class _Passes:
         change = float("nan")
         if plain_from is not None:
             change = abs(objective - plain_from) / max(abs(objective), 1.0)
-        # A rejected extrapolation cost a pass, but the fit did not go there.
-        self.history.append(self.best[0])
+        # A rejected leap cost a pass, but the fit did not go there.  A plain step is recorded as it is.
+        leapt = plain_from is None and bool(self.history)
+        self.history.append(self.best[0] if leapt else objective)
         _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), objective, change)
-        asked = self.callback and self.callback(Progress(len(self.history), self.max_iter, self.best[0], change))
+        asked = self.callback and self.callback(Progress(len(self.history), self.max_iter, self.history[-1], change))
         if plain_from is not None and self.tol > 0 and change <= self.tol:
             self.converged = True
             raise _Stop
@@ -232,7 +231,6 @@ def run_em(
     With ``tol=0`` all ``max_iter`` passes are run.  The parameters after the last pass are those whose objective is the
     last of the history, except with ``tol=0`` and no acceleration: there the last M-step counts, as in textbooks.
     """
-    begun = time.perf_counter()
     sweep = Sweep(
         annotations.indptr,
         annotations.annotator,
@@ -263,7 +261,7 @@ def run_em(
         parameters, log_likelihood = latest, sweep.posterior(*latest)[1]
     else:
         _, log_likelihood, parameters = passes.best
-    return EMResult(parameters, log_likelihood, passes.converged, passes.history, time.perf_counter() - begun)
+    return EMResult(parameters, log_likelihood, passes.converged, passes.history)
 
 
 def _extrapolate(here: _Pass, there: _Pass) -> Parameters | None:

@@ -44,12 +44,6 @@ class Fit:
         return len(self.history)
 
     @classmethod
-    def of(cls, annotations: Annotations, parameters: Parameters) -> Fit:
-        """Make a fit of parameters that took no iterations."""
-        model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids)
-        return cls(model, *model._sweep(annotations))
-
-    @classmethod
     def from_em(cls, annotations: Annotations, result: EMResult, tol: float) -> Fit:
         """Make a fit of what EM found."""
         model = DawidSkene(*result.parameters, annotations.class_ids, annotations.annotator_ids)
