@@ -7,13 +7,15 @@ import json
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from consilience.exceptions import FolderError
+from consilience.exceptions import FolderError, FormatError
 
-__all__ = ["atomic_file", "atomic_folder", "check_replaceable"]
+__all__ = ["atomic_file", "atomic_folder", "check_replaceable", "load_arrays", "save_arrays"]
 
 
 @contextmanager
@@ -96,3 +98,35 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def save_arrays(path: str | os.PathLike[str], content: dict[str, Any], **arrays: Any) -> None:
+    """Write arrays to an ``.npz`` file, with ``content`` as JSON beside them: never a pickle."""
+    import numpy as np
+
+    described = np.frombuffer(json.dumps(content).encode(), np.uint8)
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, names=described, **arrays)
+
+
+def load_arrays(
+    path: str | os.PathLike[str], expected: dict[str, Any], names: tuple[str, ...], what: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read what :func:`save_arrays` wrote, checked to be of the ``expected`` format and version."""
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            content = json.loads(file["names"].tobytes())
+            arrays = {name: file[name] for name in names}
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error}") from error
+    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FormatError(f"{path} is not {what}") from error
+    if not isinstance(content, dict) or content.get("format") != expected["format"]:
+        raise FormatError(f"{path} is not {what}")
+    if content.get("version") != expected["version"]:
+        raise FormatError(
+            f"{path} has format version {content.get('version')}; this release reads {expected['version']}"
+        )
+    return content, arrays

@@ -80,6 +80,22 @@ class Ids(Sequence[Any]):
         rank[order] = np.arange(order.size)
         return self.take(order), rank
 
+    def to_json(self) -> dict[str, Any]:
+        """Give the names with their type, in plain values, so that 7 and "7" come back as what they were."""
+        names = self._arrow
+        kind = str(names.type)
+        if pa.types.is_temporal(names.type):
+            names = names.cast(pa.string())
+        return {"type": kind, "names": names.to_pylist()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Ids:
+        """Read what :meth:`to_json` gave."""
+        kind = pa.type_for_alias(content["type"])
+        if pa.types.is_temporal(kind):
+            return cls(pa.array(content["names"], pa.string()).cast(kind))
+        return cls(pa.array(content["names"], kind))
+
     def __len__(self) -> int:
         return len(self._arrow)
 

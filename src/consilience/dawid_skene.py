@@ -13,19 +13,17 @@ A_m    ``confusions[m, i, k]``  (M, K, K)
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from consilience._files import atomic_file
+from consilience._files import load_arrays, save_arrays
 from consilience._ids import Ids
 from consilience.annotations import Annotations
-from consilience.exceptions import DataError, FormatError, ParameterError
+from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Sweep
 
@@ -215,52 +213,19 @@ class DawidSkene:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an ``.npz`` file; names are kept as JSON inside it, never as pickles."""
-        names = {**_FORMAT, "classes": _to_json(self.classes), "annotators": _to_json(self.annotators)}
-        with atomic_file(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, prior=self.prior, confusions=self.confusions, names=_as_bytes(names))
+        names = {"classes": self.classes.to_json(), "annotators": self.annotators.to_json()}
+        save_arrays(path, {**_FORMAT, **names}, prior=self.prior, confusions=self.confusions)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DawidSkene:
         """Read what :meth:`save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                names = json.loads(file["names"].tobytes())
-                prior, confusions = file["prior"], file["confusions"]
-        except OSError as error:
-            raise FormatError(f"cannot read {path}: {error}") from error
-        except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise FormatError(f"{path} is not a model written by DawidSkene.save") from error
-        if not isinstance(names, dict) or names.get("format") != _FORMAT["format"]:
-            raise FormatError(f"{path} is not a model written by DawidSkene.save")
-        if names.get("version") != _FORMAT["version"]:
-            raise FormatError(
-                f"{path} has format version {names.get('version')}; this release reads {_FORMAT['version']}"
-            )
-        return cls(prior, confusions, _from_json(names["classes"]), _from_json(names["annotators"]))
-
-
-def _as_bytes(content: dict[str, Any]) -> np.ndarray[Any, Any]:
-    return np.frombuffer(json.dumps(content).encode(), np.uint8)
-
-
-def _to_json(ids: Ids) -> dict[str, Any]:
-    """Write names with their type, so that 7 and "7" come back as what they were."""
-    import pyarrow as pa
-
-    names = ids.to_arrow()
-    kind = str(names.type)
-    if pa.types.is_temporal(names.type):
-        names = names.cast(pa.string())
-    return {"type": kind, "names": names.to_pylist()}
-
-
-def _from_json(content: dict[str, Any]) -> Ids:
-    import pyarrow as pa
-
-    kind = pa.type_for_alias(content["type"])
-    if pa.types.is_temporal(kind):
-        return Ids(pa.array(content["names"], pa.string()).cast(kind))
-    return Ids(pa.array(content["names"], kind))
+        names, arrays = load_arrays(path, _FORMAT, ("prior", "confusions"), "a model written by DawidSkene.save")
+        return cls(
+            arrays["prior"],
+            arrays["confusions"],
+            Ids.from_json(names["classes"]),
+            Ids.from_json(names["annotators"]),
+        )
 
 
 def _fixed_degree(rng: np.random.Generator, n_items: int, M: int, degree: int) -> tuple[Ints, Ints]:

@@ -1,0 +1,1 @@
+"""What the data can tell: identifiability, agreement, and what to collect next."""

@@ -1,0 +1,1 @@
+"""Factorisations of matrices: algorithms on arrays, of use outside crowdsourcing too."""

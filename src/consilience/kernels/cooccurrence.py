@@ -1,0 +1,174 @@
+"""Counting what pairs and triples of annotators said about the items that all of them labelled.
+
+Annotator m saying i is row ``m K + i``, so the table of all pairs is the block matrix X of Ibrahim & Fu (2022),
+eq. (6), in counts: one addition for each pair of labels on an item, no branch.  When the table would be large,
+one key for each pair of labels is sorted instead, and memory grows with the pairs that occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from consilience.kernels import blocks
+from consilience.kernels._arrays import Codes, Ints
+
+__all__ = ["count_pairs", "count_triples", "triples_fit"]
+
+#: Cells of a table (4 bytes each), beyond which pairs are sorted, and triples refused.
+_LARGEST_TABLE = 1 << 24
+_MOST_CELLS = 1 << 27  # in the tables of all threads together
+
+
+def count_pairs(indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, n_classes: int) -> tuple[Codes, Codes]:
+    """Count the label pairs of every pair of annotators m < j with an item in common.
+
+    Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: of how many items m said a and j said b.
+    """
+    small = (n_annotators * n_classes) ** 2 <= _LARGEST_TABLE
+    return (_by_table if small else _by_sorting)(indptr, annotator, label, n_annotators, n_classes)
+
+
+def triples_fit(n_annotators: int, n_classes: int) -> bool:
+    """Tell whether the table of all triples is small enough to be counted."""
+    return (n_annotators * n_classes) ** 3 <= _LARGEST_TABLE * 4
+
+
+def count_triples(
+    indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, n_classes: int
+) -> tuple[Codes, Codes]:
+    """Count the label triples of every three annotators m < j < l with an item in common: (P, 3) and (P, K, K, K)."""
+    M, K = n_annotators, n_classes
+    table = _tabulate(indptr, annotator, label, M * K, K, 3).reshape(M, K, M, K, M, K)
+    # Each item's rows were sorted, so a triple fills one of its six orders only.
+    blocked = table.transpose(4, 2, 0, 5, 3, 1)
+    m, j, l = np.nonzero(blocked.any(axis=(3, 4, 5)))
+    keep = (m < j) & (j < l)
+    who = np.stack([m, j, l], axis=1)[keep].astype(np.int32)
+    return who, _smallest(blocked[m[keep], j[keep], l[keep]])
+
+
+def _by_table(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:
+    table = _tabulate(indptr, annotator, label, M * K, K, 2).reshape(M, K, M, K)
+    blocked = table.transpose(0, 2, 1, 3)
+    seen = np.zeros((M, M), np.bool_)
+    for i in range(K):
+        for k in range(K):
+            seen |= table[:, i, :, k] > 0
+    # rows came in the order of the items: a pair may have filled either of its two blocks, or both
+    first, second = np.nonzero(np.triu(seen | seen.T, 1))
+    counts = blocked[first, second] + blocked[second, first].transpose(0, 2, 1)
+    return np.stack([first, second], axis=1).astype(np.int32), _smallest(counts)
+
+
+def _tabulate(indptr: Ints, annotator: Codes, label: Codes, rows: int, K: int, order: int) -> Codes:
+    kernel = _table_kernel(annotator.dtype.name, label.dtype.name, order)
+
+    def work(first: int, stop: int) -> Codes:
+        table = np.zeros(rows**order, np.uint32)
+        kernel(indptr, annotator, label, first, stop, rows, K, table)
+        return table
+
+    # Whole numbers: the order of the sum does not matter, so there are as many parts as threads.
+    parts = max(1, min(blocks.thread_count(), _MOST_CELLS // rows**order, int(indptr[-1]) // max(rows, 1 << 14)))
+    edges = np.searchsorted(indptr, np.linspace(0, indptr[-1], parts + 1)[1:-1]).tolist()
+    tables = blocks.run(work, list(zip([0, *edges], [*edges, indptr.size - 1], strict=True)))
+    for table in tables[1:]:
+        tables[0] += table
+    return tables[0]
+
+
+def _by_sorting(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:
+    lengths = np.diff(indptr)
+    start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2)])
+    keys = np.empty(int(start[-1]), np.uint64)
+    kernel = _key_kernel(annotator.dtype.name, label.dtype.name)
+    blocks.run(
+        lambda a, b: kernel(indptr, annotator, label, start, a, b, M, K, keys),
+        blocks.cut(indptr, indptr.size // 64 + 1),
+    )
+    keys.sort()
+    keys = keys[: np.searchsorted(keys, np.uint64(2**64 - 1))]
+    edges = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if keys.size else np.empty(0, np.int64)
+    times = np.diff(np.append(edges, keys.size))
+    pair, cell = np.divmod(keys[edges], np.uint64(K * K))
+    new = np.concatenate([[True], pair[1:] != pair[:-1]]) if pair.size else np.empty(0, np.bool_)
+    counts = np.zeros((int(new.sum()), K * K), np.min_scalar_type(int(times.max(initial=0))))
+    counts[np.cumsum(new) - 1, cell] = times
+    who = np.stack(np.divmod(pair[new], np.uint64(M)), axis=1).astype(np.int32)
+    return who, counts.reshape(-1, K, K)
+
+
+def _smallest(counts: Codes) -> Codes:
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+
+def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, rows: Any, K: Any, table: Any) -> None:
+    row = np.empty(64, np.uint64)
+    for n in range(first, stop):
+        start, degree = indptr[n], indptr[n + 1] - indptr[n]
+        if degree > row.size:
+            row = np.empty(degree, np.uint64)
+        for i in range(degree):
+            here = np.uint64(annotator[start + i]) * np.uint64(K) + np.uint64(label[start + i])
+            row[i] = here
+            for j in range(i):
+                table[here * np.uint64(rows) + row[j]] += np.uint32(1)
+
+
+def _triple_table(
+    indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, rows: Any, K: Any, table: Any
+) -> None:
+    row = np.empty(64, np.uint64)
+    for n in range(first, stop):
+        start, degree = indptr[n], indptr[n + 1] - indptr[n]
+        if degree > row.size:
+            row = np.empty(degree, np.uint64)
+        for i in range(degree):
+            row[i] = np.uint64(annotator[start + i]) * np.uint64(K) + np.uint64(label[start + i])
+        row[:degree].sort()
+        for i in range(degree):
+            for j in range(i):
+                at = (row[i] * np.uint64(rows) + row[j]) * np.uint64(rows)
+                for l in range(j):
+                    table[at + row[l]] += np.uint32(1)
+
+
+def _list_keys(
+    indptr: Any, annotator: Any, label: Any, start: Any, first: Any, stop: Any, M: Any, K: Any, keys: Any
+) -> None:
+    for n in range(first, stop):
+        at = start[n]
+        for i in range(indptr[n], indptr[n + 1]):
+            for j in range(indptr[n], i):
+                m, l = np.uint64(annotator[i]), np.uint64(annotator[j])
+                a, b = np.uint64(label[i]), np.uint64(label[j])
+                if m > l:
+                    m, l, a, b = l, m, b, a
+                key = ((m * np.uint64(M) + l) * np.uint64(K) + a) * np.uint64(K) + b
+                keys[at] = key if m != l else np.uint64(0xFFFFFFFFFFFFFFFF)
+                at += 1
+
+
+@lru_cache(maxsize=32)
+def _table_kernel(annotator: str, label: str, order: int) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    data = array("int64"), array(annotator), array(label)
+    table = array("uint32", readonly=False)
+    return compiled(_pair_table if order == 2 else _triple_table, types.void(*data, *[types.int64] * 4, table))
+
+
+@lru_cache(maxsize=16)
+def _key_kernel(annotator: str, label: str) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    data = array("int64"), array(annotator), array(label), array("int64")
+    return compiled(_list_keys, types.void(*data, *[types.int64] * 4, array("uint64", readonly=False)))

@@ -1,0 +1,223 @@
+"""What pairs or triples of annotators said about the items that all of them labelled.
+
+For annotators m and j with ``S[m, j]`` items in common (Ibrahim & Fu 2022, eq. (3); with missing labels Traganitis
+2019, eq. (3.29)):
+
+    R[m, j](a, b) = #{items of which m said a and j said b} / S[m, j].
+
+Only pairs that share an item are kept: memory grows with what was observed, never with M².  Counts of
+disjoint sets of items add up.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from consilience._files import load_arrays, save_arrays
+from consilience._ids import Ids
+from consilience.annotations import Annotations
+from consilience.exceptions import MethodError, ParameterError
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.cooccurrence import count_pairs, count_triples, triples_fit
+
+__all__ = ["CoOccurrences", "Neighbours", "pair_moments", "triple_moments"]
+
+_FORMAT = {"format": "consilience.CoOccurrences", "version": 1}
+
+
+def pair_moments(annotations: Annotations) -> CoOccurrences:
+    """Count the label pairs of all pairs of annotators in one pass over the items."""
+    a = annotations
+    who, counts = count_pairs(a.indptr, a.annotator, a.label, a.n_annotators, a.n_classes)
+    return CoOccurrences(who, counts, a.annotator_ids, a.class_ids)
+
+
+def triple_moments(annotations: Annotations) -> CoOccurrences:
+    """Count the label triples of all triples of annotators in one pass; for a few dozen annotators."""
+    a = annotations
+    if not triples_fit(a.n_annotators, a.n_classes):
+        raise MethodError(
+            f"triples of {a.n_annotators} annotators and {a.n_classes} classes are too many to count; "
+            "select fewer annotators with select_annotators"
+        )
+    who, counts = count_triples(a.indptr, a.annotator, a.label, a.n_annotators, a.n_classes)
+    return CoOccurrences(who, counts, a.annotator_ids, a.class_ids)
+
+
+class Neighbours(NamedTuple):
+    """Who shares items with whom: the neighbours of m are ``neighbour[indptr[m]:indptr[m + 1]]``, in order.
+
+    ``pair`` gives the place of the pair's block.
+    """
+
+    indptr: Ints
+    neighbour: Ints
+    pair: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class CoOccurrences:
+    """Label counts of the pairs (or triples) of annotators that share an item.
+
+    Parameters
+    ----------
+    who
+        Annotators of each pair, (P, 2) with m < j, rows in lexicographic order; (P, 3) for triples.
+    counts
+        ``counts[p, a, b]``: of how many items the first of pair p said a and the second b.  Whole numbers from data;
+        any nonnegative numbers where blocks are known otherwise (``counts = R``, and every pair counts the same).
+    annotators, classes
+        Their names.
+    """
+
+    who: Codes
+    counts: Codes
+    annotators: Ids
+    classes: Ids
+
+    def __post_init__(self) -> None:
+        who = np.ascontiguousarray(self.who, np.int32)
+        counts = np.ascontiguousarray(self.counts)
+        K, order = len(self.classes), who.shape[1] if who.ndim == 2 else 0
+        if order not in (2, 3) or counts.shape != (len(who), *[K] * order):
+            raise ParameterError(
+                f"co-occurrences need who of shape (P, 2) or (P, 3) and counts of one axis of length {K} for each, "
+                f"not {who.shape} and {counts.shape}"
+            )
+        if who.size and not (who[:, 0].min() >= 0 and who.max() < len(self.annotators) and np.all(np.diff(who) > 0)):
+            raise ParameterError("the annotators of a pair must be different, known and in increasing order")
+        if who.size and np.any(np.diff(self._keys(who)) <= 0):
+            raise ParameterError("pairs must be in increasing order, each once")
+        for name, values in (("who", who), ("counts", counts)):
+            values = values.view()
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+
+    def _keys(self, who: Codes) -> Ints:
+        keys = who[:, 0].astype(np.int64)
+        for column in who.T[1:]:
+            keys = keys * len(self.annotators) + column
+        return keys
+
+    def __len__(self) -> int:
+        return len(self.who)
+
+    @property
+    def order(self) -> int:
+        """2 for pairs, 3 for triples."""
+        return int(self.who.shape[1])
+
+    @property
+    def n_annotators(self) -> int:
+        """M."""
+        return len(self.annotators)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @cached_property
+    def totals(self) -> Floats:
+        """S: items in common, for each pair, (P,)."""
+        return self.counts.sum(axis=tuple(range(1, self.counts.ndim)), dtype=np.float64)
+
+    @property
+    def frequencies(self) -> Floats:
+        """R: the blocks, each summing to one, (P, K, K)."""
+        shape = -1, *[1] * self.order
+        frequencies: Floats = self.counts / np.where(self.totals > 0, self.totals, 1.0).reshape(shape)
+        return frequencies
+
+    @property
+    def missing(self) -> float:
+        """Share of the pairs (triples) of annotators that have no item in common."""
+        possible = 1.0
+        for i in range(self.order):
+            possible *= (self.n_annotators - i) / (i + 1)
+        return 1.0 - len(self) / possible if possible else 0.0
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """Who shares items with whom."""
+        P = len(self)
+        here = np.concatenate([self.who[:, 0], self.who[:, 1]])
+        there = np.concatenate([self.who[:, 1], self.who[:, 0]])
+        # pairs come sorted by (m, j): a stable sort by m alone leaves j in order, smaller neighbours first
+        order = np.concatenate([np.arange(P, 2 * P), np.arange(P)])
+        order = order[np.argsort(here[order], kind="stable")]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=self.n_annotators))])
+        return Neighbours(indptr, there[order].astype(np.int64), (order % P if P else order).astype(np.int64))
+
+    def find(self, *who: int) -> int:
+        """Give the place of the pair of these annotators (in increasing order); -1 when it was not observed."""
+        row = np.asarray([who], np.int64)
+        keys = self._all_keys
+        key = self._keys(row)[0]
+        at = int(np.searchsorted(keys, key))
+        return at if at < keys.size and keys[at] == key else -1
+
+    @cached_property
+    def _all_keys(self) -> Ints:
+        return self._keys(self.who)
+
+    def block(self, m: int, j: int) -> Floats | None:
+        """Give ``R[m, j]``, (K, K), or None when the two share no item."""
+        at = self.find(min(m, j), max(m, j))
+        if at < 0:
+            return None
+        block: Floats = self.counts[at] / self.totals[at]
+        return block if m < j else block.T
+
+    def __add__(self, other: CoOccurrences) -> CoOccurrences:
+        """Join the counts of two disjoint sets of items."""
+        if not isinstance(other, CoOccurrences):
+            return NotImplemented
+        if self.order != other.order or self.annotators != other.annotators or self.classes != other.classes:
+            raise ParameterError("only co-occurrences of the same annotators and classes add up; recode one first")
+        keys, place = np.unique(np.concatenate([self._all_keys, other._all_keys]), return_inverse=True)
+        parts = (self, place[: len(self)]), (other, place[len(self) :])
+        kind = np.result_type(self.counts.dtype, other.counts.dtype)
+        wide = kind if kind.kind == "f" else np.dtype(np.uint64)
+        counts = np.zeros((keys.size, *self.counts.shape[1:]), wide)
+        who = np.empty((keys.size, self.order), np.int32)
+        for part, at in parts:
+            counts[at] += part.counts
+            who[at] = part.who
+        if wide.kind != "f":
+            counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+        return CoOccurrences(who, counts, self.annotators, self.classes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CoOccurrences):
+            return NotImplemented
+        return bool(
+            self.annotators == other.annotators
+            and self.classes == other.classes
+            and np.array_equal(self.who, other.who)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        what = "pairs" if self.order == 2 else "triples"
+        return f"<CoOccurrences: {len(self)} {what} of {self.n_annotators} annotators, {self.n_classes} classes>"
+
+    # ---- files ------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an ``.npz`` file; names are kept as JSON inside it, never as pickles."""
+        names = {"classes": self.classes.to_json(), "annotators": self.annotators.to_json()}
+        save_arrays(path, {**_FORMAT, **names}, who=self.who, counts=self.counts)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CoOccurrences:
+        """Read what :meth:`save` wrote."""
+        names, arrays = load_arrays(path, _FORMAT, ("who", "counts"), "co-occurrences written by CoOccurrences.save")
+        return cls(arrays["who"], arrays["counts"], Ids.from_json(names["annotators"]), Ids.from_json(names["classes"]))
