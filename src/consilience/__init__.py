@@ -19,15 +19,20 @@ _HOME = {
     "Consensus": "consilience.consensus",
     "DawidSkene": "consilience.dawid_skene",
     "DawidSkeneEM": "consilience.aggregation.estimators",
+    "DesignatedSymNMF": "consilience.aggregation.estimators",
     "MajorityVote": "consilience.aggregation.estimators",
     "OneCoin": "consilience.aggregation.estimators",
+    "PlainSymNMF": "consilience.aggregation.estimators",
+    "RobustSymNMF": "consilience.aggregation.estimators",
+    "SymNMF": "consilience.factor.estimators",
     "aggregate": "consilience.aggregation.aggregate",
+    "diagnose": "consilience.diagnose",
     "load": "consilience.io",
     "read": "consilience.io",
     "read_truth": "consilience.io",
     "simulate": "consilience.datasets",
 }
-_MODULES = ("datasets", "exceptions")
+_MODULES = ("datasets", "exceptions", "factor", "moments")
 
 __all__ = [
     "METHODS",

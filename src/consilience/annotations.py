@@ -27,7 +27,7 @@ from consilience import _frames
 from consilience._ids import Ids, encode, encode_all, name_rows, numbers_where_all_are, to_column, without_code
 from consilience._truth import arrow_or_values, truth_codes
 from consilience.exceptions import DataError, DataWarning, IdError, ParameterError, warn
-from consilience.kernels._arrays import Codes, Ints, code_dtype
+from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
 from consilience.kernels.grouping import drop_repeats, group_by_item
 
 __all__ = ["Annotations", "Duplicates", "Origin"]
@@ -374,6 +374,14 @@ class Annotations:
         """Number of labels of each annotator, (M,)."""
         return np.bincount(self.annotator, minlength=self.n_annotators)
 
+    @property
+    def used_classes(self) -> Bools:
+        """Which classes somebody used, or are the gold of an item, (K,)."""
+        used = np.bincount(self.label, minlength=self.n_classes) > 0
+        if self.gold is not None:
+            used[self.gold[self.gold >= 0]] = True
+        return used
+
     def item_of_label(self) -> Ints:
         """Item of every label, (labels,): eight bytes for each, so not for large data."""
         return np.repeat(np.arange(self.n_items), self.labels_per_item)
@@ -469,9 +477,11 @@ class Annotations:
     def recode(self, annotators: Ids, classes: Ids) -> Annotations:
         """Give the same labels in the codes of other vocabularies.
 
-        Annotators that ``annotators`` lacks are appended to it; a label that ``classes`` lacks is an error.
+        Annotators that ``annotators`` lacks are appended to it; a label that ``classes`` lacks is an error, a class
+        that nobody used is dropped.
         """
         class_code = classes.codes_of(self._classes.to_arrow())
+        class_code[(class_code < 0) & ~self.used_classes] = 0
         if (class_code < 0).any():
             strange = [repr(name) for name, code in zip(self._classes, class_code, strict=True) if code < 0]
             raise IdError(f"labels {', '.join(strange[:5])} are not among the classes {list(classes[:10])}")

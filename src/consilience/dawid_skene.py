@@ -83,13 +83,14 @@ class DawidSkene:
         Known annotators are found by name; an unknown one is taken to be the average annotator.  Items with
         gold are at their gold; items without labels are at the prior.
         """
-        return self._sweep(annotations)[0]
+        return self.posterior_and_likelihood(annotations)[0]
 
     def log_likelihood(self, annotations: Annotations) -> float:
         """Give the log-probability of all labels (and gold), summed over items."""
-        return self._sweep(annotations)[1]
+        return self.posterior_and_likelihood(annotations)[1]
 
-    def _sweep(self, annotations: Annotations) -> tuple[Floats, float]:
+    def posterior_and_likelihood(self, annotations: Annotations) -> tuple[Floats, float]:
+        """Give both :meth:`posterior` and :meth:`log_likelihood` from one pass."""
         coded = self.recoded(annotations)
         confusions = self.confusions
         if coded.n_annotators > len(self.annotators):

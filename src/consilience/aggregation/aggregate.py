@@ -55,8 +55,9 @@ def aggregate(
     if gold is not None:
         annotations = annotations.with_gold(gold)
     begun = time.perf_counter()
-    _, _, full_name = registry.resolve(method)
-    fit = registry.fit(method, annotations, callback=callback, **parameters)
+    chosen, _, full_name = registry.resolve(method)
+    seeded = {"random_state": seed} if "random_state" in chosen.parameters else {}
+    fit = registry.fit(method, annotations, callback=callback, **seeded, **parameters)
     cautions = [*cautions_of(annotations), *fit.cautions]
     warn_of(cautions)
     statistics = vote_statistics(

@@ -37,6 +37,7 @@ __all__ = [
     "Parameters",
     "Progress",
     "run_em",
+    "sweep_of",
 ]
 
 _log = logging.getLogger("consilience")
@@ -75,17 +76,23 @@ class MStep(Protocol):
 class ConfusionStep:
     """A free confusion matrix for every annotator (Dawid & Skene 1979, eqs 2.3 and 2.4).
 
-    ``smoothing`` adds that many labels to every cell: the mode under a Dirichlet(1 + smoothing) prior.  An annotator
-    who never met a class has the uniform column for it.
+    ``pseudo`` labels are added to every annotator's cells before anything is counted, a number or one for each cell
+    (K, K): the mode under a Dirichlet(1 + pseudo) prior.  An annotator who never met a class has the uniform
+    column for it.
     """
 
-    smoothing: float = 0.0
+    pseudo: float | Floats = 0.0
     learn_prior: bool = True
+
+    @property
+    def penalised(self) -> bool:
+        """Whether there is a prior on the confusions."""
+        return bool(np.any(self.pseudo))
 
     def __call__(self, statistics: Statistics) -> Parameters:
         """Normalise the counts."""
-        # A_m(i, k) = (counts + smoothing) / Σ_i (counts + smoothing)
-        counts = statistics.counts + self.smoothing if self.smoothing else statistics.counts
+        # A_m(i, k) = (counts + pseudo) / Σ_i (counts + pseudo)
+        counts = statistics.counts + self.pseudo if self.penalised else statistics.counts
         total = counts[:, 0, :].copy()
         for i in range(1, counts.shape[1]):
             total += counts[:, i, :]
@@ -98,10 +105,10 @@ class ConfusionStep:
         return Parameters(_prior(statistics, self.learn_prior), confusions)
 
     def penalty(self, parameters: Parameters) -> float:
-        """Give ``smoothing`` · Σ log of every smoothed probability."""
-        if not self.smoothing:
+        """Give Σ ``pseudo`` · log of every probability."""
+        if not self.penalised:
             return 0.0
-        return self.smoothing * float(np.log(np.maximum(parameters.confusions, FLOOR)).sum())
+        return float((self.pseudo * np.log(np.maximum(parameters.confusions, FLOOR))).sum())
 
 
 @dataclass(frozen=True)
@@ -216,6 +223,12 @@ class _Pass(NamedTuple):
     statistics: Statistics
 
 
+def sweep_of(annotations: Annotations) -> Sweep:
+    """Make the E-step of these annotations."""
+    a = annotations
+    return Sweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
+
+
 def run_em(
     annotations: Annotations,
     start: Parameters,
@@ -231,14 +244,7 @@ def run_em(
     With ``tol=0`` all ``max_iter`` passes are run.  The parameters after the last pass are those whose objective is the
     last of the history, except with ``tol=0`` and no acceleration: there the last M-step counts, as in textbooks.
     """
-    sweep = Sweep(
-        annotations.indptr,
-        annotations.annotator,
-        annotations.label,
-        annotations.gold,
-        annotations.n_annotators,
-        annotations.n_classes,
-    )
+    sweep = sweep_of(annotations)
     passes = _Passes(sweep, step, max_iter, tol, callback)
     latest = start
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from consilience.annotations import Annotations
 from consilience.consensus import Choice, choose
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ConvergenceWarning
-from consilience.kernels._arrays import Floats
-from consilience.kernels.em import SMALL
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.em import SMALL, Statistics
 from consilience.kernels.votes import share_statistics, vote_counts, vote_statistics
 
-__all__ = ["Caution", "Fit", "vote_posterior", "vote_start"]
+__all__ = ["Caution", "Fit", "by_agreement", "crowd_statistics", "vote_posterior", "vote_start"]
 
 #: A sentence for the user, and the warning class that goes with it.
 Caution = tuple[str, type[Warning]]
@@ -32,6 +32,7 @@ class Fit:
     history: list[float] = field(default_factory=list)
     cautions: tuple[Caution, ...] = ()
     hint: Floats | None = None  #: a second opinion that breaks ties of the posterior, (N, K)
+    candidates: tuple[Parameters, ...] = ()  #: other models that ``+em`` may go on from
 
     @property
     def choice(self) -> Choice:
@@ -42,6 +43,10 @@ class Fit:
     def iterations(self) -> int:
         """Passes over the data."""
         return len(self.history)
+
+    def reordered(self, order: Ints) -> Fit:
+        """Give the same fit with its truth classes in another order."""
+        return replace(self, model=self.model.permute(order), posterior=np.ascontiguousarray(self.posterior[:, order]))
 
     @classmethod
     def from_em(cls, annotations: Annotations, result: EMResult, tol: float) -> Fit:
@@ -56,6 +61,18 @@ class Fit:
             cautions = ((sentence, ConvergenceWarning),)
         posterior = model.posterior(annotations)
         return cls(model, posterior, result.log_likelihood, result.converged, result.history, cautions)
+
+
+def by_agreement(statistics: Statistics) -> Ints:
+    """Give the order of the truth classes in which most labels agree with the truth, all annotators together.
+
+    The Hungarian method on the expected number of labels i given to items of class k.  A blind fit leaves the classes
+    in any order, the same for all annotators.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    order: Ints = linear_sum_assignment(-statistics.counts.sum(axis=0))[1]
+    return order
 
 
 def vote_posterior(annotations: Annotations) -> Floats:
@@ -73,7 +90,12 @@ def vote_posterior(annotations: Annotations) -> Floats:
 
 def vote_start(annotations: Annotations, step: MStep) -> Parameters:
     """Give the parameters of one M-step from vote shares: where Dawid and Skene start."""
+    return step(crowd_statistics(annotations))
+
+
+def crowd_statistics(annotations: Annotations) -> Statistics:
+    """Count what everybody said, the votes' shares being the truth."""
     a = annotations
     if a.n_labels >= SMALL:
-        return step(share_statistics(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes))
-    return step(vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators))
+        return share_statistics(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
+    return vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)

@@ -19,5 +19,5 @@ def majority_vote(annotations: Annotations) -> Fit:
     """Take the votes as they are."""
     parameters = vote_start(annotations, ConfusionStep())
     model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids)
-    posterior, log_likelihood = model._sweep(annotations)
+    posterior, log_likelihood = model.posterior_and_likelihood(annotations)
     return Fit(model, vote_posterior(annotations), log_likelihood, hint=posterior)

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
 from consilience.aggregation.ds_em import dawid_skene_em, refine
 from consilience.aggregation.fit import Fit
 from consilience.aggregation.majority import majority_vote
 from consilience.aggregation.one_coin import one_coin
+from consilience.aggregation.symnmf import des_symnmf, rob_symnmf, symnmf
 from consilience.annotations import Annotations
 from consilience.exceptions import MethodError, ParameterError
 
@@ -34,8 +37,15 @@ class Method:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters that it takes."""
-        return tuple(p.name for p in inspect.signature(self.function).parameters.values() if p.kind == p.KEYWORD_ONLY)
+        return _keywords(self.function)
 
+
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY)
+
+
+#: What ``+em`` takes.  A name that the method itself takes too goes to both.
+_REFINEMENT = _keywords(refine)
 
 METHODS: Mapping[str, Method] = {
     method.name: method
@@ -43,6 +53,9 @@ METHODS: Mapping[str, Method] = {
         Method("majority", majority_vote, "MajorityVote", "every vote counts the same"),
         Method("ds-em", dawid_skene_em, "DawidSkeneEM", "a confusion matrix for every annotator, by EM"),
         Method("one-coin", one_coin, "OneCoin", "one accuracy for every annotator, by EM"),
+        Method("rob-symnmf", rob_symnmf, "RobustSymNMF", "confusions from pairs of annotators, robust to bad pairs"),
+        Method("des-symnmf", des_symnmf, "DesignatedSymNMF", "the same, through annotators who met everybody"),
+        Method("symnmf", symnmf, "PlainSymNMF", "the same from observed pairs alone, for comparison"),
     )
 }
 
@@ -54,6 +67,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
+
+
 #: parameter: (test, what it must be)
 CONSTRAINTS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "max_iter": (
@@ -62,8 +79,15 @@ CONSTRAINTS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "tol": (lambda v: _is_number(v) and 0 <= v < 1, "a number from 0 up to 1"),
     "smoothing": (lambda v: _is_number(v) and 0 <= v < float("inf"), "a number ≥ 0"),
+    "shrinkage": (lambda v: _is_number(v) and 0 <= v < float("inf"), "a number ≥ 0"),
     "prior": (lambda v: v in ("learned", "uniform"), "'learned' or 'uniform'"),
     "accelerate": (lambda v: isinstance(v, bool), "True or False"),
+    "reweigh": (lambda v: isinstance(v, bool), "True or False"),
+    "count_weights": (lambda v: isinstance(v, bool), "True or False"),
+    "starts": (_is_count, "a whole number ≥ 1"),
+    "rotations": (_is_count, "a whole number ≥ 1"),
+    "alpha": (lambda v: _is_number(v) and 0 <= v < 1, "a number from 0 up to 1"),
+    "decay": (lambda v: v is None or (_is_number(v) and 0 < v < 1), "a number between 0 and 1, or None"),
     "callback": (lambda v: v is None or callable(v), "a function or None"),
 }
 
@@ -91,7 +115,7 @@ def resolve(name: str) -> tuple[Method, bool, str]:
 def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
     """Run a method by name, ``+em`` and all."""
     method, refined, full = resolve(name)
-    known = {*method.parameters, *(METHODS["ds-em"].parameters if refined else ())} | {"callback"}
+    known = {*method.parameters, *(_REFINEMENT if refined else ())} | {"callback"}
     if unknown := sorted(set(options) - known):
         raise ParameterError(f"{full} has no parameter {unknown[0]!r}; it takes {', '.join(sorted(known))}")
     check_parameters(options)
@@ -99,7 +123,7 @@ def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
     first = method.function(annotations, **{k: v for k, v in options.items() if k in method.parameters})
     if not refined:
         return first
-    return refine(annotations, first, **options)
+    return refine(annotations, first, **{k: v for k, v in options.items() if k in _REFINEMENT})
 
 
 def _refuse_what_does_not_fit_in_memory(annotations: Annotations) -> None:

@@ -19,6 +19,7 @@ __all__ = ["cli", "main"]
 #: verb: what it does.  The module of the same name has a click command called ``command``.
 VERBS: Mapping[str, str] = {
     "aggregate": "Turn a file of labels into consensus labels.",
+    "diagnose": "Tell whether the labels determine the model, and what to collect.",
     "simulate": "Make a crowd whose truth is known.",
     "datasets": "Look up public data sets.",
     "demo": "Do the main job on the bundled 1979 table.",

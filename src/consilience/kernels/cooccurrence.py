@@ -45,10 +45,10 @@ def count_triples(
     table = _tabulate(indptr, annotator, label, M * K, K, 3).reshape(M, K, M, K, M, K)
     # Each item's rows were sorted, so a triple fills one of its six orders only.
     blocked = table.transpose(4, 2, 0, 5, 3, 1)
-    m, j, l = np.nonzero(blocked.any(axis=(3, 4, 5)))
-    keep = (m < j) & (j < l)
-    who = np.stack([m, j, l], axis=1)[keep].astype(np.int32)
-    return who, _smallest(blocked[m[keep], j[keep], l[keep]])
+    m, j, q = np.nonzero(blocked.any(axis=(3, 4, 5)))
+    keep = (m < j) & (j < q)
+    who = np.stack([m, j, q], axis=1)[keep].astype(np.int32)
+    return who, _smallest(blocked[m[keep], j[keep], q[keep]])
 
 
 def _by_table(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:
@@ -133,8 +133,8 @@ def _triple_table(
         for i in range(degree):
             for j in range(i):
                 at = (row[i] * np.uint64(rows) + row[j]) * np.uint64(rows)
-                for l in range(j):
-                    table[at + row[l]] += np.uint32(1)
+                for q in range(j):
+                    table[at + row[q]] += np.uint32(1)
 
 
 def _list_keys(
@@ -144,12 +144,12 @@ def _list_keys(
         at = start[n]
         for i in range(indptr[n], indptr[n + 1]):
             for j in range(indptr[n], i):
-                m, l = np.uint64(annotator[i]), np.uint64(annotator[j])
+                m, q = np.uint64(annotator[i]), np.uint64(annotator[j])
                 a, b = np.uint64(label[i]), np.uint64(label[j])
-                if m > l:
-                    m, l, a, b = l, m, b, a
-                key = ((m * np.uint64(M) + l) * np.uint64(K) + a) * np.uint64(K) + b
-                keys[at] = key if m != l else np.uint64(0xFFFFFFFFFFFFFFFF)
+                if m > q:
+                    m, q, a, b = q, m, b, a
+                key = ((m * np.uint64(M) + q) * np.uint64(K) + a) * np.uint64(K) + b
+                keys[at] = key if m != q else np.uint64(0xFFFFFFFFFFFFFFFF)
                 at += 1
 
 

@@ -125,7 +125,8 @@ class CoOccurrences:
     @cached_property
     def totals(self) -> Floats:
         """S: items in common, for each pair, (P,)."""
-        return self.counts.sum(axis=tuple(range(1, self.counts.ndim)), dtype=np.float64)
+        totals: Floats = self.counts.sum(axis=tuple(range(1, self.counts.ndim)), dtype=np.float64)
+        return totals
 
     @property
     def frequencies(self) -> Floats:

@@ -1,0 +1,70 @@
+"""The simulated crowds of Ibrahim & Fu (2022), App. C.1.1, and the error that their Tables 6 and 7 print.
+
+M annotators whose columns are drawn from a flat Dirichlet, but for one who knows every class nearly by heart
+(a "class specialist" of all of them): ‖A_m(k, :) - e_k‖ ≤ ε for all k.  Without somebody like that the factor H of
+X = H Hᵀ is not unique; with ε > 0 it is so only nearly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from consilience._ids import Ids
+from consilience.dawid_skene import DawidSkene
+from consilience.kernels._arrays import Floats
+from consilience.moments import CoOccurrences
+
+__all__ = ["CLASSES", "CROWD", "EPSILON", "TRIALS", "exact_pairs", "mean_squared_error", "random_model"]
+
+CROWD, CLASSES, TRIALS, EPSILON = 25, 3, 20, 0.1
+
+
+def random_model(rng: np.random.Generator, *, uniform: bool, distance: float | None = None) -> DawidSkene:
+    """Draw a crowd with one specialist.
+
+    Parameters
+    ----------
+    rng
+        Source of all that is random.
+    uniform
+        The paper says that the prior is drawn from a flat Dirichlet too; the figures of its Table 7 come out only with
+        a uniform one.
+    distance
+        How far the specialist is from perfect.  By default anything from nothing to ε, each as likely: the paper says
+        no more than that it is within ε.
+    """
+    confusions = np.ascontiguousarray(rng.dirichlet(np.ones(CLASSES), (CROWD, CLASSES)).transpose(0, 2, 1))
+    distance = rng.uniform(0.0, EPSILON) if distance is None else distance
+    confusions[rng.integers(CROWD)] = _specialist(rng, distance)
+    prior = np.full(CLASSES, 1.0 / CLASSES) if uniform else rng.dirichlet(np.ones(CLASSES))
+    return DawidSkene(prior, confusions, Ids.range(CLASSES), Ids.range(CROWD))
+
+
+def _specialist(rng: np.random.Generator, distance: float) -> Floats:
+    """Draw a confusion matrix of which the worst row is ``distance`` from its unit vector."""
+    identity = np.eye(CLASSES)
+    # columns of `away` sum to zero, so those of the result sum to one
+    away = rng.dirichlet(np.ones(CLASSES), CLASSES).T - identity
+    A: Floats = identity + distance * away / np.linalg.norm(away, axis=1).max()
+    return A
+
+
+def exact_pairs(model: DawidSkene, missing: float, rng: np.random.Generator) -> CoOccurrences:
+    """Give R[m, j] = A_m D A_jᵀ without sampling error; each pair is missing with probability ``missing``."""
+    first, second = np.triu_indices(CROWD, 1)
+    seen = rng.random(first.size) >= missing
+    first, second = first[seen], second[seen]
+    blocks = np.einsum("pik,k,pjk->pij", model.confusions[first], model.prior, model.confusions[second])
+    return CoOccurrences(np.stack([first, second], axis=1), blocks, model.annotators, model.classes)
+
+
+def mean_squared_error(prior: Floats, confusions: Floats, truth: DawidSkene) -> float:
+    """Compare a model with the truth, its classes in the one order for all annotators that brings it nearest.
+
+    Ibrahim & Fu 2022, eq. (19): min over Π of (‖Πᵀ λ - λ'‖² + Σ_m ‖A_m Π - A'_m‖²) / (M K + 1).
+    """
+    M, K, _ = confusions.shape
+    cost = (truth.prior[:, None] - prior) ** 2
+    cost += ((truth.confusions[:, :, :, None] - confusions[:, :, None, :]) ** 2).sum(axis=(0, 1))
+    return float(cost[linear_sum_assignment(cost)].sum()) / (M * K + 1)

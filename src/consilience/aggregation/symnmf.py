@@ -1,0 +1,366 @@
+"""Dawid-Skene from pairwise co-occurrences: complete the block matrix, take its square root, rotate it nonnegative.
+
+    X = H Hᵀ,  H = [A_1; …; A_M] D^(1/2)        (Ibrahim & Fu 2022, eq. (6))
+
+X is known from pairs of annotators, so few labels go far, and H is unique when annotators are diverse enough
+(Proposition 1: the sufficiently scattered condition).  The methods differ in how X is completed: not at all
+(``symnmf``), along designated annotators (``des-symnmf``, eqs (7)-(8)), or by robust factors (``rob-symnmf``, eqs
+(9)-(11)).
+
+S. Ibrahim and X. Fu, "Crowdsourcing via annotator co-occurrence imputation and provable symmetric nonnegative matrix
+factorization" (2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress, sweep_of
+from consilience.aggregation.fit import Caution, Fit, by_agreement, vote_start
+from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
+from consilience.exceptions import ConvergenceWarning, FewLabelsWarning, ParameterError
+from consilience.factor.symnmf import rotate, square_root
+from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.moments.cooccurrence import CoOccurrences, pair_moments
+from consilience.moments.graph import CoLabelGraph, co_label_graph
+from consilience.moments.imputation import block_matrix, designated, random_factors, robust
+
+__all__ = ["des_symnmf", "model_of_factor", "rob_symnmf", "symnmf"]
+
+#: Labels added to every cell of the vote start, so that no factor is singular.
+_START_SMOOTHING = 0.1
+#: Random models that ``+em`` may go on from too: where a class is rare, pairs alone may miss it.
+_RANDOM_MODELS, _SPLITS = 8, 8
+
+
+def rob_symnmf(
+    annotations: Annotations,
+    *,
+    starts: int = 4,
+    rotations: int = 10,
+    reweigh: bool = True,
+    count_weights: bool = True,
+    alpha: float = 1e-6,
+    decay: float | None = None,
+    shrinkage: float = 0.25,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by robust imputation and shifted-ReLU SymNMF.
+
+    Parameters
+    ----------
+    annotations
+        The labels.
+    starts
+        Starts of the imputation: the votes first, then random ones.  The model with the largest likelihood is kept.
+    rotations
+        Rotations that SymNMF starts from; the best by its objective is kept.
+    reweigh, count_weights
+        See :func:`consilience.moments.imputation.robust`.
+    alpha, decay
+        See :func:`consilience.factor.symnmf.rotate`.
+    shrinkage
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+    max_iter, tol
+        Sweeps of the imputation, and the relative change of its objective that ends them.
+    random_state
+        Decides the random starts and rotations.
+    callback
+        Told of every sweep; ends the imputation by returning True.
+    """
+    rng = np.random.default_rng(random_state)
+    everything, annotations = annotations, _used_classes(annotations)
+    pairs, graph = _moments(annotations)
+    votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
+    n = annotations.labels_per_annotator
+    found, histories, converged = [], [], []
+
+    def tell(sweep: int, objective: float) -> Any:
+        return callback(Progress(sweep, max_iter, objective, float("nan"))) if callback else None
+
+    for s in range(starts):
+        start = votes.confusions * np.sqrt(votes.prior) if s == 0 else _random_factors(rng, annotations)
+        fitted = robust(
+            pairs, start, reweigh=reweigh, count_weights=count_weights, max_iter=max_iter, tol=tol, callback=tell
+        )
+        factor = _rotate_groups(
+            fitted.factors, graph, votes, rotations=rotations, alpha=alpha, decay=decay, random_state=rng
+        )
+        found.append(model_of_factor(factor, n, shrinkage))
+        histories.append(fitted.history)
+        converged.append(fitted.converged)
+    cautions = _cautions(graph)
+    best, ordered = _most_likely(annotations, found)
+    if tol > 0 and not converged[best]:
+        cautions.append((f"the imputation did not converge in {max_iter} sweeps; raise max_iter", ConvergenceWarning))
+    return _fit(everything, best, ordered, votes, rng, histories[best], converged[best], cautions)
+
+
+def des_symnmf(
+    annotations: Annotations,
+    *,
+    through: Sequence[Any] | None = None,
+    rotations: int = 20,
+    alpha: float = 1e-6,
+    decay: float | None = None,
+    shrinkage: float = 0.25,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by imputation along designated annotators and shifted-ReLU SymNMF.
+
+    ``through`` names the designated annotators, who have items in common with everybody; by default all pairs that
+    qualify serve.  The other parameters are those of :func:`rob_symnmf`.
+    """
+    everything, annotations = annotations, _used_classes(annotations)
+    pairs, graph = _moments(annotations)
+    codes = None
+    if through is not None:
+        codes = annotations.annotator_ids.codes_of(list(through)).tolist()
+        if -1 in codes:
+            raise ParameterError(f"there is no annotator {list(through)[codes.index(-1)]!r} to designate")
+    completed = designated(pairs, through=codes)
+    cautions = _cautions(graph)
+    if completed.imputed < 1.0:
+        cautions.append(
+            (
+                f"of the pairs of annotators without common items, {1 - completed.imputed:.0%} could not be imputed "
+                "and count as zero; rob-symnmf does not need them",
+                FewLabelsWarning,
+            )
+        )
+    return _from_matrix(everything, completed.matrix, graph, cautions, rotations, alpha, decay, shrinkage, random_state)
+
+
+def symnmf(
+    annotations: Annotations,
+    *,
+    rotations: int = 20,
+    alpha: float = 1e-6,
+    decay: float | None = None,
+    shrinkage: float = 0.25,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by shifted-ReLU SymNMF of the observed blocks alone, zeros standing for the missing ones.
+
+    Biased unless everybody shares items with everybody: there to be compared with.  The parameters are those of
+    :func:`rob_symnmf`.
+    """
+    pairs, graph = _moments(_used_classes(annotations))
+    matrix = block_matrix(pairs).matrix
+    return _from_matrix(annotations, matrix, graph, _cautions(graph), rotations, alpha, decay, shrinkage, random_state)
+
+
+def model_of_factor(factor: Floats, n_labels: Ints, shrinkage: float) -> Parameters:
+    """Read prior and confusions off H, (M, K, K).
+
+    Column k of every block A_m D^(1/2) sums to √λ_k: their average, squared, is the prior, and the normalised columns
+    are the confusions.  An annotator has about n_m λ_k labels behind column k; K ``shrinkage`` more, spread as the
+    crowd answers, keep columns that rest on few labels from extremes.
+    """
+    H = np.maximum(factor, 0.0)
+    K = H.shape[1]
+    roots = H.sum(axis=1)
+    weight = n_labels / max(n_labels.sum(), 1)
+    prior = np.maximum((weight @ roots) ** 2, 1e-9)
+    prior /= prior.sum()
+    A = np.divide(H, roots[:, None, :], out=np.full(H.shape, 1.0 / K), where=roots[:, None, :] > 0)
+    behind = n_labels[:, None] * prior
+    crowd = np.einsum("mk,mik->ik", behind, A) + 1e-3
+    crowd /= crowd.sum(axis=0)
+    A = (behind[:, None, :] * A + K * shrinkage * crowd) / (behind + K * shrinkage)[:, None, :]
+    # without shrinkage a probability may be zero: no logarithm must see that
+    A = np.maximum(A, 1e-6)
+    return Parameters(prior, A / A.sum(axis=1, keepdims=True))
+
+
+def _moments(annotations: Annotations) -> tuple[CoOccurrences, CoLabelGraph]:
+    pairs = pair_moments(annotations)
+    return pairs, co_label_graph(pairs)
+
+
+def _rotate_groups(U: Floats, graph: CoLabelGraph, votes: Parameters, **options: Any) -> Floats:
+    """Rotate the factors of each group of annotators on its own, and put their classes in the order of the votes.
+
+    Groups that share no item have square roots that differ by a rotation which nothing in the data shows.  A group
+    whose pairs do not determine its factors (fewer than three annotators, or bipartite) keeps the votes'.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    K = U.shape[1]
+    H = votes.confusions * np.sqrt(votes.prior)
+    for group in graph.groups:
+        if not group.determined:
+            continue
+        near = U[group.members].reshape(-1, K)
+        aim = H[group.members].reshape(-1, K)
+        # the rotation that brings U nearest to the votes' factors (Procrustes) is one of the starts
+        left, _, right = np.linalg.svd(near.T @ aim)
+        made = rotate(near, starts=options["rotations"], rotations=[left @ right], **_without(options, "rotations")).H
+        if len(graph.groups) > 1:
+            made = made[:, linear_sum_assignment(-(aim.T @ made))[1]]
+        H[group.members] = made.reshape(-1, K, K)
+    return H
+
+
+def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != name}
+
+
+def _from_matrix(
+    annotations: Annotations,
+    matrix: Floats,
+    graph: CoLabelGraph,
+    cautions: list[Caution],
+    rotations: int,
+    alpha: float,
+    decay: float | None,
+    shrinkage: float,
+    random_state: Any,
+) -> Fit:
+    everything, annotations = annotations, _used_classes(annotations)
+    K = annotations.n_classes
+    rng = np.random.default_rng(random_state)
+    votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
+    U = np.zeros((annotations.n_annotators, K, K))
+    blocks = matrix.reshape(annotations.n_annotators, K, annotations.n_annotators, K)
+    for group in graph.groups:
+        if group.determined:
+            part = blocks[group.members][:, :, group.members]
+            side = group.members.size * K
+            U[group.members] = square_root(part.reshape(side, side), K).reshape(-1, K, K)
+    factor = _rotate_groups(U, graph, votes, rotations=rotations, alpha=alpha, decay=decay, random_state=rng)
+    found = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)
+    best, ordered = _most_likely(annotations, [found])
+    return _fit(everything, best, ordered, votes, rng, [], True, cautions)
+
+
+def _most_likely(annotations: Annotations, found: Sequence[Parameters]) -> tuple[int, list[Parameters]]:
+    """Order the classes of every model by agreement, and tell which model gives the labels the largest probability."""
+    sweep = sweep_of(annotations.with_gold(None))
+    ordered, likelihoods = [], []
+    for parameters in found:
+        statistics = sweep(*parameters)
+        order = by_agreement(statistics)
+        ordered.append(Parameters(parameters.prior[order], np.ascontiguousarray(parameters.confusions[:, :, order])))
+        likelihoods.append(statistics.log_likelihood)
+    return int(np.argmax(likelihoods)), ordered
+
+
+def _fit(
+    annotations: Annotations,
+    best: int,
+    found: list[Parameters],
+    votes: Parameters,
+    rng: np.random.Generator,
+    history: list[float],
+    converged: bool,
+    cautions: list[Caution],
+) -> Fit:
+    """Make a fit of the best model, with the others, the votes and some random ones for ``+em`` to consider."""
+    used = _used_classes(annotations)
+    K = used.n_classes
+    others = [votes]
+    for parameters in found:
+        if all(_differ(parameters, other) for other in (found[best], *others)):
+            others.append(parameters)
+    flat = np.full(K, 1.0 / K)
+    others += [Parameters(flat, _random_factors(rng, used) * np.sqrt(K)) for _ in range(_RANDOM_MODELS)]
+    others += [_split(found[best], rng) for _ in range(_SPLITS if K > 1 else 0)]
+    model = DawidSkene(*_with_unused(found[best], annotations), annotations.class_ids, annotations.annotator_ids)
+    posterior, log_likelihood = model.posterior_and_likelihood(annotations)
+    candidates = tuple(_with_unused(parameters, annotations) for parameters in others)
+    return Fit(model, posterior, log_likelihood, converged, history, tuple(cautions), candidates=candidates)
+
+
+def _used_classes(annotations: Annotations) -> Annotations:
+    """Leave out the classes that nobody used: pairs show nothing of them."""
+    used = annotations.used_classes
+    if used.all():
+        return annotations
+    return annotations.recode(annotations.annotator_ids, annotations.class_ids.take(np.flatnonzero(used)))
+
+
+def _with_unused(parameters: Parameters, annotations: Annotations) -> Parameters:
+    """Put the classes that nobody used back, with a prior of zero."""
+    used = np.flatnonzero(annotations.used_classes)
+    K, M = annotations.n_classes, annotations.n_annotators
+    if used.size == K:
+        return parameters
+    prior, confusions = np.zeros(K), np.full((M, K, K), 1.0 / K)
+    prior[used] = parameters.prior
+    confusions[:, :, used] = 0.0
+    confusions[np.ix_(np.arange(M), used, used)] = parameters.confusions
+    return Parameters(prior, confusions)
+
+
+def _random_factors(rng: np.random.Generator, annotations: Annotations) -> Floats:
+    """Draw factors that depend on what was said, not on the order or the names of annotators and classes."""
+    a = annotations
+    said = np.zeros((a.n_annotators, a.n_classes), np.int64)
+    np.add.at(said, (a.annotator, a.label), 1)
+    classes = np.argsort(said.sum(axis=0), kind="stable")
+    annotators = np.lexsort((*said[:, classes].T, said.sum(axis=1)))
+    drawn = random_factors(rng, a.n_annotators, a.n_classes)
+    made = np.empty_like(drawn)
+    made[np.ix_(annotators, classes, classes)] = drawn
+    return made
+
+
+def _split(parameters: Parameters, rng: np.random.Generator) -> Parameters:
+    """Give up one class, and let a small one appear beside another: where EM may find a rare class."""
+    prior, confusions = parameters.prior.copy(), parameters.confusions.copy()
+    lost, near = rng.choice(prior.size, 2, replace=False)
+    M, K, _ = confusions.shape
+    confusions[:, :, lost] = 0.5 * confusions[:, :, near] + 0.5 * rng.dirichlet(np.ones(K), M)
+    prior[near] += prior[lost]
+    prior[lost] = 0.05
+    return Parameters(prior / prior.sum(), confusions)
+
+
+def _differ(one: Parameters, other: Parameters) -> bool:
+    """Tell whether two models differ by more than a few percent somewhere."""
+    return bool(np.abs(one.confusions - other.confusions).mean() > 0.01)
+
+
+def _cautions(graph: CoLabelGraph) -> list[Caution]:
+    """Say which annotators' confusions come from the votes, and why."""
+    cautions: list[Caution] = []
+    undetermined: Bools = np.zeros(graph.n_annotators, np.bool_)
+    for group in graph.groups:
+        if not group.determined:
+            undetermined[group.members] = True
+            if group.bipartite and group.members.size > 2:
+                cautions.append(
+                    (
+                        f"{group.members.size} annotators fall into two camps, and only members of different camps "
+                        "share items: their pairs do not determine their confusions, which are taken from the votes",
+                        FewLabelsWarning,
+                    )
+                )
+    few = int(undetermined.sum()) - sum(g.members.size for g in graph.groups if g.bipartite and g.members.size > 2)
+    if few:
+        cautions.append(
+            (
+                f"{few} annotators have items in common with at most one other: too few to judge them by; "
+                "their confusions are taken from the votes",
+                FewLabelsWarning,
+            )
+        )
+    solved = sum(g.determined for g in graph.groups)
+    if solved > 1:
+        cautions.append(
+            (
+                f"{solved} groups of annotators that share no item were solved apart and joined through the votes",
+                FewLabelsWarning,
+            )
+        )
+    return cautions

@@ -1,0 +1,153 @@
+"""scikit-learn's manners for the factorisations: ``fit``, ``transform``, fitted names that end in ``_``."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from consilience.exceptions import ConvergenceWarning, warn
+from consilience.factor.symnmf import check_parameters, checked, rotate, square_root
+from consilience.kernels._arrays import Floats
+
+__all__ = ["SymNMF"]
+
+
+class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Symmetric nonnegative matrix factorisation by a rotated square root.
+
+    .. math:: X \approx H H^\top, \quad H \ge 0
+
+    What is fitted is a symmetric matrix of similarities, nonnegative but for noise: co-occurrences, a kernel, an
+    adjacency matrix.  For a table of rows and features that is ``X @ X.T``.
+
+    Parameters
+    ----------
+    n_components
+        Columns of H.  None takes as many as X has, as scikit-learn's NMF does.
+    alpha
+        Threshold below which entries count as zero, as a share of the largest entry of the square root.
+    decay
+        Let the threshold fall as ``decay ** (t + 1)`` instead, and not hold it at ``alpha``.
+    n_init
+        Rotations to start from: the identity, then random ones.  The best end is kept.
+    max_iter, tol
+        Iterations, and the relative change of the objective in one of them that ends them (0: run all).
+    random_state
+        Seed of the random rotations.
+
+    Attributes
+    ----------
+    H_ : array (J, K)
+        The nonnegative factor.
+    components_ : array (K, J)
+        Its transpose, as scikit-learn's NMF has it.
+    rotation_ : array (K, K)
+        The rotation Q that took the square root of X to H.
+    reconstruction_err_ : float
+        ‖X - H Hᵀ‖ (Frobenius).
+    converged_ : bool
+        Whether the tolerance was met.
+    history_ : list of float
+        The objective ‖max(U Q, 0) - U Q‖² after every iteration.
+    n_iter_ : int
+        Iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consilience.factor.estimators import SymNMF
+    >>> friends = np.kron(np.diag([4.0, 1.0]), np.ones((2, 2)))
+    >>> SymNMF(2).fit_transform(friends).round(6)
+    array([[2., 0.],
+           [2., 0.],
+           [0., 1.],
+           [0., 1.]])
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        alpha: float = 1e-6,
+        decay: float | None = None,
+        n_init: int = 10,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.decay = decay
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Factor the symmetric matrix ``X``; ``y`` is not used."""
+        X = checked(validate_data(self, X, dtype=np.float64))
+        K = len(X) if self.n_components is None else self.n_components
+        check_parameters(n_components=K, n_init=self.n_init)
+        U = square_root(X, K)
+        found = rotate(
+            U,
+            alpha=self.alpha,
+            decay=self.decay,
+            starts=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=_seed(self.random_state),
+        )
+        if self.tol > 0 and not found.converged:
+            warn(
+                f"the rotation did not converge in {found.n_iter} iterations (relative tolerance {self.tol:g}); "
+                "raise max_iter, or take the result as preliminary",
+                ConvergenceWarning,
+            )
+        self.H_, self.components_, self.rotation_ = found.H, found.H.T, found.Q
+        self.reconstruction_err_ = float(np.linalg.norm(X - found.H @ found.H.T))
+        self.converged_, self.history_, self.n_iter_ = found.converged, found.history, found.n_iter
+        self._map = _out_of_sample(U) @ found.Q
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Give the nonnegative coordinates of new rows from their similarities ``X`` (rows, J) to the fitted ones."""
+        check_is_fitted(self, "H_")
+        Z = validate_data(self, X, dtype=np.float64, reset=False) @ self._map
+        H: Floats = np.maximum(Z, 0.0)
+        return H
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Factor ``X`` and give H."""
+        H: Floats = self.fit(X, y).H_
+        return H
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.H_.shape[1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = True
+        return tags
+
+
+def _out_of_sample(U: Floats) -> Floats:
+    """Give the map from similarities to rows of the square root: U (Uᵀ U)⁻¹ (Nyström); X times it is U.
+
+    The columns of U are orthogonal, so that their squared lengths are all there is to invert.
+    """
+    length = np.einsum("jk,jk->k", U, U)
+    known = length > length.max() * len(U) * np.finfo(np.float64).eps
+    return U * np.where(known, 1.0 / np.where(known, length, 1.0), 0.0)
+
+
+def _seed(random_state: Any) -> Any:
+    """Give numpy's Generator a seed from what scikit-learn takes."""
+    if random_state is None or isinstance(random_state, int | np.integer | np.random.Generator):
+        return random_state
+    return check_random_state(random_state).randint(2**31)

@@ -1,0 +1,287 @@
+"""Loops of block imputation: reweighted least squares over observed pairs, and paths through designated annotators.
+
+Blocks are read as counts, in the type that they are stored in; R[m, j] = counts / S[m, j] is never written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._compile import array, compiled, inlined
+
+__all__ = ["follow_paths", "reweigh", "sweep_factors"]
+
+#: Newton steps to find the multiplier of the norm bound; three are usual.
+_NEWTON = 50
+
+
+def sweep_factors(
+    indptr: Ints,
+    neighbour: Ints,
+    pair: Ints,
+    counts: Codes,
+    totals: Floats,
+    weight: Floats,
+    factors: Floats,
+    radius: float,
+    ridge: float,
+) -> None:
+    """Update every factor U_m in place, given its neighbours' newest ones.
+
+    ``min Σ_j w_mj ‖R_mj - U_m U_jᵀ‖²  s.t. ‖U_m‖_F ≤ radius`` has the closed form
+    ``U_m = (Σ_j w_mj R_mj U_j) (Σ_j w_mj U_jᵀ U_j + μ I)⁻¹``, with μ = 0 if that lies within the radius, else the
+    μ that puts it there.
+    """
+    _sweep_kernel(counts.dtype.name)(indptr, neighbour, pair, counts, totals, weight, factors, radius, ridge)
+
+
+def reweigh(
+    who: Codes, counts: Codes, totals: Floats, scale: Floats, factors: Floats, xi: float, robust: bool, weight: Floats
+) -> float:
+    """Set the weights for the factors as they are, and give the objective.
+
+    With the scaled residual ``e_p = scale_p ‖R_p - U_m U_jᵀ‖²``: robust, the objective is ``Σ √(e_p + ξ)`` and
+    ``w_p = scale_p / √(e_p + ξ)``; else ``Σ e_p`` and ``w_p = scale_p``.
+    """
+    return float(_reweigh_kernel(counts.dtype.name)(who, counts, totals, scale, factors, xi, robust, weight))
+
+
+def follow_paths(
+    indptr: Ints,
+    neighbour: Ints,
+    pair: Ints,
+    blocks: Floats,
+    variance: Floats,
+    inverse: Floats,
+    links: Ints,
+    wanted: Any,
+    sums: Floats,
+    weights: Floats,
+) -> None:
+    """Add up, for every wanted pair (m, n), the estimates of R[m, n] along paths m - r - l - n."""
+    _path_kernel()(indptr, neighbour, pair, blocks, variance, inverse, links, wanted, sums, weights)
+
+
+@inlined
+def _cholesky(A: Any, mu: Any, L: Any) -> Any:
+    """Factorise A + μ I = L Lᵀ; False when it is not positive definite."""
+    K = A.shape[0]
+    for i in range(K):
+        for j in range(i + 1):
+            s = A[i, j]
+            if i == j:
+                s += mu
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            if i == j:
+                if s <= 0.0:
+                    return False
+                L[i, i] = np.sqrt(s)
+            else:
+                L[i, j] = s / L[j, j]
+    return True
+
+
+@inlined
+def _bounded_solution(B: Any, C: Any, radius: Any, ridge: Any, L: Any, U: Any) -> None:
+    """Solve U (C + μ I) = B with the smallest μ ≥ 0 for which ‖U‖_F ≤ radius (Newton on 1/‖U‖, as in trust regions)."""
+    K = B.shape[0]
+    trace = 0.0
+    for k in range(K):
+        trace += C[k, k]
+    mu = ridge * trace + 1e-300
+    for _ in range(_NEWTON):
+        while not _cholesky(C, mu, L):
+            mu = 4.0 * mu + 1e-15 * trace
+        norm, bend = 0.0, 0.0
+        for i in range(K):
+            # forward: y = L⁻¹ bᵢ, backward: u = L⁻ᵀ y; then ‖L⁻¹ u‖² for the derivative
+            for j in range(K):
+                s = B[i, j]
+                for k in range(j):
+                    s -= L[j, k] * U[i, k]
+                U[i, j] = s / L[j, j]
+            for j in range(K - 1, -1, -1):
+                s = U[i, j]
+                for k in range(j + 1, K):
+                    s -= L[k, j] * U[i, k]
+                U[i, j] = s / L[j, j]
+            for j in range(K):
+                norm += U[i, j] * U[i, j]
+        norm = np.sqrt(norm)
+        if norm <= radius * (1.0 + 1e-10):
+            return
+        for i in range(K):
+            y = np.empty(K)
+            for j in range(K):
+                s = U[i, j]
+                for k in range(j):
+                    s -= L[j, k] * y[k]
+                y[j] = s / L[j, j]
+                bend += y[j] * y[j]
+        mu += (norm / radius - 1.0) * norm * norm / bend
+
+
+def _sweep(
+    indptr: Any,
+    neighbour: Any,
+    pair: Any,
+    counts: Any,
+    totals: Any,
+    weight: Any,
+    factors: Any,
+    radius: Any,
+    ridge: Any,
+) -> None:
+    M, K, _ = factors.shape
+    gram = np.empty((M, K, K))
+    for m in range(M):
+        for a in range(K):
+            for b in range(K):
+                s = 0.0
+                for i in range(K):
+                    s += factors[m, i, a] * factors[m, i, b]
+                gram[m, a, b] = s
+    B, C, L, U = np.empty((K, K)), np.empty((K, K)), np.zeros((K, K)), np.empty((K, K))
+    for m in range(M):
+        if indptr[m] == indptr[m + 1]:
+            continue
+        B[:] = 0.0
+        C[:] = 0.0
+        for e in range(indptr[m], indptr[m + 1]):
+            j, p = neighbour[e], pair[e]
+            w = weight[p]
+            for a in range(K):
+                for b in range(K):
+                    c = counts[p, a, b] if m < j else counts[p, b, a]
+                    if c:
+                        x = w * c / totals[p]
+                        for k in range(K):
+                            B[a, k] += x * factors[j, b, k]
+            for a in range(K):
+                for b in range(a + 1):
+                    C[a, b] += w * gram[j, a, b]
+        _bounded_solution(B, C, radius, ridge, L, U)
+        for a in range(K):
+            for b in range(K):
+                factors[m, a, b] = U[a, b]
+        for a in range(K):
+            for b in range(K):
+                s = 0.0
+                for i in range(K):
+                    s += U[i, a] * U[i, b]
+                gram[m, a, b] = s
+
+
+def _reweigh(who: Any, counts: Any, totals: Any, scale: Any, factors: Any, xi: Any, robust: Any, weight: Any) -> Any:
+    K = factors.shape[1]
+    objective = 0.0
+    for p in range(who.shape[0]):
+        m, j = who[p, 0], who[p, 1]
+        error = 0.0
+        for a in range(K):
+            for b in range(K):
+                s = counts[p, a, b] / totals[p]
+                for k in range(K):
+                    s -= factors[m, a, k] * factors[j, b, k]
+                error += s * s
+        error *= scale[p]
+        if robust:
+            root = np.sqrt(error + xi)
+            weight[p] = scale[p] / root
+            objective += root
+        else:
+            weight[p] = scale[p]
+            objective += error
+    return objective
+
+
+def _paths(
+    indptr: Any,
+    neighbour: Any,
+    pair: Any,
+    blocks: Any,
+    variance: Any,
+    inverse: Any,
+    links: Any,
+    wanted: Any,
+    sums: Any,
+    weights: Any,
+) -> None:
+    M, K = wanted.shape[0], blocks.shape[1]
+    A, E = np.empty((K, K)), np.empty((K, K))
+    for m in range(M):
+        if not wanted[m, m:].any():
+            continue
+        for e in range(indptr[m], indptr[m + 1]):
+            r, p = neighbour[e], pair[e]
+            for q in range(links.shape[1]):
+                f = links[r, q]
+                if f < 0:
+                    break
+                via, inner = neighbour[f], pair[f]
+                if via == m:
+                    continue
+                # A = R[m, r] R[l, r]⁻¹; inverse[inner] is that of R[small, large]
+                left = 0.0
+                for a in range(K):
+                    for c in range(K):
+                        s = 0.0
+                        for b in range(K):
+                            x = blocks[p, a, b] if m < r else blocks[p, b, a]
+                            s += x * (inverse[inner, b, c] if via < r else inverse[inner, c, b])
+                        A[a, c] = s
+                        left += s * s
+                for g in range(indptr[via], indptr[via + 1]):
+                    n, last = neighbour[g], pair[g]
+                    if n < m or n == r or not wanted[m, n]:
+                        continue
+                    # first order: δR_mn = δR_mr G R_ln + A δR_ln - A δR_lr (G R_ln)
+                    for a in range(K):
+                        for c in range(K):
+                            s = 0.0
+                            for b in range(K):
+                                s += A[a, b] * (blocks[last, b, c] if via < n else blocks[last, c, b])
+                            E[a, c] = s
+                    right = 0.0
+                    for a in range(K):
+                        for c in range(K):
+                            s = 0.0
+                            for b in range(K):
+                                x = inverse[inner, b, a] if via > r else inverse[inner, a, b]
+                                s += x * (blocks[last, b, c] if via < n else blocks[last, c, b])
+                            right += s * s
+                    noise = right * variance[p] + left * variance[last] + left * right * variance[inner]
+                    w = 1.0 / (noise * noise + 1e-30)
+                    weights[m, n] += w
+                    for a in range(K):
+                        for c in range(K):
+                            sums[m, n, a, c] += w * E[a, c]
+
+
+@lru_cache(maxsize=8)
+def _sweep_kernel(counts: str) -> Callable[..., None]:
+    places = array("int64"), array("int64"), array("int64")
+    data = array(counts, 3), array("float64"), array("float64"), array("float64", 3, readonly=False)
+    return compiled(_sweep, types.void(*places, *data, types.float64, types.float64))
+
+
+@lru_cache(maxsize=8)
+def _reweigh_kernel(counts: str) -> Callable[..., Any]:
+    data = array("int32", 2), array(counts, 3), array("float64"), array("float64"), array("float64", 3)
+    out = array("float64", readonly=False)
+    return compiled(_reweigh, types.float64(*data, types.float64, types.boolean, out))
+
+
+@lru_cache(maxsize=1)
+def _path_kernel() -> Callable[..., None]:
+    places = array("int64"), array("int64"), array("int64")
+    data = array("float64", 3), array("float64"), array("float64", 3), array("int64", 2), array("bool", 2)
+    out = array("float64", 4, readonly=False), array("float64", 2, readonly=False)
+    return compiled(_paths, types.void(*places, *data, *out))

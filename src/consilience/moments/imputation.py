@@ -1,0 +1,242 @@
+"""Filling the blocks of X = H Hᵀ that no common item shows (Ibrahim & Fu 2022, Section 3.1, 3.2 and App. B).
+
+X holds R[m, j] = A_m D A_jᵀ for all pairs of annotators (eq. (6)).  Blocks of pairs without common items are missing,
+and the diagonal ones always are.  Two ways to complete it:
+
+* *robust*: factors U_m with R[m, j] ≈ U_m U_jᵀ on the observed pairs (9)-(11), so U stacked is a square root of the
+  completed X, which is never written down;
+* *designated*: along pairs that are observed (7)-(8), R[m, n] = R[m, r] R[ℓ, r]⁻¹ R[ℓ, n].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from consilience.exceptions import MethodError
+from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.moments.cooccurrence import CoOccurrences, Neighbours
+from consilience.moments.graph import co_label_graph
+
+__all__ = ["Completion", "RobustFactors", "block_matrix", "designated", "random_factors", "robust"]
+
+#: Rows of the block matrix, beyond which it is not written down (0.5 GB).
+_MOST_ROWS = 8000
+#: Paths of three pairs that are followed, about: what a second or two allows.
+_MOST_PATHS = 1 << 25
+
+
+@dataclass(frozen=True)
+class RobustFactors:
+    """Square root of the completed block matrix, and how it was found."""
+
+    factors: Floats  #: U_m, (M, K, K)
+    weights: Floats  #: how far each observed block was believed, (P,)
+    converged: bool
+    history: list[float] = field(default_factory=list)  #: objective after every sweep
+
+
+def robust(
+    pairs: CoOccurrences,
+    start: Floats,
+    *,
+    reweigh: bool = True,
+    count_weights: bool = True,
+    xi: float | None = None,
+    radius: float = 1.0,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    callback: Callable[[int, float], Any] | None = None,
+) -> RobustFactors:
+    """Fit factors to the observed blocks by iteratively reweighted least squares, eqs (9)-(11).
+
+    With e = S ‖R[m, j] - U_m U_jᵀ‖² (S = 1 without ``count_weights``), minimise Σ √(e + ξ) subject to
+    ‖U_m‖_F ≤ ``radius``.  The sampling error of a block makes e about one, so ξ = 1 treats deviations of that size as
+    noise (squared) and larger ones as outliers (absolute).
+
+    Parameters
+    ----------
+    pairs
+        Observed blocks.
+    start
+        Factors to start from, (M, K, K).  Those of annotators who share no item with anyone stay as they are.
+    reweigh
+        False fits plain least squares: the paper's ``w = 1``.
+    count_weights
+        Trust a block by the number of items behind it.
+    xi
+        ξ; 1 with count weights, the paper's small number (1e-6) without.
+    radius
+        Bound on the factors' norms; ‖A_m D^(1/2)‖_F ≤ 1 always.
+    max_iter, tol
+        Sweeps over all annotators, and the relative change of the objective that ends them (0: run all).
+    callback
+        Told of every sweep and the objective after it.
+    """
+    from consilience.kernels import imputation as kernels
+
+    around = pairs.neighbours
+    totals = pairs.totals
+    scale = totals if count_weights else np.ones(len(pairs))
+    xi = (1.0 if count_weights else 1e-6) if xi is None else xi
+    factors = np.array(start, np.float64, order="C")
+    weights = np.empty(len(pairs))
+
+    def renew() -> float:
+        return kernels.reweigh(pairs.who, pairs.counts, totals, scale, factors, xi, reweigh, weights)
+
+    history = [renew()]
+    converged = len(pairs) == 0
+    while not converged and len(history) <= max_iter:
+        kernels.sweep_factors(*around, pairs.counts, totals, weights, factors, radius, 1e-12)
+        history.append(renew())
+        if callback is not None and callback(len(history) - 1, history[-1]) is True:
+            break
+        converged = tol > 0 and history[-2] - history[-1] <= tol * abs(history[-1])
+    return RobustFactors(factors, weights, converged, history[1:])
+
+
+def random_factors(rng: np.random.Generator, n_annotators: int, n_classes: int) -> Floats:
+    """Draw factors A_m D^(1/2) to start from: annotators who are right half the time and else wrong in any way."""
+    M, K = n_annotators, n_classes
+    wrong = rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1)
+    factors: Floats = (0.5 * np.eye(K) + 0.5 * wrong) / np.sqrt(K)
+    return factors
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The block matrix X as far as it could be completed."""
+
+    matrix: Floats  #: (M K, M K), zero where a block is missing still
+    known: Bools  #: (M, M), which blocks are there, observed or imputed
+    observed: float  #: share of the off-diagonal blocks that were observed
+    imputed: float  #: share of the missing blocks, diagonal ones included, that were imputed
+
+
+def block_matrix(pairs: CoOccurrences) -> Completion:
+    """Write the observed blocks into X, eq. (6), with zeros where nothing was observed."""
+    M, K = pairs.n_annotators, pairs.n_classes
+    if M * K > _MOST_ROWS:
+        raise MethodError(
+            f"the matrix of all pairs of {M} annotators with {K} classes would be too large to write down; "
+            "use rob-symnmf, which needs the observed pairs only"
+        )
+    X, known = np.zeros((M, K, M, K)), np.zeros((M, M), np.bool_)
+    first, second = pairs.who.T
+    R = pairs.frequencies
+    X[first, :, second, :] = R
+    X[second, :, first, :] = R.transpose(0, 2, 1)
+    known[first, second] = known[second, first] = True
+    return Completion(X.reshape(M * K, M * K), known, 1.0 - pairs.missing, 0.0)
+
+
+def designated(pairs: CoOccurrences, *, through: Sequence[int] | None = None, rounds: int = 3) -> Completion:
+    """Impute missing blocks along observed ones, eqs (7)-(8).
+
+    For a missing (m, n), every ℓ and r with R[m, r], R[ℓ, r] and R[ℓ, n] observed gives the estimate
+
+        R[m, n] = R[m, r] R[ℓ, r]⁻¹ R[ℓ, n],
+
+    which is (8): U_m U_ℓ⁻¹ of the singular vectors (7) is R[m, r] R[ℓ, r]⁻¹.  Estimates are averaged with weights that
+    fall with their sampling error (to first order, from the counts and R[ℓ, r]⁻¹); the diagonal blocks are m = n.
+    What is still missing is tried again in the next round, through blocks imputed before.
+
+    Parameters
+    ----------
+    pairs
+        Observed blocks.
+    through
+        Codes of designated annotators, to whom ℓ and r are restricted; all by default.
+    rounds
+        How often to go on from what was imputed.
+    """
+    from consilience.kernels.imputation import follow_paths
+
+    M, K = pairs.n_annotators, pairs.n_classes
+    done = block_matrix(pairs)
+    X, known = done.matrix.reshape(M, K, M, K), done.known.copy()
+    # the sampling error of a block, E‖R̂ - R‖² ≤ 1 / S; imputed blocks bring the error that they were imputed with
+    variance = np.full((M, M), np.inf)
+    variance[pairs.who[:, 0], pairs.who[:, 1]] = 1.0 / np.maximum(pairs.totals, 1e-300)
+    reachable = np.zeros((M, M), np.bool_)
+    for group in co_label_graph(pairs).groups:
+        if group.determined:
+            reachable[np.ix_(group.members, group.members)] = True
+    missing = int(M * (M + 1) // 2 - len(pairs))
+    left = missing
+    for _ in range(rounds):
+        here = _observed(X, known, variance, pairs)
+        links = _best_links(here, through)
+        wanted = ~known & reachable
+        sums, weights = np.zeros((M, M, K, K)), np.zeros((M, M))
+        around = here.neighbours
+        follow_paths(*around, here.counts, here.noise, here.inverse, links, wanted, sums, weights)
+        m, n = np.nonzero(weights > 0)
+        if m.size == 0:
+            break
+        # a block of probabilities is nonnegative and sums to one
+        R = np.maximum(sums[m, n] / weights[m, n][:, None, None], 0.0)
+        total = R.sum(axis=(1, 2))
+        m, n, R = m[total > 0], n[total > 0], R[total > 0] / total[total > 0][:, None, None]
+        variance[m, n] = 1.0 / np.sqrt(weights[m, n])
+        diagonal = m == n
+        R[diagonal] = 0.5 * (R[diagonal] + R[diagonal].transpose(0, 2, 1))
+        X[m, :, n, :] = R
+        X[n, :, m, :] = R.transpose(0, 2, 1)
+        known[m, n] = known[n, m] = True
+        left -= m.size
+        if left == 0:
+            break
+    share = 1.0 - left / missing if missing else 1.0
+    return Completion(X.reshape(M * K, M * K), known, done.observed, share)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Known off-diagonal blocks in pair order, with their noise and inverses."""
+
+    counts: Floats
+    noise: Floats
+    inverse: Floats
+    strength: Floats  #: smallest singular value over its sampling error
+    neighbours: Neighbours
+
+
+def _observed(X: Floats, known: Bools, variance: Floats, pairs: CoOccurrences) -> _Blocks:
+    first, second = np.nonzero(np.triu(known, 1))
+    R = np.ascontiguousarray(X[first, :, second, :])
+    noise = np.ascontiguousarray(variance[first, second])
+    left, singular, right = np.linalg.svd(R)
+    # blocks of few labels may not show all classes: no path leads through them
+    lost = singular[:, -1] <= 1e-12
+    inverse = np.einsum("pji,pj,pkj->pik", right, 1.0 / np.where(lost[:, None], 1.0, singular), left)
+    inverse = np.ascontiguousarray(inverse)
+    strength = np.where(lost, 0.0, singular[:, -1] / np.sqrt(noise))
+    around = CoOccurrences(np.stack([first, second], axis=1), R, pairs.annotators, pairs.classes).neighbours
+    return _Blocks(R, noise, inverse, strength, around)
+
+
+def _best_links(blocks: _Blocks, through: Sequence[int] | None) -> Ints:
+    """Choose, for every r, the ℓ whose R[ℓ, r] is best conditioned beside its sampling error, as time allows."""
+    indptr, neighbour, pair = blocks.neighbours
+    M = indptr.size - 1
+    degree = np.diff(indptr)
+    strength = blocks.strength[pair]
+    allowed = strength > 0
+    if through is not None:
+        chosen = np.zeros(M, np.bool_)
+        chosen[list(through)] = True
+        allowed &= chosen[neighbour] & np.repeat(chosen, degree)
+    row = np.repeat(np.arange(M), degree)
+    order = np.lexsort((-strength, ~allowed, row))
+    rank = np.arange(order.size) - np.repeat(indptr[:-1], degree)
+    # Σ over (m, r) of links · degree of ℓ
+    most = int(np.clip(_MOST_PATHS / max(1.0, degree.sum() * degree.mean()), 4, max(int(degree.max(initial=1)), 4)))
+    links = np.full((M, most), -1, np.int64)
+    take = (rank < most) & allowed[order]
+    links[row[order][take], rank[take]] = order[take]
+    return links
