@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numba import types
 
+from consilience.kernels import blocks as threads
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels._compile import array, compiled, inlined
 
@@ -53,19 +55,45 @@ def reweigh(
 
 
 def follow_paths(
-    indptr: Ints,
-    neighbour: Ints,
-    pair: Ints,
+    reach: tuple[Ints, Ints, Ints],
+    reach_blocks: Floats,
+    reach_noise: Floats,
+    around: tuple[Ints, Ints, Ints],
     blocks: Floats,
-    variance: Floats,
+    noise: Floats,
     inverse: Floats,
     links: Ints,
     wanted: Any,
-    sums: Floats,
-    weights: Floats,
-) -> None:
-    """Add up, for every wanted pair (m, n), the estimates of R[m, n] along paths m - r - l - n."""
-    _path_kernel()(indptr, neighbour, pair, blocks, variance, inverse, links, wanted, sums, weights)
+) -> tuple[Floats, Floats]:
+    """Add up, for every wanted (m, n), the estimates of R[m, n] along paths m - r - l - n.
+
+    The first step is one of ``reach``, the others of ``around``: from r, ``links`` leads to the l to go through.
+    Blocks belong to pairs, the smaller annotator's label being the row.  Returns weighted sums and weights.
+    """
+    M, K = wanted.shape[0], blocks.shape[1]
+    sums, weights = np.zeros((M, M, K, K)), np.zeros((M, M))
+    kernel = _path_kernel()
+
+    def work(first: int, stop: int) -> None:
+        kernel(
+            first,
+            stop,
+            *reach,
+            reach_blocks,
+            reach_noise,
+            *around,
+            blocks,
+            noise,
+            inverse,
+            links,
+            wanted,
+            sums,
+            weights,
+        )
+
+    edges = np.linspace(0, M, min(M, 4 * threads.thread_count()) + 1).astype(int).tolist()
+    threads.run(work, list(pairwise(edges)))
+    return sums, weights
 
 
 @inlined
@@ -203,24 +231,31 @@ def _reweigh(who: Any, counts: Any, totals: Any, scale: Any, factors: Any, xi: A
 
 
 def _paths(
+    first: Any,
+    stop: Any,
+    reach_indptr: Any,
+    reach_neighbour: Any,
+    reach_pair: Any,
+    reach_blocks: Any,
+    reach_noise: Any,
     indptr: Any,
     neighbour: Any,
     pair: Any,
     blocks: Any,
-    variance: Any,
+    noise: Any,
     inverse: Any,
     links: Any,
     wanted: Any,
     sums: Any,
     weights: Any,
 ) -> None:
-    M, K = wanted.shape[0], blocks.shape[1]
-    A, E = np.empty((K, K)), np.empty((K, K))
-    for m in range(M):
-        if not wanted[m, m:].any():
+    K = blocks.shape[1]
+    A, G, E = np.empty((K, K)), np.empty((K, K)), np.empty((K, K))
+    for m in range(first, stop):
+        if not wanted[m].any():
             continue
-        for e in range(indptr[m], indptr[m + 1]):
-            r, p = neighbour[e], pair[e]
+        for e in range(reach_indptr[m], reach_indptr[m + 1]):
+            r, p = reach_neighbour[e], reach_pair[e]
             for q in range(links.shape[1]):
                 f = links[r, q]
                 if f < 0:
@@ -228,37 +263,35 @@ def _paths(
                 via, inner = neighbour[f], pair[f]
                 if via == m:
                     continue
-                # A = R[m, r] R[l, r]⁻¹; inverse[inner] is that of R[small, large]
+                # G = R[l, r]⁻¹ and A = R[m, r] G
                 left = 0.0
+                for a in range(K):
+                    for b in range(K):
+                        G[a, b] = inverse[inner, a, b] if via < r else inverse[inner, b, a]
                 for a in range(K):
                     for c in range(K):
                         s = 0.0
                         for b in range(K):
-                            x = blocks[p, a, b] if m < r else blocks[p, b, a]
-                            s += x * (inverse[inner, b, c] if via < r else inverse[inner, c, b])
+                            s += (reach_blocks[p, a, b] if m < r else reach_blocks[p, b, a]) * G[b, c]
                         A[a, c] = s
                         left += s * s
                 for g in range(indptr[via], indptr[via + 1]):
                     n, last = neighbour[g], pair[g]
-                    if n < m or n == r or not wanted[m, n]:
+                    if n == r or not wanted[m, n]:
                         continue
-                    # first order: δR_mn = δR_mr G R_ln + A δR_ln - A δR_lr (G R_ln)
-                    for a in range(K):
-                        for c in range(K):
-                            s = 0.0
-                            for b in range(K):
-                                s += A[a, b] * (blocks[last, b, c] if via < n else blocks[last, c, b])
-                            E[a, c] = s
                     right = 0.0
                     for a in range(K):
                         for c in range(K):
-                            s = 0.0
+                            s, t = 0.0, 0.0
                             for b in range(K):
-                                x = inverse[inner, b, a] if via > r else inverse[inner, a, b]
-                                s += x * (blocks[last, b, c] if via < n else blocks[last, c, b])
-                            right += s * s
-                    noise = right * variance[p] + left * variance[last] + left * right * variance[inner]
-                    w = 1.0 / (noise * noise + 1e-30)
+                                x = blocks[last, b, c] if via < n else blocks[last, c, b]
+                                s += A[a, b] * x
+                                t += G[a, b] * x
+                            E[a, c] = s
+                            right += t * t
+                    # to first order δR[m, n] = δR[m, r] G R[l, n] + A δR[l, n] - A δR[l, r] G R[l, n]
+                    error = right * reach_noise[p] + left * noise[last] + left * right * noise[inner]
+                    w = 1.0 / (error * error + 1e-30)
                     weights[m, n] += w
                     for a in range(K):
                         for c in range(K):
@@ -281,7 +314,8 @@ def _reweigh_kernel(counts: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=1)
 def _path_kernel() -> Callable[..., None]:
-    places = array("int64"), array("int64"), array("int64")
-    data = array("float64", 3), array("float64"), array("float64", 3), array("int64", 2), array("bool", 2)
+    graph = array("int64"), array("int64"), array("int64")
+    known = array("float64", 3), array("float64")
+    guide = array("float64", 3), array("int64", 2), array("bool", 2)
     out = array("float64", 4, readonly=False), array("float64", 2, readonly=False)
-    return compiled(_paths, types.void(*places, *data, *out))
+    return compiled(_paths, types.void(types.int64, types.int64, *graph, *known, *graph, *known, *guide, *out))

@@ -25,8 +25,8 @@ __all__ = ["Completion", "RobustFactors", "block_matrix", "designated", "random_
 
 #: Rows of the block matrix, beyond which it is not written down (0.5 GB).
 _MOST_ROWS = 8000
-#: Paths of three pairs that are followed, about: what a second or two allows.
-_MOST_PATHS = 1 << 25
+#: Paths of three pairs that are followed, about: what a second allows.
+_MOST_PATHS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -160,81 +160,84 @@ def designated(pairs: CoOccurrences, *, through: Sequence[int] | None = None, ro
     done = block_matrix(pairs)
     X, known = done.matrix.reshape(M, K, M, K), done.known.copy()
     # the sampling error of a block, E‖R̂ - R‖² ≤ 1 / S; imputed blocks bring the error that they were imputed with
-    variance = np.full((M, M), np.inf)
-    variance[pairs.who[:, 0], pairs.who[:, 1]] = 1.0 / np.maximum(pairs.totals, 1e-300)
+    noise = np.full((M, M), np.inf)
+    noise[pairs.who[:, 0], pairs.who[:, 1]] = 1.0 / np.maximum(pairs.totals, 1e-300)
     reachable = np.zeros((M, M), np.bool_)
     for group in co_label_graph(pairs).groups:
         if group.determined:
             reachable[np.ix_(group.members, group.members)] = True
-    missing = int(M * (M + 1) // 2 - len(pairs))
-    left = missing
+    missing = left = int(M * (M + 1) // 2 - len(pairs))
+    observed = pairs.frequencies
+    inverse, strength = _inverses(observed, 1.0 / np.maximum(pairs.totals, 1e-300))
+    links = _best_links(pairs.neighbours, strength, through)
     for _ in range(rounds):
-        here = _observed(X, known, variance, pairs)
-        links = _best_links(here, through)
         wanted = ~known & reachable
-        sums, weights = np.zeros((M, M, K, K)), np.zeros((M, M))
-        around = here.neighbours
-        follow_paths(*around, here.counts, here.noise, here.inverse, links, wanted, sums, weights)
-        m, n = np.nonzero(weights > 0)
+        if not wanted.any():
+            break
+        # the first step may be along what was imputed before; the others are observed
+        first, second = np.nonzero(np.triu(known, 1))
+        there = CoOccurrences(
+            np.stack([first, second], axis=1), X[first, :, second, :], pairs.annotators, pairs.classes
+        )
+        sums, weights = follow_paths(
+            there.neighbours,
+            there.counts,
+            noise[first, second],
+            pairs.neighbours,
+            observed,
+            1.0 / np.maximum(pairs.totals, 1e-300),
+            inverse,
+            links,
+            wanted,
+        )
+        # R[n, m] is R[m, n] transposed: both directions count
+        sums += sums.transpose(1, 0, 3, 2)
+        weights += weights.T
+        m, n = np.nonzero(np.triu(weights > 0))
         if m.size == 0:
             break
         # a block of probabilities is nonnegative and sums to one
         R = np.maximum(sums[m, n] / weights[m, n][:, None, None], 0.0)
         total = R.sum(axis=(1, 2))
         m, n, R = m[total > 0], n[total > 0], R[total > 0] / total[total > 0][:, None, None]
-        variance[m, n] = 1.0 / np.sqrt(weights[m, n])
-        diagonal = m == n
-        R[diagonal] = 0.5 * (R[diagonal] + R[diagonal].transpose(0, 2, 1))
+        noise[m, n] = 1.0 / np.sqrt(weights[m, n])
         X[m, :, n, :] = R
         X[n, :, m, :] = R.transpose(0, 2, 1)
         known[m, n] = known[n, m] = True
         left -= m.size
-        if left == 0:
-            break
     share = 1.0 - left / missing if missing else 1.0
     return Completion(X.reshape(M * K, M * K), known, done.observed, share)
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """Known off-diagonal blocks in pair order, with their noise and inverses."""
+def _inverses(blocks: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """Give the inverse of every block, and how far its smallest singular value is above its sampling error.
 
-    counts: Floats
-    noise: Floats
-    inverse: Floats
-    strength: Floats  #: smallest singular value over its sampling error
-    neighbours: Neighbours
-
-
-def _observed(X: Floats, known: Bools, variance: Floats, pairs: CoOccurrences) -> _Blocks:
-    first, second = np.nonzero(np.triu(known, 1))
-    R = np.ascontiguousarray(X[first, :, second, :])
-    noise = np.ascontiguousarray(variance[first, second])
-    left, singular, right = np.linalg.svd(R)
-    # blocks of few labels may not show all classes: no path leads through them
+    Blocks of few labels may not show all classes: their strength is zero, and no path leads through them.
+    """
+    left, singular, right = np.linalg.svd(blocks)
     lost = singular[:, -1] <= 1e-12
     inverse = np.einsum("pji,pj,pkj->pik", right, 1.0 / np.where(lost[:, None], 1.0, singular), left)
-    inverse = np.ascontiguousarray(inverse)
-    strength = np.where(lost, 0.0, singular[:, -1] / np.sqrt(noise))
-    around = CoOccurrences(np.stack([first, second], axis=1), R, pairs.annotators, pairs.classes).neighbours
-    return _Blocks(R, noise, inverse, strength, around)
+    return np.ascontiguousarray(inverse), np.where(lost, 0.0, singular[:, -1] / np.sqrt(noise))
 
 
-def _best_links(blocks: _Blocks, through: Sequence[int] | None) -> Ints:
-    """Choose, for every r, the ℓ whose R[ℓ, r] is best conditioned beside its sampling error, as time allows."""
-    indptr, neighbour, pair = blocks.neighbours
+def _best_links(around: Neighbours, strength: Floats, through: Sequence[int] | None) -> Ints:
+    """Choose, for every r, the ℓ whose R[ℓ, r] is best conditioned beside its sampling error, as time allows.
+
+    Returns places among the neighbours, (M, links), -1 where there is none.
+    """
+    indptr, neighbour, pair = around
     M = indptr.size - 1
     degree = np.diff(indptr)
-    strength = blocks.strength[pair]
-    allowed = strength > 0
+    quality = strength[pair]
+    allowed = quality > 0
     if through is not None:
         chosen = np.zeros(M, np.bool_)
         chosen[list(through)] = True
         allowed &= chosen[neighbour] & np.repeat(chosen, degree)
     row = np.repeat(np.arange(M), degree)
-    order = np.lexsort((-strength, ~allowed, row))
+    order = np.lexsort((-quality, ~allowed, row))
     rank = np.arange(order.size) - np.repeat(indptr[:-1], degree)
-    # Σ over (m, r) of links · degree of ℓ
+    # paths: Σ over (m, r) of links · degree of ℓ
     most = int(np.clip(_MOST_PATHS / max(1.0, degree.sum() * degree.mean()), 4, max(int(degree.max(initial=1)), 4)))
     links = np.full((M, most), -1, np.int64)
     take = (rank < most) & allowed[order]
