@@ -73,7 +73,7 @@ def by_name(consensus: cs.Consensus) -> pd.DataFrame:
 # ---- probabilities ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "rob-symnmf", "rob-symnmf+em", "des-symnmf", "symnmf"])
 @many
 @given(rows=tables(missing=True), duplicates=st.sampled_from(["last", "first", "keep"]))
 def test_any_table_gives_probabilities(method: str, rows: list[Row], duplicates: Any) -> None:
@@ -212,6 +212,7 @@ def test_the_history_never_falls(method: str, rows: list[Row], smoothing: float,
         method,
         tol=1e-10,
         smoothing=smoothing,
+        **({"shrinkage": 0.0} if method.endswith("+em") else {}),
         accelerate=accelerate,
         callback=lambda state: told.append(state.objective),
     )

@@ -17,13 +17,21 @@ PUBLIC = [
     "Consensus",
     "DawidSkene",
     "DawidSkeneEM",
+    "DesignatedSymNMF",
+    "Diagnosis",
     "MajorityVote",
     "OneCoin",
+    "PlainSymNMF",
+    "RobustSymNMF",
+    "SymNMF",
     "__version__",
     "aggregate",
     "datasets",
+    "diagnose",
     "exceptions",
+    "factor",
     "load",
+    "moments",
     "read",
     "read_truth",
     "simulate",
@@ -47,7 +55,7 @@ EXCEPTIONS = {
 #: Parameters and their defaults: changing one is a change for every user.
 PARAMETERS: dict[str, dict[str, object]] = {
     "MajorityVote": {},
-    "DawidSkeneEM": {
+    "OneCoin": {
         "smoothing": 0.0,
         "prior": "learned",
         "max_iter": 1000,
@@ -56,8 +64,27 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "random_state": None,
         "callback": None,
     },
+    "PlainSymNMF": {
+        "refine": None,
+        "rotations": 20,
+        "alpha": 1e-6,
+        "decay": None,
+        "shrinkage": 0.25,
+        "random_state": None,
+        "callback": None,
+    },
 }
-PARAMETERS["OneCoin"] = PARAMETERS["DawidSkeneEM"]
+PARAMETERS["DawidSkeneEM"] = {**PARAMETERS["OneCoin"], "shrinkage": 0.0}
+PARAMETERS["DesignatedSymNMF"] = {**PARAMETERS["PlainSymNMF"], "through": None}
+PARAMETERS["RobustSymNMF"] = {
+    **PARAMETERS["PlainSymNMF"],
+    "starts": 4,
+    "rotations": 10,
+    "reweigh": True,
+    "count_weights": True,
+    "max_iter": 1000,
+    "tol": 1e-7,
+}
 
 
 def test_the_public_names_are_these() -> None:
@@ -114,7 +141,7 @@ def test_the_estimators_have_scikit_learns_verbs(name: str) -> None:
 
 
 def test_methods_by_name() -> None:
-    assert set(cs.METHODS) == {"majority", "ds-em", "one-coin"}
+    assert set(cs.METHODS) == {"majority", "ds-em", "one-coin", "rob-symnmf", "des-symnmf", "symnmf"}
     for name, method in cs.METHODS.items():
         assert method.name == name
         assert method.estimator in cs.__all__

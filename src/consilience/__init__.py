@@ -20,6 +20,7 @@ _HOME = {
     "DawidSkene": "consilience.dawid_skene",
     "DawidSkeneEM": "consilience.aggregation.estimators",
     "DesignatedSymNMF": "consilience.aggregation.estimators",
+    "Diagnosis": "consilience.diagnose",
     "MajorityVote": "consilience.aggregation.estimators",
     "OneCoin": "consilience.aggregation.estimators",
     "PlainSymNMF": "consilience.aggregation.estimators",
@@ -40,27 +41,44 @@ __all__ = [
     "Consensus",
     "DawidSkene",
     "DawidSkeneEM",
+    "DesignatedSymNMF",
+    "Diagnosis",
     "MajorityVote",
     "OneCoin",
+    "PlainSymNMF",
+    "RobustSymNMF",
+    "SymNMF",
     "__version__",
     "aggregate",
     "datasets",
+    "diagnose",
     "exceptions",
+    "factor",
     "load",
+    "moments",
     "read",
     "read_truth",
     "simulate",
 ]
 
 if TYPE_CHECKING:
-    from consilience import datasets, exceptions
+    from consilience import datasets, exceptions, factor, moments
     from consilience.aggregation.aggregate import aggregate
-    from consilience.aggregation.estimators import DawidSkeneEM, MajorityVote, OneCoin
+    from consilience.aggregation.estimators import (
+        DawidSkeneEM,
+        DesignatedSymNMF,
+        MajorityVote,
+        OneCoin,
+        PlainSymNMF,
+        RobustSymNMF,
+    )
     from consilience.aggregation.registry import METHODS
     from consilience.annotations import Annotations
     from consilience.consensus import Consensus
     from consilience.datasets import simulate
     from consilience.dawid_skene import DawidSkene
+    from consilience.diagnose import Diagnosis, diagnose
+    from consilience.factor.estimators import SymNMF
     from consilience.io import load, read, read_truth
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -78,6 +78,18 @@ class Consensus:
     counts: Floats  #: expected number of times that annotator m said i of truth k, (M, K, K)
     run: Mapping[str, Any]  #: method, seed, seconds, log_likelihood, converged, iterations, warnings, …
     origin: Origin = field(default_factory=Origin)
+    #: Gives the diagnosis of this run's labels; a run that was loaded does not have them any more.
+    diagnose: Callable[[Consensus], Any] | None = field(default=None, repr=False)
+
+    @cached_property
+    def diagnosis(self) -> Any:
+        """Whether the labels determine the model, with reasons and advice: a :class:`consilience.Diagnosis`.
+
+        It is made when first asked for.
+        """
+        if self.diagnose is None:
+            raise DataError("a run that was loaded does not hold its labels; use diagnose(labels, consensus=run)")
+        return self.diagnose(self)
 
     @cached_property
     def labels(self) -> Any:

@@ -21,6 +21,7 @@ import consilience as cs
 from consilience.annotations import Annotations
 from consilience.datasets import load
 from consilience.diagnose import Diagnosis, diagnose
+from consilience.diagnose.diagnosis import _factor
 from consilience.exceptions import DataError, IdError, ParameterError
 
 #: Words of the trade that a sentence must not use without saying what they mean.
@@ -410,6 +411,61 @@ def test_the_specialist_is_the_one_who_knows() -> None:
     rows = diagnose(a, bootstrap=0).to_dict()["classes"]
     assert [(row["specialist"], row["says"]) for row in rows] == [("w0", "x"), ("w1", "y"), ("w2", "z")]
     assert all(row["distance"] < 0.03 for row in rows)
+
+
+def test_the_factor_stacks_confusions_and_roots_of_the_prior() -> None:
+    """Ibrahim & Fu 2022, eq. (6): H Hᵀ has the blocks A_m D A_jᵀ."""
+    model = random_model(4, 3, seed=3)
+    items = 1e9 * model.prior
+    H = _factor(model.confusions * items, items)
+    for m, j in ((0, 1), (2, 3)):
+        block = model.confusions[m] @ np.diag(model.prior) @ model.confusions[j].T
+        np.testing.assert_allclose((H @ H.T)[3 * m : 3 * m + 3, 3 * j : 3 * j + 3], block, atol=1e-7)
+
+
+def test_three_labels_make_no_specialist() -> None:
+    frame = frame_of(healthy())
+    truth = frame.groupby("item")["label"].agg(lambda labels: labels.mode()[0])
+    # right three times, on items that everybody agrees on
+    lucky = pd.DataFrame({"item": truth.index[:3], "annotator": "lucky", "label": truth.iloc[:3].to_numpy()})
+    rows = diagnose(crowd(frame, lucky), bootstrap=0).to_dict()["classes"]
+    assert "lucky" not in {row["specialist"] for row in rows}
+
+
+def test_pairs_need_specialists() -> None:
+    """With two labels an item, and nobody who knows class 2, the model hangs on too little."""
+    confusions = np.tile(0.94 * np.eye(3) + 0.02, (9, 1, 1))
+    confusions[:, :, 2] = [0.25, 0.25, 0.5]
+    confusions[:, 2, :2], confusions[:, 0, 0], confusions[:, 1, 1] = 0.2, 0.78, 0.78
+    model = cs.DawidSkene(np.full(3, 1 / 3), confusions, [0, 1, 2], list(range(9)))  # type: ignore[arg-type]
+    a, _ = model.sample(6000, labels_per_item=2, random_state=1)
+    found = diagnose(a, consensus=model, bootstrap=0)
+    plain(found)
+    assert found.verdict == "weakly"
+    assert "Hardly any item has three labels" in found.reasons[0]
+    assert found.reasons[0].endswith("Class 2 has none.")
+    more, _ = model.sample(6000, labels_per_item=3, random_state=1)
+    assert diagnose(more, consensus=model, bootstrap=0).verdict == "identified"
+
+
+def test_nobody_knows_a_class() -> None:
+    """Many who are right a little more often than not: no label means much by itself."""
+    confusions = np.tile([[0.56, 0.44], [0.44, 0.56]], (9, 1, 1))
+    model = cs.DawidSkene(np.full(2, 1 / 2), confusions, list("ab"), [f"w{m}" for m in range(9)])  # type: ignore[arg-type]
+    a, _ = model.sample(6000, labels_per_item=9, random_state=1)
+    found = diagnose(a, consensus=model, bootstrap=0)
+    plain(found)
+    assert found.verdict == "weakly"
+    assert any(reason.startswith("Nobody tells class b from the others") for reason in found.reasons)
+    assert any(re.search(r"specialist for class b, .* \(w\d comes nearest\)", advice) for advice in found.advice)
+
+
+def test_agreement_that_may_be_chance() -> None:
+    found = diagnose(cs.simulate(1000, 20, 3, labels_per_item=3, accuracy=(0.4, 0.6)).annotations, bootstrap=0)
+    plain(found)
+    assert 1e-6 < found.blocks.crowd_chance < 1e-3
+    assert found.verdict == "weakly"
+    assert "only slightly more than they would by guessing" in found.reasons[0]
 
 
 @pytest.mark.parametrize("word", ["[bold]", "<script>alert(1)</script>", "[/red]", ":smile:", "{x}", "%s", "日本"])

@@ -439,8 +439,14 @@ def test_fitted_attributes() -> None:
     assert model.reconstruction_err_ == pytest.approx(np.linalg.norm(X - found @ found.T))
     assert model.n_features_in_ == 60
     assert list(model.get_feature_names_out()) == ["symnmf0", "symnmf1", "symnmf2"]
-    np.testing.assert_allclose(model.transform(X), found, atol=1e-5)
     assert SymNMF(n_init=1).fit(np.eye(5)).H_.shape == (5, 5)
+
+
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.1}, {"decay": 0.9, "max_iter": 20, "tol": 0.0}], ids=str)
+def test_the_fitted_rows_are_transformed_into_themselves(options: dict[str, Any]) -> None:
+    X = noisy((H := sparse_factor(60, 3, 0.5, 0)) @ H.T, 20, 0)
+    model = SymNMF(3, **options).fit(X)
+    np.testing.assert_allclose(model.transform(X), model.H_, atol=1e-10)
 
 
 def test_new_rows_find_their_place() -> None:
@@ -449,7 +455,7 @@ def test_new_rows_find_their_place() -> None:
     old, new = H[:200], H[200:]
     model = SymNMF(3).fit(old @ old.T)
     order = linear_sum_assignment(-(old.T @ model.H_))[1]
-    np.testing.assert_allclose(model.transform(new @ old.T)[:, order], new, atol=1e-10)
+    np.testing.assert_allclose(model.transform(new @ old.T)[:, order], new, atol=1e-5)
 
 
 def test_the_estimator_says_what_is_wrong() -> None:

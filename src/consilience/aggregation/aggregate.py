@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,14 @@ def aggregate(
         statistics.counts,
         run,
         annotations.origin,
+        partial(_diagnose, annotations),
     )
+
+
+def _diagnose(annotations: Annotations, consensus: Consensus) -> Any:
+    from consilience.diagnose import diagnose
+
+    return diagnose(annotations, consensus=consensus, seed=consensus.run["seed"] or 0)
 
 
 def as_annotations(data: Any) -> Annotations:

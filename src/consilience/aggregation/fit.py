@@ -71,8 +71,12 @@ def by_agreement(statistics: Statistics) -> Ints:
     """
     from scipy.optimize import linear_sum_assignment
 
-    order: Ints = linear_sum_assignment(-statistics.counts.sum(axis=0))[1]
-    return order
+    agreement = statistics.counts.sum(axis=0)
+    same = np.arange(agreement.shape[0])
+    order: Ints = linear_sum_assignment(-agreement)[1]
+    # the order that they are in stays unless another is better by more than a label or two
+    gain = agreement[same, order].sum() - agreement[same, same].sum()
+    return order if gain > 1.0 + 0.001 * agreement.sum() else same
 
 
 def vote_posterior(annotations: Annotations) -> Floats:

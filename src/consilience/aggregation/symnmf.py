@@ -33,6 +33,8 @@ __all__ = ["des_symnmf", "model_of_factor", "rob_symnmf", "symnmf"]
 
 #: Labels added to every cell of the vote start, so that no factor is singular.
 _START_SMOOTHING = 0.1
+#: Relative change of SymNMF's objective that ends it (App. C).
+_ROTATED = 1e-6
 #: Random models that ``+em`` may go on from too: where a class is rare, pairs alone may miss it.
 _RANDOM_MODELS, _SPLITS = 8, 8
 
@@ -204,7 +206,9 @@ def _rotate_groups(U: Floats, graph: CoLabelGraph, votes: Parameters, **options:
         aim = H[group.members].reshape(-1, K)
         # the rotation that brings U nearest to the votes' factors (Procrustes) is one of the starts
         left, _, right = np.linalg.svd(near.T @ aim)
-        made = rotate(near, starts=options["rotations"], rotations=[left @ right], **_without(options, "rotations")).H
+        made = rotate(
+            near, starts=options["rotations"], rotations=[left @ right], tol=_ROTATED, **_without(options, "rotations")
+        ).H
         if len(graph.groups) > 1:
             made = made[:, linear_sum_assignment(-(aim.T @ made))[1]]
         H[group.members] = made.reshape(-1, K, K)

@@ -112,13 +112,15 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.reconstruction_err_ = float(np.linalg.norm(X - found.H @ found.H.T))
         self.converged_, self.history_, self.n_iter_ = found.converged, found.history, found.n_iter
         self._map = _out_of_sample(U) @ found.Q
+        share = self.alpha if self.decay is None else self.decay**found.n_iter
+        self._threshold = share * float(np.abs(U).max())
         return self
 
     def transform(self, X: Any) -> Floats:
         """Give the nonnegative coordinates of new rows from their similarities ``X`` (rows, J) to the fitted ones."""
         check_is_fitted(self, "H_")
         Z = validate_data(self, X, dtype=np.float64, reset=False) @ self._map
-        H: Floats = np.maximum(Z, 0.0)
+        H: Floats = np.where(self._threshold <= Z, Z, 0.0)
         return H
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:

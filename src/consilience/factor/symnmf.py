@@ -214,6 +214,8 @@ class _Run:
 def _followers(Q: Floats, objective: Floats) -> Bools:
     """Tell which starts have met another, but for the order of columns, that is further on: they would end alike."""
     S, K, _ = Q.shape
+    if S == 1:
+        return np.zeros(1, np.bool_)
     columns = Q.transpose(0, 2, 1).reshape(S * K, K)
     cosine = (columns @ columns.T.copy()).reshape(S, K, S, K).max(axis=3).min(axis=1)
     rank = np.argsort(np.argsort(objective, kind="stable"))
