@@ -38,6 +38,7 @@ def _parameters(**given: Any) -> dict[str, Any]:
 )
 @click.option("--prior", type=click.Choice(["learned", "uniform"]), help="Learn the class prior, or hold it uniform.")
 @click.option("--smoothing", type=float, help="Labels added to every cell of every confusion matrix.")
+@click.option("--shrinkage", type=float, help="Labels added to every cell on average, spread as the crowd answers.")
 @click.option("--max-iter", type=int, help="Passes over the data.")
 @click.option("--tol", type=float, help="Relative change of the objective that ends the fit.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
@@ -57,6 +58,7 @@ def command(
     duplicates: Any,
     prior: str | None,
     smoothing: float | None,
+    shrinkage: float | None,
     max_iter: int | None,
     tol: float | None,
     as_json: bool,
@@ -80,7 +82,7 @@ def command(
             duplicates=duplicates,
             encoding=encoding,
         )
-    parameters = _parameters(prior=prior, smoothing=smoothing, max_iter=max_iter, tol=tol)
+    parameters = _parameters(prior=prior, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
     run_aggregate(annotations, method, truth, gold, out, seed, engine, as_json, parameters, encoding)
 
 
