@@ -112,7 +112,7 @@ def draw(scores: Mapping[tuple[str, str], Score]) -> None:
         axes.plot(*zip(*known, strict=True), "D", fillstyle="none", color="tab:orange", label="Ibrahim & Fu 2022")
         axes.set(title=crowd, xlabel="error, %", yticks=places, yticklabels=methods)
         axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="lower right", fontsize="small")
+    canvas.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     PICTURE.parent.mkdir(exist_ok=True)
     canvas.savefig(PICTURE, dpi=120)
     print(f"picture: {PICTURE.relative_to(Path(__file__).parents[1])}")

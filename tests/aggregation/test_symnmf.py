@@ -169,7 +169,7 @@ def test_estimator_and_aggregate_are_one_thing() -> None:
     ):
         assert estimator.fit(a).model_ == cs.aggregate(a, method, seed=0).model
     with pytest.raises(ParameterError, match="refine must be"):
-        cs.RobustSymNMF(refine="nonsense").fit(a)
+        cs.RobustSymNMF(refine="nonsense").fit(a)  # type: ignore[arg-type]
 
 
 # ---- crowds that pairs do not determine ---------------------------------------------------------------------

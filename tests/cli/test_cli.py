@@ -21,7 +21,7 @@ import pytest
 import consilience as cs
 from consilience.cli import main
 
-VERBS = ("aggregate", "simulate", "datasets", "demo")
+VERBS = ("aggregate", "diagnose", "simulate", "datasets", "demo")
 FILES = {"labels.csv", "annotators.csv", "model.npz", "summary.json"}
 KEYS = {
     "method",

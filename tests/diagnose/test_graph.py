@@ -12,15 +12,9 @@ from tests.conftest import random_model, real_crowd
 import consilience as cs
 from consilience._ids import Ids
 from consilience.annotations import Annotations
-from consilience.diagnose import graph
-from consilience.diagnose.graph import (
-    block_strength,
-    chance_of_pairs,
-    co_label_graph,
-    observed_pairs,
-    sampling_error,
-    single_answers,
-)
+from consilience.diagnose import blocks, graph
+from consilience.diagnose.blocks import block_strength, chance_of_pairs, sampling_error
+from consilience.diagnose.graph import co_label_graph, observed_pairs, single_answers
 from consilience.moments import CoOccurrences, pair_moments
 
 
@@ -206,7 +200,7 @@ def test_an_annotator_against_the_others_together() -> None:
 def test_the_best_observed_blocks_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     a = cs.simulate(500, 40, 3, labels_per_item=4, seed=1).annotations
     pairs = pair_moments(a)
-    monkeypatch.setattr(graph, "_MOST_BLOCKS", 200)
+    monkeypatch.setattr(blocks, "_MOST_BLOCKS", 200)
     chosen = block_strength(a, pairs).pair
     assert 200 <= chosen.size < len(pairs)
     assert set(np.flatnonzero(pairs.totals > np.sort(pairs.totals)[-200])) <= set(chosen.tolist())
@@ -232,10 +226,10 @@ def test_mean_and_variance_of_all_permutations(one: list[int], other: list[int])
         table = np.zeros((1, K, K))
         np.add.at(table, (0, one, list(order)), 1)
         tables = np.concatenate([tables, table])
-    chi, mean, variance = graph._chi_square(tables)
+    chi, mean, variance = blocks._chi_square(tables)
     np.testing.assert_allclose(chi.mean(), mean)
     np.testing.assert_allclose(chi.var(), variance)
-    excess, agreement = graph._agreement(tables)
+    excess, agreement = blocks._agreement(tables)
     np.testing.assert_allclose(excess.mean(), 0, atol=1e-12)
     np.testing.assert_allclose(excess.var(), agreement)
     a, b = tables[0].sum(axis=1), tables[0].sum(axis=0)
@@ -246,9 +240,9 @@ def test_mean_and_variance_of_all_permutations(one: list[int], other: list[int])
 
 def test_tables_that_tell_nothing_are_zero() -> None:
     tables = np.array([[[1, 0], [0, 0]], [[3, 0], [4, 0]], [[0, 0], [0, 0]]], float)
-    assert not np.any(graph._chi_square(tables))
-    assert graph._agreement(tables)[0].tolist() == [0, 0, 0]
-    np.testing.assert_allclose(graph._agreement(tables)[1], 0, atol=1e-12)
+    assert not np.any(blocks._chi_square(tables))
+    assert blocks._agreement(tables)[0].tolist() == [0, 0, 0]
+    np.testing.assert_allclose(blocks._agreement(tables)[1], 0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -288,5 +282,5 @@ def test_a_part_of_the_pairs_can_be_tested(monkeypatch: pytest.MonkeyPatch) -> N
     pairs = pair_moments(a)
     assert chance_of_pairs(pairs) < chance_of_pairs(pairs, [0]) < 1e-6
     assert chance_of_pairs(pairs, np.zeros(len(pairs), bool)) == 1.0
-    monkeypatch.setattr(graph, "_MOST_TESTED", 8)
+    monkeypatch.setattr(blocks, "_MOST_TESTED", 8)
     assert 0 < chance_of_pairs(pairs) < 1e-6

@@ -13,7 +13,7 @@ from consilience._ids import Ids
 from consilience.exceptions import MethodError
 from consilience.kernels import imputation as kernels
 from consilience.moments import CoOccurrences, pair_moments
-from consilience.moments.graph import co_label_graph
+from consilience.moments.graph import Group, groups
 from consilience.moments.imputation import block_matrix, designated, random_factors, robust
 
 
@@ -211,14 +211,14 @@ def test_the_largest_number_of_items_counts_most() -> None:
 # ---- the graph ----------------------------------------------------------------------------------------------
 
 
-def graph_of(edges: list[tuple[int, int]], M: int) -> Any:
+def groups_of(edges: list[tuple[int, int]], M: int) -> tuple[Group, ...]:
     who = np.array(sorted(edges)).reshape(-1, 2)
-    return co_label_graph(CoOccurrences(who, np.ones((len(who), 2, 2)), Ids.range(M), Ids.range(2)))
+    return groups(CoOccurrences(who, np.ones((len(who), 2, 2)), Ids.range(M), Ids.range(2)))
 
 
 def test_groups_and_their_bipartiteness() -> None:
-    found = graph_of([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (5, 6), (3, 6)], 8)
-    groups = [(g.members.tolist(), g.bipartite, g.determined) for g in found.groups]
+    found = groups_of([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (5, 6), (3, 6)], 8)
+    groups = [(g.members.tolist(), g.bipartite, g.determined) for g in found]
     assert groups == [([3, 4, 5, 6], True, False), ([0, 1, 2], False, True), ([7], True, False)]
 
 
@@ -227,7 +227,7 @@ def test_random_graphs_are_two_coloured_as_by_brute_force() -> None:
     for _ in range(200):
         M = int(rng.integers(2, 8))
         edges = [(i, j) for i in range(M) for j in range(i + 1, M) if rng.random() < 0.35]
-        for group in graph_of(edges, M).groups:
+        for group in groups_of(edges, M):
             inside = [(i, j) for i, j in edges if i in group.members]
             possible = any(all((c >> i & 1) != (c >> j & 1) for i, j in inside) for c in range(1 << M))
             assert group.bipartite == possible

@@ -24,9 +24,9 @@ from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ConvergenceWarning, FewLabelsWarning, ParameterError
 from consilience.factor.symnmf import rotate, square_root
-from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.kernels._arrays import Floats, Ints
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
-from consilience.moments.graph import CoLabelGraph, co_label_graph
+from consilience.moments.graph import Group, groups
 from consilience.moments.imputation import block_matrix, designated, random_factors, robust
 
 __all__ = ["des_symnmf", "model_of_factor", "rob_symnmf", "symnmf"]
@@ -184,12 +184,12 @@ def model_of_factor(factor: Floats, n_labels: Ints, shrinkage: float) -> Paramet
     return Parameters(prior, A / A.sum(axis=1, keepdims=True))
 
 
-def _moments(annotations: Annotations) -> tuple[CoOccurrences, CoLabelGraph]:
+def _moments(annotations: Annotations) -> tuple[CoOccurrences, tuple[Group, ...]]:
     pairs = pair_moments(annotations)
-    return pairs, co_label_graph(pairs)
+    return pairs, groups(pairs)
 
 
-def _rotate_groups(U: Floats, graph: CoLabelGraph, votes: Parameters, **options: Any) -> Floats:
+def _rotate_groups(U: Floats, graph: tuple[Group, ...], votes: Parameters, **options: Any) -> Floats:
     """Rotate the factors of each group of annotators on its own, and put their classes in the order of the votes.
 
     Groups that share no item have square roots that differ by a rotation which nothing in the data shows.  A group
@@ -199,7 +199,7 @@ def _rotate_groups(U: Floats, graph: CoLabelGraph, votes: Parameters, **options:
 
     K = U.shape[1]
     H = votes.confusions * np.sqrt(votes.prior)
-    for group in graph.groups:
+    for group in graph:
         if not group.determined:
             continue
         near = U[group.members].reshape(-1, K)
@@ -209,7 +209,7 @@ def _rotate_groups(U: Floats, graph: CoLabelGraph, votes: Parameters, **options:
         made = rotate(
             near, starts=options["rotations"], rotations=[left @ right], tol=_ROTATED, **_without(options, "rotations")
         ).H
-        if len(graph.groups) > 1:
+        if len(graph) > 1:
             made = made[:, linear_sum_assignment(-(aim.T @ made))[1]]
         H[group.members] = made.reshape(-1, K, K)
     return H
@@ -222,7 +222,7 @@ def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
 def _from_matrix(
     annotations: Annotations,
     matrix: Floats,
-    graph: CoLabelGraph,
+    graph: tuple[Group, ...],
     cautions: list[Caution],
     rotations: int,
     alpha: float,
@@ -236,7 +236,7 @@ def _from_matrix(
     votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
     U = np.zeros((annotations.n_annotators, K, K))
     blocks = matrix.reshape(annotations.n_annotators, K, annotations.n_annotators, K)
-    for group in graph.groups:
+    for group in graph:
         if group.determined:
             part = blocks[group.members][:, :, group.members]
             side = group.members.size * K
@@ -335,22 +335,21 @@ def _differ(one: Parameters, other: Parameters) -> bool:
     return bool(np.abs(one.confusions - other.confusions).mean() > 0.01)
 
 
-def _cautions(graph: CoLabelGraph) -> list[Caution]:
+def _cautions(graph: tuple[Group, ...]) -> list[Caution]:
     """Say which annotators' confusions come from the votes, and why."""
     cautions: list[Caution] = []
-    undetermined: Bools = np.zeros(graph.n_annotators, np.bool_)
-    for group in graph.groups:
-        if not group.determined:
-            undetermined[group.members] = True
-            if group.bipartite and group.members.size > 2:
-                cautions.append(
-                    (
-                        f"{group.members.size} annotators fall into two camps, and only members of different camps "
-                        "share items: their pairs do not determine their confusions, which are taken from the votes",
-                        FewLabelsWarning,
-                    )
+    few = 0
+    for group in graph:
+        if group.members.size <= 2:
+            few += group.members.size
+        elif group.bipartite:
+            cautions.append(
+                (
+                    f"{group.members.size} annotators fall into two camps, and only members of different camps share "
+                    "items: their pairs do not determine their confusions, which are taken from the votes",
+                    FewLabelsWarning,
                 )
-    few = int(undetermined.sum()) - sum(g.members.size for g in graph.groups if g.bipartite and g.members.size > 2)
+            )
     if few:
         cautions.append(
             (
@@ -359,7 +358,7 @@ def _cautions(graph: CoLabelGraph) -> list[Caution]:
                 FewLabelsWarning,
             )
         )
-    solved = sum(g.determined for g in graph.groups)
+    solved = sum(g.determined for g in graph)
     if solved > 1:
         cautions.append(
             (

@@ -1,4 +1,4 @@
-"""Who labelled items in common with whom, and how much the common items tell.
+"""Who labelled items in common with whom, and which blocks are missing.
 
 Annotators are the nodes of the co-label graph.  Two of them are joined when they labelled an item in common, so that
 their block ``R[m, j]`` of the block matrix (Ibrahim & Fu 2022, eqs (3) and (6)) was observed.
@@ -8,48 +8,23 @@ their block ``R[m, j]`` of the block matrix (Ibrahim & Fu 2022, eqs (3) and (6))
 * A missing block (m, n) follows from observed ones by eqs (7)-(8) when there are l, r with (m, r), (r, l) and (l, n)
   observed: a walk of three steps from m to n.  The blocks (m, m), which nobody can observe, need a triangle: the
   same walk, back to m.
-* What a block tells is limited by sampling.  With S common items and probability 1 - δ (eq. (20)),
-
-      ‖R̂[m, j] - R[m, j]‖ ≤ (1 + √log(1/δ)) / √S,
-
-  which also bounds the error of its singular values.
-* Annotators who never look at the items have independent labels: blocks ``R[m, j] = r_m r_jᵀ``, up to sampling.  In
-  general the rank of the blocks is that of H: without K classes that are told apart, there is no model with K classes.
-
-====== ================ =======================================================================
-symbol name             meaning
-====== ================ =======================================================================
-S      ``totals``       items in common, for each pair
-A      ``adjacency``    (M, M) sparse, 1 where a pair has common items
-B_m    ``tables[m]``    what m said, and what most of the others said of the same items, (K, K)
-====== ================ =======================================================================
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from consilience._ids import Ids
 from consilience.annotations import Annotations
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Ints
 from consilience.kernels.grouping import drop_repeats
-from consilience.kernels.votes import vote_counts
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
+from consilience.moments.graph import adjacency_rows, camps
 
-__all__ = [
-    "BlockStrength",
-    "CoLabelGraph",
-    "Contrast",
-    "block_strength",
-    "chance_of_pairs",
-    "co_label_graph",
-    "observed_pairs",
-    "sampling_error",
-    "single_answers",
-]
+__all__ = ["CoLabelGraph", "co_label_graph", "observed_pairs", "single_answers"]
 
 #: Up to this many annotators the walks are counted for all of them; beyond, for a sample.
 EXACT = 3000
@@ -57,14 +32,8 @@ EXACT = 3000
 _SAMPLE = 256
 #: Additions that the sample may cost.
 _WORK = 10**8
-#: The bound of eq. (20) holds with probability 1 - DELTA.
-DELTA = 0.05
 #: Cells of all blocks together, beyond which rare classes are merged for them.
 _MOST_CELLS = 1 << 28
-#: Singular values are computed for so many blocks, the best observed ones (fewer when there are many classes).
-_MOST_BLOCKS = 20_000
-#: Cells of the blocks that are tested for independence, the best observed ones.
-_MOST_TESTED = 1 << 22
 
 
 def single_answers(annotations: Annotations) -> Annotations:
@@ -148,23 +117,13 @@ def co_label_graph(pairs: CoOccurrences, n_labels: Ints, *, seed: int = 0) -> Co
         Decides which annotators stand for all of them when there are more than ``EXACT``.
     """
     from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
 
-    M, P = pairs.n_annotators, len(pairs)
+    M = pairs.n_annotators
     active = n_labels > 0
-    # pairs come in order, so this is no sort
-    start = np.concatenate([[0], np.cumsum(np.bincount(pairs.who[:, 0], minlength=M))])
-    to = pairs.who[:, 1]
-    upper = csr_array((np.ones(P, np.float32), to, start), shape=(M, M))
+    start, to = adjacency_rows(pairs)
+    upper = csr_array((np.ones(len(pairs), np.float32), to, start), shape=(M, M))
     adjacency = (upper + upper.T).tocsr()
-    # Two copies of every annotator, each joined to the other copy of their partners: a component without an odd cycle
-    # falls into two of these, the others do not.  Where an annotator's first copy lies is their camp.
-    start, to = np.concatenate([start, P + start[1:]]), np.concatenate([to + M, to])
-    twofold = csr_array((np.ones(2 * P, np.float32), to, start), shape=(2 * M, 2 * M))
-    halves = connected_components(twofold, directed=True, connection="weak")[1]
-    either = np.minimum(halves[:M], halves[M:])
-    side = np.where(halves[:M] == halves[M:], -1, halves[:M] > either)
-    found = np.unique(either, return_inverse=True)[1]
+    found, side = camps(pairs)
     n_active = int(active.sum())
     possible = n_active * (n_active - 1) / 2
     imputable, triangles, exact = _walks(adjacency, np.flatnonzero(active), seed)
@@ -214,256 +173,3 @@ def _walks(adjacency: Any, active: Ints, seed: int) -> tuple[float, float, bool]
     gaps = int(missing.sum())
     imputable = float((missing & three).sum()) / gaps if gaps else 1.0
     return imputable, float(np.mean(in_triangle)), exact
-
-
-# ---- the blocks -------------------------------------------------------------------------------------------------
-
-
-def sampling_error(totals: Any, delta: float = DELTA) -> Floats:
-    """Give the bound on the error of a block that was estimated from so many common items."""
-    # φ = (1 + √log(1/δ)) / √S                                          (Ibrahim & Fu 2022, eq. (20))
-    S = np.asarray(totals, np.float64)
-    error: Floats = np.divide(1.0 + np.sqrt(np.log(1.0 / delta)), np.sqrt(S), out=np.full(S.shape, np.inf), where=S > 0)
-    return error
-
-
-class Contrast(NamedTuple):
-    """The class that annotators agree on the least, beyond the other classes; and the one that they say instead."""
-
-    classes: tuple[int, int]
-    correlation: float  #: the smallest canonical correlation of what one says and what most of the others say
-    items: float  #: the items behind it
-
-    @property
-    def chance(self) -> float:
-        """Probability of a correlation like this between annotators who do not tell the two apart."""
-        # S ρ² has a χ² distribution with one degree of freedom when the last canonical correlation is zero (Bartlett)
-        return float(_tail(self.items * self.correlation**2, 1.0, 2.0))
-
-    @property
-    def at_most(self) -> float:
-        """What the correlation hardly exceeds: 3.3 standard errors more."""
-        return self.correlation + 3.3 / float(np.sqrt(max(self.items, 1.0)))
-
-
-@dataclass(frozen=True, eq=False)
-class BlockStrength:
-    """How much the blocks tell, next to how much of it is sampling error."""
-
-    common: Ints  #: items that each annotator has in common with somebody, (M,)
-    smallest: Floats  #: smallest singular value of B_m, each annotator's block with the others together, (M,)
-    condition: Floats  #: condition number of B_m; infinite where it is singular, (M,)
-    error: Floats  #: sampling error of B_m by eq. (20), at most 1, (M,)
-    chance: Floats  #: probability that labels without relation to the others' would look as related, (M,)
-    crowd_chance: float  #: the same for the whole crowd
-    contrast: Contrast | None  #: the classes that are told apart the least; None with fewer than three
-    n_blocks: int  #: observed blocks
-    pair: Ints  #: the blocks whose singular values were computed
-    pair_smallest: Floats  #: the smallest singular value of each
-    pair_condition: Floats  #: its condition number
-    pair_error: Floats  #: its sampling error by eq. (20)
-
-
-def block_strength(answers: Annotations, pairs: CoOccurrences) -> BlockStrength:
-    """Measure the blocks of pairs, and of each annotator with all others together."""
-    tables, common = _against_the_others(answers)
-    totals = tables.sum(axis=(1, 2))
-    smallest, condition = _extremes(tables / np.maximum(totals, 1.0)[:, None, None])
-    chosen = _best_observed(pairs)
-    pair_smallest, pair_condition = _extremes(pairs.counts[chosen] / pairs.totals[chosen, None, None])
-    return BlockStrength(
-        common=common,
-        smallest=smallest,
-        condition=condition,
-        error=np.minimum(sampling_error(totals), 1.0),
-        chance=_chance_of_each(tables),
-        crowd_chance=_chance_of_crowd(pairs, _pooled(answers, tables)),
-        contrast=_contrast(_pooled(answers, tables)),
-        n_blocks=len(pairs),
-        pair=chosen,
-        pair_smallest=pair_smallest,
-        pair_condition=pair_condition,
-        pair_error=np.minimum(sampling_error(pairs.totals[chosen]), 1.0),
-    )
-
-
-def _against_the_others(answers: Annotations) -> tuple[Floats, Ints]:
-    """Give B_m in counts, (M, K, K): m's label against what most of the others said; and m's common items, (M,).
-
-    The others together are one more annotator, who is independent of m given the truth.  Where they are divided evenly,
-    they said nothing.
-    """
-    a = answers
-    M, K, lengths = a.n_annotators, a.n_classes, a.labels_per_item
-    votes = vote_counts(a.indptr, a.label, K)
-    cells = np.zeros(M * K * K, np.int64)
-    common = np.zeros(M, np.int64)
-    step = max(1, (1 << 22) // K)
-    for first in range(0, a.n_labels, step):
-        labels = slice(first, min(first + step, a.n_labels))
-        item = np.searchsorted(a.indptr, np.arange(labels.start, labels.stop), side="right") - 1
-        m, i = a.annotator[labels].astype(np.int64), a.label[labels].astype(np.int64)
-        rest = votes[item]
-        rest[np.arange(item.size), i] -= 1.0
-        most = rest.argmax(axis=1)
-        top = rest[np.arange(item.size), most]
-        clear = (top > 0) & ((rest == top[:, None]).sum(axis=1) == 1)
-        cells += np.bincount(((m * K + i) * K + most)[clear], minlength=M * K * K)
-        common += np.bincount(m[lengths[item] > 1], minlength=M)
-    return cells.reshape(M, K, K).astype(np.float64), common
-
-
-def _extremes(blocks: Floats) -> tuple[Floats, Floats]:
-    """Give the smallest singular value and the condition number of each block; infinite where it is singular."""
-    if not len(blocks):
-        return np.empty(0), np.empty(0)
-    values = np.linalg.svd(blocks, compute_uv=False)
-    top, low = values[:, 0], np.asarray(values[:, -1], np.float64)
-    low[low <= 1e-12 * top] = 0.0
-    condition: Floats = np.divide(top, low, out=np.full(low.shape, np.inf), where=low > 0)
-    return low, condition
-
-
-def _best_observed(pairs: CoOccurrences) -> Ints:
-    """Choose blocks to look at: those with the most common items, and the best of every annotator."""
-    P, most = len(pairs), max(200, min(_MOST_BLOCKS, 10**8 // pairs.n_classes**3))
-    if most >= P:
-        return np.arange(P)
-    # items first, then the place, so that no two are the same
-    rank = pairs.totals.astype(np.int64) * P + np.arange(P)
-    best = np.full(pairs.n_annotators, -1, np.int64)
-    for column in pairs.who.T:
-        np.maximum.at(best, column, rank)
-    chosen = np.argpartition(rank, P - most)[P - most :]
-    return np.union1d(chosen, best[best >= 0] % P)
-
-
-# ---- is it more than chance -------------------------------------------------------------------------------------
-
-
-def _chi_square(tables: Floats) -> tuple[Floats, Floats, Floats]:
-    """Give Pearson's statistic of independence for each table, and its exact mean and variance given the margins.
-
-    Zero for tables too small to tell anything.  For S items and r × c used labels (Dawson 1954):
-
-        mean = S (r - 1)(c - 1) / (S - 1),
-        variance = 2 S (v₁ - w₁)(v₂ - w₂) / (S - 3) + S² w₁ w₂ / (S - 1),
-        v₁ = (r - 1)(S - r) / (S - 1),   w₁ = (Σ_i S / a_i - r²) / (S - 2).
-    """
-    a, b = tables.sum(axis=2), tables.sum(axis=1)
-    S = a.sum(axis=1)
-    r, c = (a > 0).sum(axis=1), (b > 0).sum(axis=1)
-    fit = (S >= 4) & (r > 1) & (c > 1)
-    N = np.where(fit, S, 4.0)
-    # X² = S (Σ n_ij² / (a_i b_j) - 1)
-    margins = a[:, :, None] * b[:, None, :]
-    share = np.divide(tables * tables, margins, out=np.zeros_like(tables), where=margins > 0)
-    statistic = np.where(fit, N * (share.sum(axis=(1, 2)) - 1.0), 0.0)
-    mean = np.where(fit, N * (r - 1) * (c - 1) / (N - 1), 0.0)
-    (v1, w1), (v2, w2) = (
-        (
-            (k - 1) * (N - k) / (N - 1),
-            (np.divide(N[:, None], m, out=np.zeros_like(m), where=m > 0).sum(axis=1) - k * k) / (N - 2),
-        )
-        for k, m in ((r, a), (c, b))
-    )
-    variance = 2 * N * (v1 - w1) * (v2 - w2) / (N - 3) + N * N * w1 * w2 / (N - 1)
-    return statistic, mean, np.where(fit, np.maximum(variance, 0.0), 0.0)
-
-
-def _agreement(tables: Floats) -> tuple[Floats, Floats]:
-    """Give the agreements beyond chance in each table, and their exact variance given the margins.
-
-    A permutation of one annotator's labels has the variance Σ_ij a_i b_j d_ij² / (S - 1), where d is the
-    identity matrix centred over both annotators' labels.
-    """
-    K = tables.shape[1]
-    a, b = tables.sum(axis=2), tables.sum(axis=1)
-    S = a.sum(axis=1, keepdims=True)
-    fit = S[:, 0] >= 2
-    S = np.maximum(S, 2.0)
-    both = (a * b).sum(axis=1, keepdims=True) / S
-    excess = np.einsum("pkk->p", tables) - both[:, 0]
-    centred = np.eye(K) - (b / S)[:, :, None] - (a / S)[:, None, :] + (both / S)[:, :, None]
-    variance = np.einsum("pi,pj,pij->p", a, b, centred**2) / (S[:, 0] - 1)
-    return np.where(fit, excess, 0.0), np.where(fit, variance, 0.0)
-
-
-def _tail(statistic: Any, mean: Any, variance: Any) -> Floats:
-    """Give the probability that a sum of chi-squares with this mean and variance exceeds the statistic."""
-    from scipy.special import gammaincc
-
-    # c χ²_f has the mean c f and the variance 2 c² f.  Its tail is a gamma function's: scipy.stats is slow to load.
-    statistic, mean, variance = (np.asarray(x, np.float64) for x in (statistic, mean, variance))
-    known = (mean > 0) & (variance > 1e-9 * mean)
-    scale = np.where(known, variance, 2.0) / np.where(known, 2 * mean, 2.0)
-    freedom = np.where(known, mean, 1.0) / scale
-    return np.where(known, gammaincc(freedom / 2, np.maximum(statistic, 0.0) / scale / 2), 1.0)
-
-
-def _two_sided(excess: Any, variance: Any) -> Floats:
-    from scipy.special import ndtr
-
-    excess, variance = np.asarray(excess, np.float64), np.asarray(variance, np.float64)
-    known = variance > 1e-12
-    return np.where(known, 2 * ndtr(-np.abs(excess) / np.sqrt(np.where(known, variance, 1.0))), 1.0)
-
-
-def _chance_of_each(tables: Floats) -> Floats:
-    """Give each annotator's probability of a relation to the others as close as this one by chance.
-
-    The others count as one label for each item, however many they are: they are no independent witnesses.  Of two
-    tests, the better one counts, with twice its probability.
-    """
-    chance: Floats = np.minimum(1.0, 2 * np.minimum(_tail(*_chi_square(tables)), _two_sided(*_agreement(tables))))
-    return chance
-
-
-def chance_of_pairs(pairs: CoOccurrences, which: Any = slice(None)) -> float:
-    """Give the probability that independent annotators would look as related as these pairs do.
-
-    Independent annotators' tables are uncorrelated, so means and variances add up over the pairs.  Of very many pairs,
-    those with the most common items are tested.
-    """
-    where = np.arange(len(pairs))[which]
-    most = max(1, _MOST_TESTED // pairs.n_classes**2)
-    if where.size > most:
-        where = np.sort(where[np.argpartition(-pairs.totals[where], most)[:most]])
-    tables = pairs.counts[where].astype(np.float64)
-    sums = [float(part.sum()) for part in (*_chi_square(tables), *_agreement(tables))]
-    return min(1.0, 2 * float(min(_tail(*sums[:3]), _two_sided(*sums[3:]))))
-
-
-def _pooled(answers: Annotations, tables: Floats) -> Floats:
-    """Give all labels against what most of the others said, (K, K), scaled to items.
-
-    The labels of an item stand or fall together: they count as one.
-    """
-    lengths = answers.labels_per_item[answers.labels_per_item > 1].astype(np.float64)
-    whole: Floats = tables.sum(axis=0) * (lengths.sum() / max(float(lengths @ lengths), 1.0))
-    return whole
-
-
-def _chance_of_crowd(pairs: CoOccurrences, whole: Floats) -> float:
-    by_pair = chance_of_pairs(pairs)
-    S = pairs.totals
-    if S[S >= 4].sum() >= 0.1 * S.sum():
-        return by_pair
-    # Pairs with a few items in common tell nothing one by one.  Then there are many annotators, and one table for all.
-    return min(by_pair, float(_chance_of_each(whole[None])[0]))
-
-
-def _contrast(whole: Floats) -> Contrast | None:
-    """Find the smallest canonical correlation of the whole crowd's table, and the classes behind it."""
-    used = np.flatnonzero((whole.sum(axis=0) > 0) & (whole.sum(axis=1) > 0))
-    table = whole[np.ix_(used, used)]
-    if used.size < 3:
-        return None
-    S = float(table.sum())
-    a, b = table.sum(axis=1) / S, table.sum(axis=0) / S
-    # the singular values of (P - a bᵀ) / √(a bᵀ) are the canonical correlations; the last of K is zero
-    margins = np.outer(a, b)
-    u, values, _ = np.linalg.svd((table / S - margins) / np.sqrt(np.where(margins > 0, margins, 1.0)))
-    blurred = int(np.abs(u[:, -2]).argmax())
-    instead = np.where(np.arange(used.size) == blurred, -1.0, table[blurred])
-    return Contrast((int(used[blurred]), int(used[instead.argmax()])), float(values[-2]), S)

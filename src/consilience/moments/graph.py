@@ -8,15 +8,14 @@ is, whatever T: pairs cannot tell.  An odd cycle rules that out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from consilience.kernels._arrays import Ints
 from consilience.moments.cooccurrence import CoOccurrences
 
-__all__ = ["CoLabelGraph", "Group", "co_label_graph"]
+__all__ = ["Group", "camps", "groups"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,47 +31,33 @@ class Group:
         return self.members.size >= 3 and not self.bipartite
 
 
-@dataclass(frozen=True, eq=False)
-class CoLabelGraph:
-    """The groups of a crowd, the largest first."""
-
-    n_annotators: int
-    groups: tuple[Group, ...]
-
-
-def co_label_graph(pairs: CoOccurrences) -> CoLabelGraph:
-    """Find the groups of annotators that common items join, and which of them are bipartite."""
-    M = pairs.n_annotators
-    first, second = pairs.who.T
-    ones = np.ones(2 * len(pairs), np.int8)
-    rows, columns = np.concatenate([first, second]), np.concatenate([second, first])
-    graph = coo_array((ones, (rows, columns)), shape=(M, M)).tocsr()
-    _, component = connected_components(graph, directed=False)
+def groups(pairs: CoOccurrences) -> tuple[Group, ...]:
+    """Find the groups of annotators that common items join, the largest first, and which of them are bipartite."""
+    component, side = camps(pairs)
     order = np.argsort(component, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(component[order])) + 1) if M else []
-    # two-colour each component by the depth of a breadth-first tree: bipartite unless an edge joins equal colours
-    colour = np.zeros(M, np.int8)
-    for group in members:
-        if group.size > 1:
-            walk, parent = breadth_first_order(graph, int(group[0]), directed=False)
-            depth = _depths(walk, parent)
-            colour[walk] = depth[walk] % 2
-    clash = np.zeros(M, np.bool_)
-    if len(pairs):
-        clash[component[first[colour[first] == colour[second]]]] = True
-    groups = [Group(group.astype(np.int64), not clash[component[group[0]]]) for group in members]
-    return CoLabelGraph(M, tuple(sorted(groups, key=lambda g: (-g.members.size, int(g.members[0])))))
+    members = np.split(order, np.flatnonzero(np.diff(component[order])) + 1) if order.size else []
+    found = [Group(who.astype(np.int64), bool(side[who[0]] >= 0)) for who in members]
+    return tuple(sorted(found, key=lambda group: (-group.members.size, int(group.members[0]))))
 
 
-def _depths(walk: Ints, parent: Ints) -> Ints:
-    """Give the depth of every node of a breadth-first tree, level by level."""
-    depth = np.full(parent.size, -1, np.int64)
-    depth[walk[0]] = 0
-    rest = np.asarray(walk[1:])
-    level = 0
-    while rest.size:
-        here = depth[parent[rest]] == level
-        depth[rest[here]] = level + 1
-        rest = rest[~here]
-        level += 1
-    return depth
+def camps(pairs: CoOccurrences) -> tuple[Ints, Ints]:
+    """Give the component of each annotator, and their camp (0 or 1) where it is bipartite, else -1."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    M, P = pairs.n_annotators, len(pairs)
+    # Two copies of every annotator, each joined to the other copy of their partners: a component without an odd cycle
+    # falls into two of these, the others do not.  Where an annotator's first copy lies is their camp.
+    start, to = adjacency_rows(pairs)
+    start, to = np.concatenate([start, P + start[1:]]), np.concatenate([to + M, to])
+    twofold = csr_array((np.ones(2 * P, np.float32), to, start), shape=(2 * M, 2 * M))
+    halves = connected_components(twofold, directed=True, connection="weak")[1]
+    either = np.minimum(halves[:M], halves[M:])
+    side = np.where(halves[:M] == halves[M:], -1, halves[:M] > either)
+    return np.unique(either, return_inverse=True)[1], side
+
+
+def adjacency_rows(pairs: CoOccurrences) -> tuple[Ints, Any]:
+    """Give the upper half of the adjacency matrix as compressed rows; pairs come in order, so this is no sort."""
+    start = np.concatenate([[0], np.cumsum(np.bincount(pairs.who[:, 0], minlength=pairs.n_annotators))])
+    return start, pairs.who[:, 1]

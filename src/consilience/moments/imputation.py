@@ -19,7 +19,7 @@ import numpy as np
 from consilience.exceptions import MethodError
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.moments.cooccurrence import CoOccurrences, Neighbours
-from consilience.moments.graph import co_label_graph
+from consilience.moments.graph import groups
 
 __all__ = ["Completion", "RobustFactors", "block_matrix", "designated", "random_factors", "robust"]
 
@@ -163,7 +163,7 @@ def designated(pairs: CoOccurrences, *, through: Sequence[int] | None = None, ro
     noise = np.full((M, M), np.inf)
     noise[pairs.who[:, 0], pairs.who[:, 1]] = 1.0 / np.maximum(pairs.totals, 1e-300)
     reachable = np.zeros((M, M), np.bool_)
-    for group in co_label_graph(pairs).groups:
+    for group in groups(pairs):
         if group.determined:
             reachable[np.ix_(group.members, group.members)] = True
     missing = left = int(M * (M + 1) // 2 - len(pairs))
