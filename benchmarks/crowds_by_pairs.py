@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class Score(NamedTuple):
 def score(crowd: str, method: str) -> Score:
     a, truth = load(crowd)
     name, *plain = method.split(", w = 1")
-    options = {"reweigh": False} if plain else {}
+    options: dict[str, Any] = {"reweigh": False} if plain else {}
     seeds = range(SEEDS if "symnmf" in name else 1)  # the others draw nothing
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)

@@ -67,4 +67,4 @@ def mean_squared_error(prior: Floats, confusions: Floats, truth: DawidSkene) -> 
     M, K, _ = confusions.shape
     cost = (truth.prior[:, None] - prior) ** 2
     cost += ((truth.confusions[:, :, :, None] - confusions[:, :, None, :]) ** 2).sum(axis=(0, 1))
-    return float(cost[linear_sum_assignment(cost)].sum()) / (M * K + 1)
+    return float(cost[linear_sum_assignment(cost)].sum() / (M * K + 1))

@@ -128,5 +128,4 @@ def _pseudo_labels(annotations: Annotations, smoothing: float, shrinkage: float)
     """Give the labels to add to every annotator's cells: equal everywhere, and as the crowd answers by its votes."""
     if not shrinkage:
         return smoothing
-    K = int(annotations.used_classes.sum())
-    return smoothing + shrinkage * K * crowd_confusion(crowd_statistics(annotations))
+    return smoothing + shrinkage * annotations.n_classes * crowd_confusion(crowd_statistics(annotations))

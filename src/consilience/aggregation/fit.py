@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from consilience._ids import Ids
 from consilience.aggregation.em import EMResult, MStep, Parameters
 from consilience.annotations import Annotations
 from consilience.consensus import Choice, choose
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ConvergenceWarning
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import SMALL, Statistics
 from consilience.kernels.votes import share_statistics, vote_counts, vote_statistics
 
@@ -47,6 +48,26 @@ class Fit:
     def reordered(self, order: Ints) -> Fit:
         """Give the same fit with its truth classes in another order."""
         return replace(self, model=self.model.permute(order), posterior=np.ascontiguousarray(self.posterior[:, order]))
+
+    def among(self, classes: Ids, used: Bools) -> Fit:
+        """Give the same fit among more ``classes``: those not ``used`` have probability zero."""
+        K, here = len(classes), np.flatnonzero(used)
+
+        def widened(values: Floats) -> Floats:
+            wide = np.zeros((len(values), K))
+            wide[:, here] = values
+            return wide
+
+        prior, confusions = np.zeros(K), np.full((len(self.model.annotators), K, K), 1.0 / K)
+        prior[here] = self.model.prior
+        confusions[:, :, here] = 0.0
+        confusions[np.ix_(np.arange(len(confusions)), here, here)] = self.model.confusions
+        return replace(
+            self,
+            model=DawidSkene(prior, confusions, classes, self.model.annotators),
+            posterior=widened(self.posterior),
+            hint=None if self.hint is None else widened(self.hint),
+        )
 
     @classmethod
     def from_em(cls, annotations: Annotations, result: EMResult, tol: float) -> Fit:

@@ -120,6 +120,16 @@ def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
         raise ParameterError(f"{full} has no parameter {unknown[0]!r}; it takes {', '.join(sorted(known))}")
     check_parameters(options)
     _refuse_what_does_not_fit_in_memory(annotations)
+    used = annotations.used_classes
+    if used.all() or not used.any():
+        return _run(method, refined, annotations, options)
+    # a class that nobody used is nobody's truth: no label speaks for it
+    classes = annotations.class_ids
+    inner = annotations.recode(annotations.annotator_ids, classes.take(np.flatnonzero(used)))
+    return _run(method, refined, inner, options).among(classes, used)
+
+
+def _run(method: Method, refined: bool, annotations: Annotations, options: Mapping[str, Any]) -> Fit:
     first = method.function(annotations, **{k: v for k, v in options.items() if k in method.parameters})
     if not refined:
         return first

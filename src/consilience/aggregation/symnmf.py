@@ -78,7 +78,6 @@ def rob_symnmf(
         Told of every sweep; ends the imputation by returning True.
     """
     rng = np.random.default_rng(random_state)
-    everything, annotations = annotations, _used_classes(annotations)
     pairs, graph = _moments(annotations)
     votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
     n = annotations.labels_per_annotator
@@ -102,7 +101,7 @@ def rob_symnmf(
     best, ordered = _most_likely(annotations, found)
     if tol > 0 and not converged[best]:
         cautions.append((f"the imputation did not converge in {max_iter} sweeps; raise max_iter", ConvergenceWarning))
-    return _fit(everything, best, ordered, votes, rng, histories[best], converged[best], cautions)
+    return _fit(annotations, best, ordered, votes, rng, histories[best], converged[best], cautions)
 
 
 def des_symnmf(
@@ -121,7 +120,6 @@ def des_symnmf(
     ``through`` names the designated annotators, who have items in common with everybody; by default all pairs that
     qualify serve.  The other parameters are those of :func:`rob_symnmf`.
     """
-    everything, annotations = annotations, _used_classes(annotations)
     pairs, graph = _moments(annotations)
     codes = None
     if through is not None:
@@ -138,7 +136,7 @@ def des_symnmf(
                 FewLabelsWarning,
             )
         )
-    return _from_matrix(everything, completed.matrix, graph, cautions, rotations, alpha, decay, shrinkage, random_state)
+    return _from_matrix(annotations, completed.matrix, graph, cautions, rotations, alpha, decay, shrinkage, random_state)
 
 
 def symnmf(
@@ -156,7 +154,7 @@ def symnmf(
     Biased unless everybody shares items with everybody: there to be compared with.  The parameters are those of
     :func:`rob_symnmf`.
     """
-    pairs, graph = _moments(_used_classes(annotations))
+    pairs, graph = _moments(annotations)
     matrix = block_matrix(pairs).matrix
     return _from_matrix(annotations, matrix, graph, _cautions(graph), rotations, alpha, decay, shrinkage, random_state)
 
@@ -230,7 +228,6 @@ def _from_matrix(
     shrinkage: float,
     random_state: Any,
 ) -> Fit:
-    everything, annotations = annotations, _used_classes(annotations)
     K = annotations.n_classes
     rng = np.random.default_rng(random_state)
     votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
@@ -244,7 +241,7 @@ def _from_matrix(
     factor = _rotate_groups(U, graph, votes, rotations=rotations, alpha=alpha, decay=decay, random_state=rng)
     found = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)
     best, ordered = _most_likely(annotations, [found])
-    return _fit(everything, best, ordered, votes, rng, [], True, cautions)
+    return _fit(annotations, best, ordered, votes, rng, [], True, cautions)
 
 
 def _most_likely(annotations: Annotations, found: Sequence[Parameters]) -> tuple[int, list[Parameters]]:
@@ -270,40 +267,17 @@ def _fit(
     cautions: list[Caution],
 ) -> Fit:
     """Make a fit of the best model, with the others, the votes and some random ones for ``+em`` to consider."""
-    used = _used_classes(annotations)
-    K = used.n_classes
+    K = annotations.n_classes
     others = [votes]
     for parameters in found:
         if all(_differ(parameters, other) for other in (found[best], *others)):
             others.append(parameters)
     flat = np.full(K, 1.0 / K)
-    others += [Parameters(flat, _random_factors(rng, used) * np.sqrt(K)) for _ in range(_RANDOM_MODELS)]
+    others += [Parameters(flat, _random_factors(rng, annotations) * np.sqrt(K)) for _ in range(_RANDOM_MODELS)]
     others += [_split(found[best], rng) for _ in range(_SPLITS if K > 1 else 0)]
-    model = DawidSkene(*_with_unused(found[best], annotations), annotations.class_ids, annotations.annotator_ids)
+    model = DawidSkene(*found[best], annotations.class_ids, annotations.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
-    candidates = tuple(_with_unused(parameters, annotations) for parameters in others)
-    return Fit(model, posterior, log_likelihood, converged, history, tuple(cautions), candidates=candidates)
-
-
-def _used_classes(annotations: Annotations) -> Annotations:
-    """Leave out the classes that nobody used: pairs show nothing of them."""
-    used = annotations.used_classes
-    if used.all():
-        return annotations
-    return annotations.recode(annotations.annotator_ids, annotations.class_ids.take(np.flatnonzero(used)))
-
-
-def _with_unused(parameters: Parameters, annotations: Annotations) -> Parameters:
-    """Put the classes that nobody used back, with a prior of zero."""
-    used = np.flatnonzero(annotations.used_classes)
-    K, M = annotations.n_classes, annotations.n_annotators
-    if used.size == K:
-        return parameters
-    prior, confusions = np.zeros(K), np.full((M, K, K), 1.0 / K)
-    prior[used] = parameters.prior
-    confusions[:, :, used] = 0.0
-    confusions[np.ix_(np.arange(M), used, used)] = parameters.confusions
-    return Parameters(prior, confusions)
+    return Fit(model, posterior, log_likelihood, converged, history, tuple(cautions), candidates=tuple(others))
 
 
 def _random_factors(rng: np.random.Generator, annotations: Annotations) -> Floats:
