@@ -109,7 +109,7 @@ def test_the_file_is_read_as_aggregate_reads_it(run: Run, tmp_path: Path, crowd:
     options = ("--format", "csv", "--item", "picture", "--annotator", "who", "--label", "said", "--encoding", "latin-1")
     done = run(path, *options)
     assert done.status == 0, done.err
-    assert any(line.split()[:2] == ["who", "n_labels"] for line in done.out.splitlines())
+    assert any(line.split()[:2] == ["who", "n"] for line in done.out.splitlines())
     with path.open("a", encoding="utf-8") as file:
         file.write("0,a0,1\n0,a0,2\n1,a0,\n")
     noted = run(path, *options)

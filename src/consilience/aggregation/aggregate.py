@@ -79,6 +79,7 @@ def aggregate(
         "converged": fit.converged,
         "iterations": fit.iterations,
         "history": [float(value) for value in fit.history],
+        **fit.details,
         "warnings": [*annotations.origin.notes, *(sentence for sentence, _ in cautions)],
     }
     return Consensus(

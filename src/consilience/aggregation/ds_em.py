@@ -98,11 +98,11 @@ def refine(
         callback=callback,
         start=start,
     )
-    cautions = (*fit.cautions, *refined.cautions)
+    refined = replace(refined, cautions=(*fit.cautions, *refined.cautions), details=fit.details)
     if annotations.gold is not None:  # gold says which class is which
-        return replace(refined, cautions=cautions)
+        return refined
     statistics = sweep_of(annotations)(refined.model.prior, refined.model.confusions)
-    return replace(refined.reordered(by_agreement(statistics)), cautions=cautions)
+    return refined.reordered(by_agreement(statistics))
 
 
 def best_start(annotations: Annotations, starts: Sequence[Parameters], pseudo: float | Floats) -> Parameters:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +36,7 @@ class Fit:
     cautions: tuple[Caution, ...] = ()
     hint: Floats | None = None  #: a second opinion that breaks ties of the posterior, (N, K)
     candidates: tuple[Parameters, ...] = ()  #: other models that ``+em`` may go on from
+    details: Mapping[str, Any] = field(default_factory=dict)  #: figures of the method's own, for the summary of a run
 
     @property
     def choice(self) -> Choice:

@@ -98,10 +98,11 @@ def rob_symnmf(
         histories.append(fitted.history)
         converged.append(fitted.converged)
     cautions = _cautions(graph)
+    details = {"pairs_missing": pairs.missing}
     best, ordered = _most_likely(annotations, found)
     if tol > 0 and not converged[best]:
         cautions.append((f"the imputation did not converge in {max_iter} sweeps; raise max_iter", ConvergenceWarning))
-    return _fit(annotations, best, ordered, votes, rng, histories[best], converged[best], cautions)
+    return _fit(annotations, best, ordered, votes, rng, histories[best], converged[best], cautions, details)
 
 
 def des_symnmf(
@@ -136,7 +137,9 @@ def des_symnmf(
                 FewLabelsWarning,
             )
         )
-    return _from_matrix(annotations, completed.matrix, graph, cautions, rotations, alpha, decay, shrinkage, random_state)
+    details = {"pairs_missing": pairs.missing, "pairs_imputed": completed.imputed}
+    options = {"rotations": rotations, "alpha": alpha, "decay": decay, "random_state": random_state}
+    return _from_matrix(annotations, completed.matrix, graph, cautions, details, shrinkage, options)
 
 
 def symnmf(
@@ -156,7 +159,9 @@ def symnmf(
     """
     pairs, graph = _moments(annotations)
     matrix = block_matrix(pairs).matrix
-    return _from_matrix(annotations, matrix, graph, _cautions(graph), rotations, alpha, decay, shrinkage, random_state)
+    options = {"rotations": rotations, "alpha": alpha, "decay": decay, "random_state": random_state}
+    details = {"pairs_missing": pairs.missing}
+    return _from_matrix(annotations, matrix, graph, _cautions(graph), details, shrinkage, options)
 
 
 def model_of_factor(factor: Floats, n_labels: Ints, shrinkage: float) -> Parameters:
@@ -187,7 +192,7 @@ def _moments(annotations: Annotations) -> tuple[CoOccurrences, tuple[Group, ...]
     return pairs, groups(pairs)
 
 
-def _rotate_groups(U: Floats, graph: tuple[Group, ...], votes: Parameters, **options: Any) -> Floats:
+def _rotate_groups(U: Floats, graph: tuple[Group, ...], votes: Parameters, *, rotations: int, **options: Any) -> Floats:
     """Rotate the factors of each group of annotators on its own, and put their classes in the order of the votes.
 
     Groups that share no item have square roots that differ by a rotation which nothing in the data shows.  A group
@@ -204,17 +209,11 @@ def _rotate_groups(U: Floats, graph: tuple[Group, ...], votes: Parameters, **opt
         aim = H[group.members].reshape(-1, K)
         # the rotation that brings U nearest to the votes' factors (Procrustes) is one of the starts
         left, _, right = np.linalg.svd(near.T @ aim)
-        made = rotate(
-            near, starts=options["rotations"], rotations=[left @ right], tol=_ROTATED, **_without(options, "rotations")
-        ).H
+        made = rotate(near, starts=rotations, rotations=[left @ right], tol=_ROTATED, **options).H
         if len(graph) > 1:
             made = made[:, linear_sum_assignment(-(aim.T @ made))[1]]
         H[group.members] = made.reshape(-1, K, K)
     return H
-
-
-def _without(options: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if key != name}
 
 
 def _from_matrix(
@@ -222,14 +221,12 @@ def _from_matrix(
     matrix: Floats,
     graph: tuple[Group, ...],
     cautions: list[Caution],
-    rotations: int,
-    alpha: float,
-    decay: float | None,
+    details: dict[str, Any],
     shrinkage: float,
-    random_state: Any,
+    options: dict[str, Any],
 ) -> Fit:
     K = annotations.n_classes
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(options["random_state"])
     votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
     U = np.zeros((annotations.n_annotators, K, K))
     blocks = matrix.reshape(annotations.n_annotators, K, annotations.n_annotators, K)
@@ -238,10 +235,10 @@ def _from_matrix(
             part = blocks[group.members][:, :, group.members]
             side = group.members.size * K
             U[group.members] = square_root(part.reshape(side, side), K).reshape(-1, K, K)
-    factor = _rotate_groups(U, graph, votes, rotations=rotations, alpha=alpha, decay=decay, random_state=rng)
+    factor = _rotate_groups(U, graph, votes, **{**options, "random_state": rng})
     found = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)
     best, ordered = _most_likely(annotations, [found])
-    return _fit(annotations, best, ordered, votes, rng, [], True, cautions)
+    return _fit(annotations, best, ordered, votes, rng, [], True, cautions, details)
 
 
 def _most_likely(annotations: Annotations, found: Sequence[Parameters]) -> tuple[int, list[Parameters]]:
@@ -265,6 +262,7 @@ def _fit(
     history: list[float],
     converged: bool,
     cautions: list[Caution],
+    details: dict[str, Any],
 ) -> Fit:
     """Make a fit of the best model, with the others, the votes and some random ones for ``+em`` to consider."""
     K = annotations.n_classes
@@ -277,7 +275,9 @@ def _fit(
     others += [_split(found[best], rng) for _ in range(_SPLITS if K > 1 else 0)]
     model = DawidSkene(*found[best], annotations.class_ids, annotations.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
-    return Fit(model, posterior, log_likelihood, converged, history, tuple(cautions), candidates=tuple(others))
+    return Fit(
+        model, posterior, log_likelihood, converged, history, tuple(cautions), candidates=tuple(others), details=details
+    )
 
 
 def _random_factors(rng: np.random.Generator, annotations: Annotations) -> Floats:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from consilience.aggregation.em import Callback
     from consilience.consensus import Consensus
 
-__all__ = ["progress", "show_consensus", "show_notes"]
+__all__ = ["progress", "show_consensus", "show_notes", "waiting"]
 
 _MOST_ROWS = 12
 
@@ -39,6 +39,17 @@ def progress() -> Iterator[Callback]:
             )
 
         yield told
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show on stderr that something is being done, when somebody is looking; it is gone at the end."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield
 
 
 def show_notes(notes: list[str]) -> None:

@@ -42,7 +42,8 @@ def command(
         # what was dropped or merged is printed below
         warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
         annotations = cs.read(labels, format=format_, **reading)
-    found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
+    with _output.waiting("looking at who agrees with whom"):
+        found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
     _output.show_notes(list(annotations.origin.notes))
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
@@ -79,7 +80,9 @@ def _show(found: Diagnosis) -> None:
     if len(people) > _MOST_ROWS:
         title += f" ({_MOST_ROWS} of {len(people)})"
     shown = people.head(_MOST_ROWS)
-    _print_frame(tables, title, _rows(shown), shown.columns)
+    # spaces let long headings break between words
+    headings = [shown.columns[0], *(name.replace("_", " ") for name in shown.columns[1:])]
+    _print_frame(tables, title, _rows(shown), headings)
 
 
 def _numbers(found: Diagnosis) -> list[str]:
