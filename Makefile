@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench clean
+.PHONY: demo test lint types layers unit docs bench paper clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -34,7 +34,10 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: $(VENV)/.peers
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks bench
+
+paper: $(VENV)/.peers
+	$(BIN)/python -m benchmarks paper
 
 clean:
 	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""``make bench``: run every benchmark, or those named: ``python -m benchmarks em_pass accuracy``."""
+"""``make bench`` and ``make paper`` run sets of benchmarks; ``python -m benchmarks em_pass accuracy`` those named."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from importlib import import_module
 
 from benchmarks.figures import print_all
 
-ALL = ("reading", "em_pass", "whole_fit", "acceleration", "memory", "accuracy")
+#: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022).
+SETS = {
+    "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
+    "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
+}
 
 
 def main(names: list[str]) -> int:
     figures = []
-    for name in names or ALL:
-        print(f"== {name}", flush=True)
-        figures += import_module(f"benchmarks.{name}").run()
+    for wanted in names or ["bench"]:
+        for name in SETS.get(wanted, (wanted,)):
+            print(f"== {name}", flush=True)
+            figures += import_module(f"benchmarks.{name}").run()
     return print_all(figures)
 
 

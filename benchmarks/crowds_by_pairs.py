@@ -18,7 +18,7 @@ from consilience.datasets import load
 from consilience.exceptions import ConsilienceWarning
 
 SEEDS = 10
-PICTURE = Path(__file__).parent / "results" / "crowds_by_pairs.png"
+PICTURE = Path(__file__).parent / "out" / "crowds_by_pairs.png"
 
 CROWDS = "bluebird", "dog52", "rte", "trec", "labelme"
 #: method: the paper's errors in percent, in the order of the crowds.  Its majority vote tosses a coin for ties; for

@@ -107,11 +107,12 @@ def _smallest(counts: Codes) -> Codes:
 
 
 def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, rows: Any, K: Any, table: Any) -> None:
-    row = np.empty(64, np.uint64)
+    longest = 0
+    for n in range(first, stop):
+        longest = max(longest, indptr[n + 1] - indptr[n])
+    row = np.empty(longest, np.uint64)
     for n in range(first, stop):
         start, degree = indptr[n], indptr[n + 1] - indptr[n]
-        if degree > row.size:
-            row = np.empty(degree, np.uint64)
         for i in range(degree):
             here = np.uint64(annotator[start + i]) * np.uint64(K) + np.uint64(label[start + i])
             row[i] = here
@@ -122,11 +123,12 @@ def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, 
 def _triple_table(
     indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, rows: Any, K: Any, table: Any
 ) -> None:
-    row = np.empty(64, np.uint64)
+    longest = 0
+    for n in range(first, stop):
+        longest = max(longest, indptr[n + 1] - indptr[n])
+    row = np.empty(longest, np.uint64)
     for n in range(first, stop):
         start, degree = indptr[n], indptr[n + 1] - indptr[n]
-        if degree > row.size:
-            row = np.empty(degree, np.uint64)
         for i in range(degree):
             row[i] = np.uint64(annotator[start + i]) * np.uint64(K) + np.uint64(label[start + i])
         row[:degree].sort()
