@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
 
 import consilience as cs
 from consilience._ids import Ids
 from consilience.aggregation import registry
 from consilience.aggregation.ds_em import dawid_skene_em
 from consilience.aggregation.em import ConfusionStep, Parameters, Progress, sweep_of
-from consilience.aggregation.evidence import crowd_confusion, evidence
 from consilience.aggregation.fit import Fit
 from consilience.aggregation.symnmf import model_of_factor, rob_symnmf
 from consilience.exceptions import FewLabelsWarning, ParameterError
@@ -280,7 +278,7 @@ def test_not_converged_is_said() -> None:
     assert any("did not converge" in sentence for sentence, _ in done.cautions)
 
 
-# ---- shrinkage and the evidence ------------------------------------------------------------
+# ---- shrinkage -----------------------------------------------------------
 
 
 def test_shrinkage_adds_labels_spread_as_the_crowd_answers() -> None:
@@ -292,27 +290,6 @@ def test_shrinkage_adds_labels_spread_as_the_crowd_answers() -> None:
     assert np.ptp(shrunk, axis=0).max() < 1e-3  # everybody is the crowd
     np.testing.assert_allclose(flat, 1 / 3, atol=1e-3)  # everybody guesses
     assert np.einsum("mkk->mk", shrunk).min() > 0.5
-
-
-def test_evidence_of_a_crowd_without_doubt_is_the_integral() -> None:
-    """Perfect annotators leave no doubt; then the evidence is a product of Dirichlet integrals, done by Monte Carlo."""
-    a = cs.Annotations.from_matrix(np.array([[0, 0], [1, 1], [0, 0], [1, 1], [1, 1], [0, 1]]))
-    truth = np.array([0, 1, 0, 1, 1, 0])
-    known = a.with_gold(truth)
-    parameters = Parameters(np.array([0.5, 0.5]), np.stack([np.full((2, 2), 0.5)] * 2))
-    statistics = sweep_of(known)(*parameters)
-    c = 2 * crowd_confusion(statistics)
-    rng = np.random.default_rng(0)
-    # log ∫ Π A(label, truth) Dir(A | 2c) dA, one column at a time
-    total = 0.0
-    for m in range(2):
-        for k in range(2):
-            drawn = rng.dirichlet(c[:, k], 400_000)
-            n = statistics.counts[m, :, k]
-            total += np.log(np.mean(np.prod(drawn**n, axis=1)))
-    total += gammaln(2) - gammaln(8) + gammaln(statistics.class_counts + 1).sum()
-    # gold items contribute their prior and labels to the likelihood: the entropy of what is known is zero
-    assert evidence(parameters, statistics) == pytest.approx(total, abs=0.02)
 
 
 def test_the_step_with_pseudo_labels_maximises_its_penalised_likelihood() -> None:

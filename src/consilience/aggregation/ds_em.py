@@ -6,26 +6,24 @@ Applied Statistics 28 (1979).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, ConfusionStep, Parameters, run_em, sweep_of
-from consilience.aggregation.evidence import crowd_confusion, evidence
-from consilience.aggregation.fit import Fit, by_agreement, crowd_statistics, vote_start
+from consilience.aggregation.em import Callback, ConfusionStep, EMResult, Parameters, run_em, sweep_of
+from consilience.aggregation.fit import Fit, by_agreement, crowd_confusion, vote_start
 from consilience.annotations import Annotations
 from consilience.kernels._arrays import Floats
 
 __all__ = ["best_start", "dawid_skene_em", "refine"]
 
-#: A log Bayes factor that is very strong evidence (Kass & Raftery 1995).
-_STRONG = 5.0
 #: To tell starts apart: items with so many labels are enough, and so many labels are passed over in all (a second).
 _SAMPLE = 200_000
 _BUDGET = 200_000_000
 _FEWEST_PASSES, _MOST_PASSES = 20, 300
+_MOST_SPLITS, _ROUNDS = 12, 3
 
 
 def dawid_skene_em(
@@ -79,6 +77,7 @@ def refine(
     tol: float = 1e-7,
     accelerate: bool = True,
     callback: Callback | None = None,
+    random_state: Any = 0,
 ) -> Fit:
     """Improve a fitted model by EM: the ``+em`` of every method.
 
@@ -86,7 +85,7 @@ def refine(
     Where the method offers several models to go on from, :func:`best_start` tells which.
     """
     starts = [Parameters(fit.model.prior, fit.model.confusions), *fit.candidates]
-    start = best_start(annotations, starts, _pseudo_labels(annotations, smoothing, shrinkage))
+    start = best_start(annotations, starts, _pseudo_labels(annotations, smoothing, shrinkage), random_state)
     refined = dawid_skene_em(
         annotations,
         smoothing=smoothing,
@@ -105,27 +104,50 @@ def refine(
     return refined.reordered(by_agreement(statistics))
 
 
-def best_start(annotations: Annotations, starts: Sequence[Parameters], pseudo: float | Floats) -> Parameters:
-    """Run EM from every start, on a sample of the items where there are many, and give the best.
+def best_start(
+    annotations: Annotations, starts: Sequence[Parameters], pseudo: float | Floats, random_state: Any = 0
+) -> Parameters:
+    """Run EM from every start, then from the best end with classes split, and give the end with the best objective.
 
-    The objective decides where it can; of those within ``_STRONG`` of the best, the evidence does.
+    Where there are many items, a sample of them is enough.
     """
     if len(starts) == 1:
         return starts[0]
+    rng = np.random.default_rng(random_state)
     step = max(1, annotations.n_labels // _SAMPLE)
     sample = annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
-    passes = int(np.clip(_BUDGET / (len(starts) * max(sample.n_labels, 1)), _FEWEST_PASSES, _MOST_PASSES))
-    sweep = sweep_of(sample)
-    scores = []
-    for start in starts:
-        found = run_em(sample, start, ConfusionStep(pseudo), max_iter=passes, tol=1e-6)
-        scores.append((found.history[-1], evidence(found.parameters, sweep(*found.parameters))))
-    objective, weight = np.transpose(scores)
-    return starts[int(np.argmax(np.where(objective >= objective.max() - _STRONG, weight, -np.inf)))]
+    tries = len(starts) + _MOST_SPLITS
+    passes = int(np.clip(_BUDGET / (tries * max(sample.n_labels, 1)), _FEWEST_PASSES, _MOST_PASSES))
+
+    def best_of(tried: Iterable[Parameters]) -> EMResult:
+        ends = (run_em(sample, start, ConfusionStep(pseudo), max_iter=passes, tol=1e-6) for start in tried)
+        return max(ends, key=lambda end: end.history[-1])
+
+    best = best_of(starts)
+    for _ in range(_ROUNDS):
+        better = best_of([best.parameters, *_splits(best.parameters, rng)])
+        gain = better.history[-1] - best.history[-1]
+        best = better
+        if gain < 0.1:
+            break
+    return best.parameters
+
+
+def _splits(parameters: Parameters, rng: np.random.Generator) -> Iterator[Parameters]:
+    """Give up one class, and let a small one appear beside another: where EM finds a rare class that it had missed."""
+    M, K, _ = parameters.confusions.shape
+    pairs = [(lost, near) for lost in range(K) for near in range(K) if lost != near]
+    for i in rng.permutation(len(pairs))[:_MOST_SPLITS]:
+        lost, near = pairs[i]
+        prior, confusions = parameters.prior.copy(), parameters.confusions.copy()
+        confusions[:, :, lost] = 0.5 * confusions[:, :, near] + 0.5 * rng.dirichlet(np.ones(K), M)
+        prior[near] += prior[lost]
+        prior[lost] = 0.05
+        yield Parameters(prior / prior.sum(), confusions)
 
 
 def _pseudo_labels(annotations: Annotations, smoothing: float, shrinkage: float) -> float | Floats:
     """Give the labels to add to every annotator's cells: equal everywhere, and as the crowd answers by its votes."""
     if not shrinkage:
         return smoothing
-    return smoothing + shrinkage * annotations.n_classes * crowd_confusion(crowd_statistics(annotations))
+    return smoothing + shrinkage * annotations.n_classes * crowd_confusion(annotations)

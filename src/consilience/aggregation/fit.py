@@ -18,7 +18,7 @@ from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import SMALL, Statistics
 from consilience.kernels.votes import share_statistics, vote_counts, vote_statistics
 
-__all__ = ["Caution", "Fit", "by_agreement", "crowd_statistics", "vote_posterior", "vote_start"]
+__all__ = ["Caution", "Fit", "by_agreement", "crowd_confusion", "vote_posterior", "vote_start"]
 
 #: A sentence for the user, and the warning class that goes with it.
 Caution = tuple[str, type[Warning]]
@@ -118,10 +118,20 @@ def vote_posterior(annotations: Annotations) -> Floats:
 
 def vote_start(annotations: Annotations, step: MStep) -> Parameters:
     """Give the parameters of one M-step from vote shares: where Dawid and Skene start."""
-    return step(crowd_statistics(annotations))
+    return step(_vote_statistics(annotations))
 
 
-def crowd_statistics(annotations: Annotations) -> Statistics:
+def crowd_confusion(annotations: Annotations) -> Floats:
+    """Give the confusion of all annotators together, judged by the votes, (K, K).
+
+    Half a label is added to every cell.
+    """
+    pooled: Floats = _vote_statistics(annotations).counts.sum(axis=0) + 0.5
+    pooled /= pooled.sum(axis=0)
+    return pooled
+
+
+def _vote_statistics(annotations: Annotations) -> Statistics:
     """Count what everybody said, the votes' shares being the truth."""
     a = annotations
     if a.n_labels >= SMALL:

@@ -36,7 +36,7 @@ _START_SMOOTHING = 0.1
 #: Relative change of SymNMF's objective that ends it (App. C).
 _ROTATED = 1e-6
 #: Random models that ``+em`` may go on from too: where a class is rare, pairs alone may miss it.
-_RANDOM_MODELS, _SPLITS = 8, 8
+_RANDOM_MODELS = 8
 
 
 def rob_symnmf(
@@ -272,7 +272,6 @@ def _fit(
             others.append(parameters)
     flat = np.full(K, 1.0 / K)
     others += [Parameters(flat, _random_factors(rng, annotations) * np.sqrt(K)) for _ in range(_RANDOM_MODELS)]
-    others += [_split(found[best], rng) for _ in range(_SPLITS if K > 1 else 0)]
     model = DawidSkene(*found[best], annotations.class_ids, annotations.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
     return Fit(
@@ -291,17 +290,6 @@ def _random_factors(rng: np.random.Generator, annotations: Annotations) -> Float
     made = np.empty_like(drawn)
     made[np.ix_(annotators, classes, classes)] = drawn
     return made
-
-
-def _split(parameters: Parameters, rng: np.random.Generator) -> Parameters:
-    """Give up one class, and let a small one appear beside another: where EM may find a rare class."""
-    prior, confusions = parameters.prior.copy(), parameters.confusions.copy()
-    lost, near = rng.choice(prior.size, 2, replace=False)
-    M, K, _ = confusions.shape
-    confusions[:, :, lost] = 0.5 * confusions[:, :, near] + 0.5 * rng.dirichlet(np.ones(K), M)
-    prior[near] += prior[lost]
-    prior[lost] = 0.05
-    return Parameters(prior / prior.sum(), confusions)
 
 
 def _differ(one: Parameters, other: Parameters) -> bool:
