@@ -6,13 +6,13 @@ Both algorithms start from the identity; the error is ‖H Π - H_t‖² / K.  T
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.figures import Figure
+from benchmarks.pictures import blank, save
 from consilience.factor.symnmf import rotate, square_root
 from consilience.kernels._arrays import Floats
 
@@ -22,7 +22,6 @@ DECAYS = {0.3: 0.7, 0.5: 0.8, 0.7: 0.9}
 #: The iterations that are looked at, and the errors that are waited for.
 GRID = [*range(1, 21), *range(22, 41, 2), *range(45, 101, 5), *range(120, 241, 20)]
 LEVELS = {None: (1e-2, 1e-6, 1e-12, 1e-20), 30.0: (1.0, 1e-1, 1e-2, 2e-3)}
-PICTURE = Path(__file__).parent / "out" / "convergence.png"
 
 
 def problem(density: float, snr: float | None, seed: int) -> tuple[Floats, Floats]:
@@ -89,14 +88,9 @@ def run() -> list[Figure]:
 
 def draw(curves: dict[tuple[float | None, float], tuple[Floats, Floats]]) -> None:
     """Every trial as a thin line, their median as a thick one."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure as Picture
-    except ImportError:
-        print("matplotlib is not installed, so there is no picture; pip install 'consilience[plot]' brings it")
+    picture = blank(10, 6)
+    if picture is None:
         return
-    picture = Picture(figsize=(10, 6), layout="constrained")
-    FigureCanvasAgg(picture)
     axes = picture.subplots(len(LEVELS), len(DECAYS), sharex="row", sharey="row")
     for row, snr in enumerate(LEVELS):
         for column, (density, decay) in enumerate(DECAYS.items()):
@@ -113,6 +107,4 @@ def draw(curves: dict[tuple[float | None, float], tuple[Floats, Floats]]) -> Non
             ax.set_xticks(range(0, 200, 50) if snr is None else range(0, 100, 25))
     picture.supxlabel("iteration $t$")
     picture.supylabel(r"$\|H\Pi - H_{(t)}\|_F^2 \,/\, K$")
-    PICTURE.parent.mkdir(exist_ok=True)
-    picture.savefig(PICTURE, dpi=150)
-    print(f"picture: {PICTURE.relative_to(Path(__file__).parents[1])}")
+    save(picture, "convergence.png")

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import consilience as cs
 from benchmarks.figures import Figure
+from benchmarks.pictures import blank, save
 from consilience.datasets import load
 from consilience.exceptions import ConsilienceWarning
 
 SEEDS = 10
-PICTURE = Path(__file__).parent / "out" / "crowds_by_pairs.png"
 
 CROWDS = "bluebird", "dog52", "rte", "trec", "labelme"
 #: method: the paper's errors in percent, in the order of the crowds.  Its majority vote tosses a coin for ties; for
@@ -96,11 +93,9 @@ def run() -> list[Figure]:
 
 def draw(scores: Mapping[tuple[str, str], Score]) -> None:
     """Save a picture of our errors beside the paper's."""
-    if find_spec("matplotlib") is None:
-        print("matplotlib is not installed: no picture; pip install 'consilience[plot]' adds it")
+    canvas = blank(14, 3.6)
+    if canvas is None:
         return
-    # by name, so that types do not depend on whether it is installed
-    canvas = import_module("matplotlib.figure").Figure(figsize=(14, 3.6), layout="constrained")
     methods = list(PAPER)
     places = np.arange(len(methods))[::-1]
     for i, (crowd, axes) in enumerate(zip(CROWDS, canvas.subplots(1, len(CROWDS), sharey=True), strict=True)):
@@ -113,6 +108,4 @@ def draw(scores: Mapping[tuple[str, str], Score]) -> None:
         axes.set(title=crowd, xlabel="error, %", yticks=places, yticklabels=methods)
         axes.grid(axis="x", alpha=0.3)
     canvas.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    PICTURE.parent.mkdir(exist_ok=True)
-    canvas.savefig(PICTURE, dpi=120)
-    print(f"picture: {PICTURE.relative_to(Path(__file__).parents[1])}")
+    save(canvas, "crowds_by_pairs.png")

@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from benchmarks.paper import CLASSES, CROWD, EPSILON, TRIALS, exact_pairs, mean_squared_error, random_model
+from benchmarks.pictures import curves
 from consilience.aggregation.symnmf import model_of_factor
 from consilience.dawid_skene import DawidSkene
 from consilience.factor.symnmf import rotate, square_root
@@ -107,6 +108,7 @@ def exact_specialist() -> float:
 
 def run() -> list[Figure]:
     figures = []
+    panels: dict[str, dict[str, list[float]]] = {}
     for crowd, uniform, distance in (
         ("equal classes", True, None),
         (f"specialist {EPSILON:g} away", True, EPSILON),
@@ -117,10 +119,14 @@ def run() -> list[Figure]:
                 paper, target = TARGETS[method, missing]
                 name = f"T6 MSE, {missing:.0%} missing, {crowd}: {method} (paper {paper:.2g})"
                 mse = [trial.mse for trial in came]
+                lines = panels.setdefault(crowd, {})
+                lines.setdefault(method, []).append(float(np.mean(mse)))
+                lines.setdefault(f"{method}, paper", []).append(paper)
                 figures.append(Figure(name, float(np.mean(mse)), target if crowd == "equal classes" else None))
                 far, alike = sum(value > FAR for value in mse), sum(trial.lookalike for trial in came)
                 detail = f"median {np.median(mse):.1e}, above {FAR:g} in {far} trials, of which {alike} are lookalikes"
                 print(figures[-1], f"    {detail}", sep="\n", flush=True)
     figures.append(Figure("T6 MSE, exact specialist and complete X: largest of the trials", exact_specialist(), 1e-10))
     print(figures[-1], f"(a lookalike gives every entry of X to {SAME:g}, and is another model)", sep="\n")
+    curves("table6.png", "blocks missing, %", (70, 50, 30), panels, log_x=False)
     return figures

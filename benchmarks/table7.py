@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from benchmarks.paper import TRIALS, mean_squared_error, random_model
+from benchmarks.pictures import curves
 from consilience.aggregation.ds_em import dawid_skene_em, refine
 from consilience.aggregation.em import Parameters
 from consilience.aggregation.fit import Fit
@@ -63,13 +64,19 @@ def one(trial: int, N: int, *, uniform: bool) -> Trial:
 
 def run() -> list[Figure]:
     one(0, 1000, uniform=True)  # compiles everything
-    return equal_classes() + dirichlet_prior()
+    panels: dict[str, dict[str, list[float]]] = {"equal classes": {}, "Dirichlet prior": {}}
+    for method, (paper, _, _) in TARGETS.items():
+        panels["equal classes"][f"{method}, paper"] = list(paper)
+    figures = equal_classes(panels["equal classes"]) + dirichlet_prior(panels["Dirichlet prior"])
+    curves("table7.png", "items N", SIZES, panels, log_x=True)
+    return figures
 
 
-def equal_classes() -> list[Figure]:
+def equal_classes(lines: dict[str, list[float]]) -> list[Figure]:
     figures = []
     for i, N in enumerate(SIZES):
         trials = [one(trial, N, uniform=True) for trial in range(TRIALS)]
+        note(lines, trials)
         for method, (paper, before, target) in TARGETS.items():
             name = f"T7 MSE, N = {N}: {method} (paper {paper[i]:g}, prototype {before[i]:g})"
             figures.append(Figure(name, float(np.mean([t.mse[method] for t in trials])), target[i]))
@@ -85,10 +92,18 @@ def equal_classes() -> list[Figure]:
     return figures
 
 
-def dirichlet_prior() -> list[Figure]:
+def note(lines: dict[str, list[float]], trials: list[Trial]) -> None:
+    """Add the means of these trials to the lines of the picture."""
+    for name in trials[0].mse:
+        label = "EM from the truth" if name == "truth" else name
+        lines.setdefault(label, []).append(float(np.mean([t.mse[name] for t in trials])))
+
+
+def dirichlet_prior(lines: dict[str, list[float]]) -> list[Figure]:
     figures = []
     for N in SIZES:
         trials = [one(trial, N, uniform=False) for trial in range(TRIALS)]
+        note(lines, trials)
         mean = {name: float(np.mean([t.mse[name] for t in trials])) for name in trials[0].mse}
         worse = [t for t in trials if t.ratio > AS_GOOD]
         lost = sum(t.ahead < -1.0 for t in worse)

@@ -1,0 +1,59 @@
+"""Pictures of benchmarks, drawn where matplotlib is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["blank", "curves", "save"]
+
+FOLDER = Path(__file__).parent / "out"
+
+
+def blank(width: float, height: float) -> Any:
+    """Give an empty picture, or None with a word where matplotlib is missing."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("matplotlib is not installed, so there is no picture; pip install 'consilience[plot]' brings it")
+        return None
+    picture = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(picture)
+    return picture
+
+
+def save(picture: Any, name: str) -> None:
+    """Write a picture, and say where."""
+    FOLDER.mkdir(exist_ok=True)
+    picture.savefig(FOLDER / name, dpi=150)
+    print(f"picture: {FOLDER.name}/{name}")
+
+
+def curves(
+    name: str, xlabel: str, x: Sequence[float], panels: Mapping[str, Mapping[str, Sequence[float]]], *, log_x: bool
+) -> None:
+    """Draw a panel for each table, a line for each method: mean squared error over ``x``; the paper's is dashed."""
+    picture = blank(4.6 * len(panels), 3.6)
+    if picture is None:
+        return
+    colours = "#1d4ed8", "#c2410c", "#15803d", "#6b21a8"
+    for ax, (title, lines) in zip(
+        picture.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True
+    ):
+        methods = list(dict.fromkeys(label.removesuffix(", paper") for label in lines))
+        for label, values in lines.items():
+            paper = label.endswith(", paper")
+            colour = colours[methods.index(label.removesuffix(", paper"))]
+            ax.plot(
+                x, values, "D--" if paper else "o-", color=colour, fillstyle="none" if paper else "full", label=label
+            )
+        ax.set(title=title, xlabel=xlabel, yscale="log", xscale="log" if log_x else "linear", xticks=x)
+        ax.set_xticklabels([f"{value:g}" for value in x])
+        ax.minorticks_off()
+        ax.grid(color="0.9", linewidth=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, fontsize=9)
+    picture.supylabel("mean squared error (19)")
+    save(picture, name)
