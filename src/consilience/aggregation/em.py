@@ -87,7 +87,7 @@ class ConfusionStep:
     @property
     def penalised(self) -> bool:
         """Whether there is a prior on the confusions."""
-        return bool(np.any(self.pseudo))
+        return isinstance(self.pseudo, np.ndarray) or self.pseudo != 0
 
     def __call__(self, statistics: Statistics) -> Parameters:
         """Normalise the counts."""

@@ -58,7 +58,7 @@ def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
 
 def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]]) -> list[T]:
     """Do ``work(first, stop)`` for every block; results come in block order."""
-    threads = min(thread_count(), len(blocks))
+    threads = min(thread_count(), len(blocks)) if len(blocks) > 1 else 1
     if threads == 1:
         return [work(*block) for block in blocks]
     return list(_pool(threads, os.getpid()).map(lambda block: work(*block), blocks))

@@ -52,17 +52,15 @@ def _largest(posterior: Floats, order: Ints, tie: float, barred: Codes | None) -
 def _two_best(posterior: Any, order: Any, tie: Any, best: Any, second: Any, margin: Any) -> None:
     for n in range(posterior.shape[0]):
         # Choices, not branches: which class wins cannot be predicted.
-        first, value = np.int64(0), -np.inf
+        first, other, value, runner_up = np.int64(0), np.int64(0), -np.inf, -np.inf
         for j in range(order.size):
             k, p = order[j], posterior[n, order[j]]
             wins = p > value + tie
+            places = p > runner_up + tie
+            # the old winner comes second when there is a new one
+            other = first if wins else (k if places else other)
+            runner_up = value if wins else (p if places else runner_up)
             first = k if wins else first
-            value = p if wins else value
-        other, value = np.int64(0), -np.inf
-        for j in range(order.size):
-            k, p = order[j], posterior[n, order[j]]
-            wins = (k != first) & (p > value + tie)
-            other = k if wins else other
             value = p if wins else value
         best[n] = first
         second[n] = other

@@ -276,6 +276,7 @@ class Sweep:
         self._blocks = blocks.cut(indptr, cells)
         self._prefetch = 16 * cells > _CACHE
         self._tables: list[Floats] = []
+        self._kernel: Callable[..., None] | None = None
 
     def __call__(self, prior: Floats, confusions: Floats) -> Statistics:
         """Run the E-step under these parameters and give the sums that the M-step needs."""
@@ -284,7 +285,9 @@ class Sweep:
             from consilience.kernels.em_numpy import statistics
 
             return statistics(self.indptr, self.annotator, self.label, self.gold, prior, confusions)
-        kernel = _kernel(K, self.annotator.dtype.name, self.label.dtype.name, self._prefetch, False)
+        if self._kernel is None:
+            self._kernel = _kernel(K, self.annotator.dtype.name, self.label.dtype.name, self._prefetch, False)
+        kernel = self._kernel
         if not self._tables:
             self._tables = [aligned(M * K, 2 * K) for _ in self._blocks]
         lay_out, confusions = _lay_out_kernel(), np.ascontiguousarray(confusions.reshape(M * K, K))
