@@ -11,15 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from tests.cli.conftest import Result, Run
 
 import consilience as cs
-from consilience.cli import main
 
 VERBS = ("aggregate", "diagnose", "simulate", "datasets", "demo")
 FILES = {"labels.csv", "annotators.csv", "model.npz", "summary.json"}
@@ -42,31 +41,6 @@ ROWS = [
     (f"i{n}", f"w{m}", "cat" if (n % 2 == 0) != (m == 3 and n % 3 == 0) else "dog") for n in range(12) for m in range(4)
 ]
 TRUTH = {f"i{n}": "cat" if n % 2 == 0 else "dog" for n in range(12)}
-
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Call the command line in this process."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: Any) -> Result:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        code = end.value.code
-        return Result(code if isinstance(code, int) else 0 if code is None else 1, printed.out, printed.err)
-
-    return call
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import pytest
+from tests.cli.conftest import Run
 
 import consilience as cs
-from consilience.cli import main
 from consilience.diagnose import diagnose
 
 
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Call the verb in this process."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: Any) -> Result:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main(["diagnose", *(str(argument) for argument in arguments)])
-        printed = capsys.readouterr()
-        code = end.value.code
-        return Result(code if isinstance(code, int) else 0 if code is None else 1, printed.out, printed.err)
-
-    return call
+def diagnosed(run: Run) -> Run:
+    """Call the verb."""
+    return partial(run, "diagnose")
 
 
 def write(path: Path, annotations: cs.Annotations, header: str = "task,worker,label", mark: str = "") -> Path:
@@ -64,8 +45,8 @@ def strict_json(text: str) -> dict[str, Any]:
     return content
 
 
-def test_sentences_numbers_and_tables(run: Run, labels: Path) -> None:
-    done = run(labels)
+def test_sentences_numbers_and_tables(diagnosed: Run, labels: Path) -> None:
+    done = diagnosed(labels)
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0] == "1500 labels of 300 items by 8 annotators, 3 classes"
@@ -78,11 +59,11 @@ def test_sentences_numbers_and_tables(run: Run, labels: Path) -> None:
     assert "nan" not in done.out
 
 
-def test_json_is_what_python_gives(run: Run, labels: Path) -> None:
-    done = run(labels, "--json", "--seed", 3, "--bootstrap", 5)
+def test_json_is_what_python_gives(diagnosed: Run, labels: Path) -> None:
+    done = diagnosed(labels, "--json", "--seed", 3, "--bootstrap", 5)
     assert (done.status, done.err) == (0, "")
     assert strict_json(done.out) == diagnose(labels, seed=3, bootstrap=5).to_dict()
-    assert strict_json(run(labels, "--json", "--method", "one-coin").out)["method"] == "one-coin"
+    assert strict_json(diagnosed(labels, "--json", "--method", "one-coin").out)["method"] == "one-coin"
 
 
 @pytest.mark.parametrize(
@@ -95,8 +76,10 @@ def test_json_is_what_python_gives(run: Run, labels: Path) -> None:
     ],
     ids=["two", "one", "spammers", "single"],
 )
-def test_a_diagnosis_was_made_whatever_it_is(run: Run, tmp_path: Path, how: dict[str, Any], sentence: str) -> None:
-    done = run(write(tmp_path / "labels.csv", cs.simulate(200, n_classes=2, seed=1, **how).annotations))
+def test_a_diagnosis_was_made_whatever_it_is(
+    diagnosed: Run, tmp_path: Path, how: dict[str, Any], sentence: str
+) -> None:
+    done = diagnosed(write(tmp_path / "labels.csv", cs.simulate(200, n_classes=2, seed=1, **how).annotations))
     assert (done.status, done.err) == (0, "")
     assert "Not identified: " in done.out
     assert sentence in done.out
@@ -104,31 +87,31 @@ def test_a_diagnosis_was_made_whatever_it_is(run: Run, tmp_path: Path, how: dict
     assert "nan" not in done.out
 
 
-def test_the_file_is_read_as_aggregate_reads_it(run: Run, tmp_path: Path, crowd: cs.Annotations) -> None:
+def test_the_file_is_read_as_aggregate_reads_it(diagnosed: Run, tmp_path: Path, crowd: cs.Annotations) -> None:
     path = write(tmp_path / "answers.dat", crowd, "picture,who,said")
     options = ("--format", "csv", "--item", "picture", "--annotator", "who", "--label", "said", "--encoding", "latin-1")
-    done = run(path, *options)
+    done = diagnosed(path, *options)
     assert done.status == 0, done.err
     assert any(line.split()[:2] == ["who", "n"] for line in done.out.splitlines())
     with path.open("a", encoding="utf-8") as file:
         file.write("0,a0,1\n0,a0,2\n1,a0,\n")
-    noted = run(path, *options)
+    noted = diagnosed(path, *options)
     assert noted.status == 0
     assert "repeat an answer" in noted.err
     assert "have no label" in noted.err
-    assert run(path, *options, "--duplicates", "error").status == 1
+    assert diagnosed(path, *options, "--duplicates", "error").status == 1
 
 
 @pytest.mark.parametrize("word", ["[bold]", "[/]", "<script>", ":smile:", "x\\", "{x}", "日本"])
-def test_names_are_printed_as_they_are(run: Run, tmp_path: Path, word: str) -> None:
+def test_names_are_printed_as_they_are(diagnosed: Run, tmp_path: Path, word: str) -> None:
     a = cs.simulate(200, 2, 2, seed=1).annotations
-    done = run(write(tmp_path / "labels.csv", a, mark=word))
+    done = diagnosed(write(tmp_path / "labels.csv", a, mark=word))
     assert done.status == 0, done.err
     assert f"There are only two annotators, a1{word} and a0{word}: where" in done.out
     assert done.out.count(f"a0{word} ") >= 2, "in a sentence and in a table"
 
 
-def test_wrong_usage_and_data_that_cannot_be_used(run: Run, tmp_path: Path, labels: Path) -> None:
+def test_wrong_usage_and_data_that_cannot_be_used(diagnosed: Run, tmp_path: Path, labels: Path) -> None:
     empty = tmp_path / "empty.csv"
     empty.write_text("task,worker,label\n")
     for arguments, status in (
@@ -139,14 +122,14 @@ def test_wrong_usage_and_data_that_cannot_be_used(run: Run, tmp_path: Path, labe
         ((labels, "--bootstrap", "many"), 2),
         ((), 2),
     ):
-        done = run(*arguments)
+        done = diagnosed(*arguments)
         assert (done.status, done.out) == (status, "")
         assert "Error: " in done.err
         assert "Traceback" not in done.err
 
 
-def test_help(run: Run) -> None:
-    done = run("--help")
+def test_help(diagnosed: Run) -> None:
+    done = diagnosed("--help")
     assert (done.status, done.err) == (0, "")
     assert "diagnose" in done.out.splitlines()[0]
     for option in ("--json", "--seed", "--bootstrap", "--method", "--format", "--duplicates"):
