@@ -201,7 +201,30 @@ class MajorityVote(CrowdEstimator):
         return annotations, vote_posterior(self.model_.recoded(annotations)), hint
 
 
-class DawidSkeneEM(CrowdEstimator):
+class EMEstimator(CrowdEstimator):
+    """What the estimators by EM share."""
+
+    def __init__(
+        self,
+        *,
+        smoothing: float = 0.0,
+        prior: Literal["learned", "uniform"] = "learned",
+        max_iter: int = 1000,
+        tol: float = 1e-7,
+        accelerate: bool = True,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.smoothing = smoothing
+        self.prior = prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.accelerate = accelerate
+        self.random_state = random_state
+        self.callback = callback
+
+
+class DawidSkeneEM(EMEstimator):
     r"""Dawid and Skene's model by EM.
 
     .. math:: \Pr(\text{labels of } n) = \sum_k \pi_k \prod_{(m, i)} A_m(i, k)
@@ -245,17 +268,19 @@ class DawidSkeneEM(CrowdEstimator):
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
-        self.smoothing = smoothing
+        super().__init__(
+            smoothing=smoothing,
+            prior=prior,
+            max_iter=max_iter,
+            tol=tol,
+            accelerate=accelerate,
+            random_state=random_state,
+            callback=callback,
+        )
         self.shrinkage = shrinkage
-        self.prior = prior
-        self.max_iter = max_iter
-        self.tol = tol
-        self.accelerate = accelerate
-        self.random_state = random_state
-        self.callback = callback
 
 
-class OneCoin(CrowdEstimator):
+class OneCoin(EMEstimator):
     """The one-coin model by EM: each annotator is right with one probability, whatever the class.
 
     Its parameters are those of :class:`DawidSkeneEM`, without shrinkage.
@@ -263,30 +288,28 @@ class OneCoin(CrowdEstimator):
 
     _method = "one-coin"
 
-    def __init__(
-        self,
-        *,
-        smoothing: float = 0.0,
-        prior: Literal["learned", "uniform"] = "learned",
-        max_iter: int = 1000,
-        tol: float = 1e-7,
-        accelerate: bool = True,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.smoothing = smoothing
-        self.prior = prior
-        self.max_iter = max_iter
-        self.tol = tol
-        self.accelerate = accelerate
-        self.random_state = random_state
-        self.callback = callback
-
 
 class PairwiseEstimator(CrowdEstimator):
     """What the estimators from pairs of annotators share: ``refine="em"`` goes on by EM from what was found."""
 
-    refine: Literal["em"] | None
+    def __init__(
+        self,
+        *,
+        refine: Literal["em"] | None = None,
+        rotations: int = 20,
+        alpha: float = 1e-6,
+        decay: float | None = None,
+        shrinkage: float = 0.25,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.refine = refine
+        self.rotations = rotations
+        self.alpha = alpha
+        self.decay = decay
+        self.shrinkage = shrinkage
+        self.random_state = random_state
+        self.callback = callback
 
     def _name(self) -> str:
         if self.refine not in (None, "em"):
@@ -345,18 +368,20 @@ class RobustSymNMF(PairwiseEstimator):
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
-        self.refine = refine
+        super().__init__(
+            refine=refine,
+            rotations=rotations,
+            alpha=alpha,
+            decay=decay,
+            shrinkage=shrinkage,
+            random_state=random_state,
+            callback=callback,
+        )
         self.starts = starts
-        self.rotations = rotations
         self.reweigh = reweigh
         self.count_weights = count_weights
-        self.alpha = alpha
-        self.decay = decay
-        self.shrinkage = shrinkage
         self.max_iter = max_iter
         self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
 
 
 class PlainSymNMF(PairwiseEstimator):
@@ -366,25 +391,6 @@ class PlainSymNMF(PairwiseEstimator):
     """
 
     _method = "symnmf"
-
-    def __init__(
-        self,
-        *,
-        refine: Literal["em"] | None = None,
-        rotations: int = 20,
-        alpha: float = 1e-6,
-        decay: float | None = None,
-        shrinkage: float = 0.25,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.refine = refine
-        self.rotations = rotations
-        self.alpha = alpha
-        self.decay = decay
-        self.shrinkage = shrinkage
-        self.random_state = random_state
-        self.callback = callback
 
 
 class DesignatedSymNMF(PairwiseEstimator):
@@ -413,10 +419,12 @@ class DesignatedSymNMF(PairwiseEstimator):
         callback: Callback | None = None,
     ) -> None:
         self.through = through
-        self.refine = refine
-        self.rotations = rotations
-        self.alpha = alpha
-        self.decay = decay
-        self.shrinkage = shrinkage
-        self.random_state = random_state
-        self.callback = callback
+        super().__init__(
+            refine=refine,
+            rotations=rotations,
+            alpha=alpha,
+            decay=decay,
+            shrinkage=shrinkage,
+            random_state=random_state,
+            callback=callback,
+        )
