@@ -154,6 +154,10 @@ def test_the_seed_of_aggregate_decides() -> None:
     one, two, other = (cs.aggregate(a, "rob-symnmf", seed=s, starts=3) for s in (1, 1, 2))
     assert one.model == two.model
     assert other.run["seed"] == 2
+    # what is random is: the models that +em goes on from
+    drawn = [fit("rob-symnmf", a, random_state=s).candidates[-1].confusions for s in (1, 1, 2)]
+    assert np.array_equal(drawn[0], drawn[1])
+    assert not np.allclose(drawn[0], drawn[2])
 
 
 def test_estimator_and_aggregate_are_one_thing() -> None:

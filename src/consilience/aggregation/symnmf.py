@@ -282,8 +282,8 @@ def _fit(
 def _random_factors(rng: np.random.Generator, annotations: Annotations) -> Floats:
     """Draw factors that depend on what was said, not on the order or the names of annotators and classes."""
     a = annotations
-    said = np.zeros((a.n_annotators, a.n_classes), np.int64)
-    np.add.at(said, (a.annotator, a.label), 1)
+    cells = a.annotator.astype(np.int64) * a.n_classes + a.label
+    said = np.bincount(cells, minlength=a.n_annotators * a.n_classes).reshape(a.n_annotators, a.n_classes)
     classes = np.argsort(said.sum(axis=0), kind="stable")
     annotators = np.lexsort((*said[:, classes].T, said.sum(axis=1)))
     drawn = random_factors(rng, a.n_annotators, a.n_classes)
@@ -315,8 +315,8 @@ def _cautions(graph: tuple[Group, ...]) -> list[Caution]:
     if few:
         cautions.append(
             (
-                f"{few} annotators have items in common with at most one other: too few to judge them by; "
-                "their confusions are taken from the votes",
+                f"annotators who have items in common with at most one other: {few}; too few to judge them by, "
+                "so their confusions are taken from the votes",
                 FewLabelsWarning,
             )
         )
