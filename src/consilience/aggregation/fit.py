@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from consilience._ids import Ids
-from consilience.aggregation.em import EMResult, MStep, Parameters
+from consilience.aggregation.em import ConfusionStep, EMResult, MStep, Parameters
 from consilience.annotations import Annotations
 from consilience.consensus import Choice, choose
 from consilience.dawid_skene import DawidSkene
@@ -85,6 +85,22 @@ class Fit:
             cautions = ((sentence, ConvergenceWarning),)
         posterior = model.posterior(annotations)
         return cls(model, posterior, result.log_likelihood, result.converged, result.history, cautions)
+
+    @classmethod
+    def from_posterior(cls, annotations: Annotations, posterior: Floats, **story: Any) -> Fit:
+        """Make a fit of a posterior that comes from no Dawid-Skene model, (N, K).
+
+        The parameters are those of one M-step from it, a hundredth of a label in every cell.  Gold items are set to
+        their gold.  ``story`` is what else the fit holds: ``converged``, ``history``, ``cautions``, ``hint``…
+        """
+        a = annotations
+        if a.gold is not None:
+            known = a.gold >= 0
+            posterior = posterior.copy()
+            posterior[known] = np.arange(a.n_classes) == a.gold[known, None]
+        statistics = vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)
+        model = DawidSkene(*ConfusionStep(0.01)(statistics), a.class_ids, a.annotator_ids)
+        return cls(model, posterior, model.posterior_and_likelihood(a)[1], **story)
 
 
 def by_agreement(statistics: Statistics) -> Ints:

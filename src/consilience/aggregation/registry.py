@@ -15,6 +15,7 @@ import numpy as np
 from consilience.aggregation.ds_em import dawid_skene_em, refine
 from consilience.aggregation.fit import Fit
 from consilience.aggregation.majority import majority_vote
+from consilience.aggregation.needs import Need, refuse
 from consilience.aggregation.one_coin import one_coin
 from consilience.aggregation.symnmf import des_symnmf, rob_symnmf, symnmf
 from consilience.annotations import Annotations
@@ -33,6 +34,7 @@ class Method:
     function: Callable[..., Fit]
     estimator: str  #: public name of its scikit-learn class
     summary: str
+    needs: tuple[Need, ...] = ()  #: what it refuses to do without
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -130,6 +132,7 @@ def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
 
 
 def _run(method: Method, refined: bool, annotations: Annotations, options: Mapping[str, Any]) -> Fit:
+    refuse(annotations, method.name, method.needs)
     first = method.function(annotations, **{k: v for k, v in options.items() if k in method.parameters})
     if not refined:
         return first
