@@ -1,4 +1,4 @@
-"""``make bench`` and ``make paper`` run sets of benchmarks; ``python -m benchmarks em_pass accuracy`` those named."""
+"""``make bench``, ``paper`` and ``methods`` run sets of benchmarks; ``python -m benchmarks pairs reading`` two."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from importlib import import_module
 
 from benchmarks.figures import print_all
 
-#: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022).
+#: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
+#: adversaries, and crowds that break aggregators.
 SETS = {
     "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
+    "methods": ("breaking", "ensembles", "adversaries"),
 }
 
 

@@ -1,0 +1,169 @@
+"""``consilience compare``: methods side by side on labels whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from consilience.cli.aggregate import command as aggregate
+
+if TYPE_CHECKING:
+    from consilience.aggregation.compare import Step
+    from consilience.aggregation.comparison import Comparison
+
+__all__ = ["command"]
+
+_READING = ("format_", "item", "annotator", "label", "encoding", "duplicates")
+
+
+@click.command(name="compare", params=[option for option in aggregate.params if option.name in _READING])
+@click.argument("labels", type=click.Path())
+@click.option("--truth", type=click.Path(), required=True, help="File of true labels (item, label) to judge by.")
+@click.option("--methods", default="all", show_default=True, help="Names separated by commas; +em refines any.")
+@click.option("--seeds", default=5, show_default=True, help="How often a method that is random is run.")
+@click.option("--jobs", default=1, show_default=True, help="Methods at a time; more than one blurs the seconds.")
+@click.option("--timeout", type=float, help="Seconds that a method may take, all seeds together.")
+@click.option("--out", type=click.Path(), help="Folder for comparison.csv, runs.csv, reliability.csv, summary.json.")
+@click.option("--csv", "csv_", type=click.Path(), help="File for the table.")
+@click.option("--plot", type=click.Path(), help="File for the picture: .png, .svg or .pdf.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of tables.")
+def command(
+    labels: str,
+    truth: str,
+    methods: str,
+    seeds: int,
+    jobs: int,
+    timeout: float | None,
+    out: str | None,
+    csv_: str | None,
+    plot: str | None,
+    as_json: bool,
+    format_: str | None,
+    encoding: str,
+    **reading: Any,
+) -> None:
+    """Run methods on LABELS, a table with a row for each label, and judge them by a truth.
+
+    Gives the error of every method, how far its probabilities can be believed, its time and its memory.
+    """
+    import consilience as cs
+    from consilience._files import check_replaceable
+    from consilience.aggregation.compare import compare
+    from consilience.cli import _output
+
+    if out is not None:
+        check_replaceable(out, "summary.json")
+    if plot is not None:
+        _check_picture(plot)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
+        annotations = cs.read(labels, format=format_, encoding=encoding, **reading)
+        # what was dropped or merged is among the notes of the comparison
+        caught.clear()
+        known = cs.read_truth(truth, encoding=encoding, like=annotations)
+        with _progress() as told:
+            found = compare(annotations, known, methods=methods, seeds=seeds, jobs=jobs, timeout=timeout, callback=told)
+    said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
+    _output.show_notes(list(dict.fromkeys([*found.notes, *said])))
+    written = _write(found, out, csv_, plot)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        return
+    _show(found)
+    if written:
+        click.echo(f"\nWritten: {', '.join(written)}")
+
+
+def _check_picture(path: str) -> None:
+    """Find out before the methods run, not after."""
+    from consilience.aggregation.comparison_plot import check_picture
+
+    try:
+        check_picture(path)
+    except ImportError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _write(found: Comparison, out: str | None, csv_: str | None, plot: str | None) -> list[str]:
+    written = []
+    if out is not None:
+        found.save(out)
+        written += [f"{out}/{name}" for name in sorted(file.name for file in Path(out).iterdir())]
+    if csv_ is not None:
+        found.to_csv(csv_)
+        written.append(csv_)
+    if plot is not None:
+        found.plot(plot)
+        written.append(plot)
+    return written
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Step], None]]:
+    """Draw a bar on stderr while runs go by, when somebody is looking; it is gone at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def told(step: Step) -> None:
+            bar.update(task, completed=step.done, total=step.total, description=", ".join(step.running))
+
+        yield told
+
+
+def _show(found: Comparison) -> None:
+    """Print a comparison: what methods get right, what they cost, and what is to be said of them."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from consilience.cli._output import _print_frame
+
+    facts = found.facts
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(
+        f"{facts['labels']} labels of {facts['N']} items by {facts['M']} annotators, {facts['K']} classes; "
+        f"{facts['judged']} items judged",
+        markup=False,
+    )
+    tables = Console(highlight=False)
+    rows = [row for row in found.summaries if row["error"] is not None]
+    right = [
+        (
+            row["method"],
+            f"{row['error']:5.2f}",
+            "-" if row["error_sd"] is None else f"{row['error_sd']:.2f}",
+            f"{row['low']:4.1f} to {row['high']:4.1f}",
+            *(f"{row[name]:.3f}" for name in ("log_loss", "brier", "ece", "confidence")),
+        )
+        for row in rows
+    ]
+    headings = ("method", "error %", "sd", "95 %", "log-loss", "Brier", "ECE", "confidence")
+    if right:
+        _print_frame(tables, "What they get right, smallest error first", right, headings)
+    costs = [
+        (
+            row["method"],
+            "-" if row["seconds"] is None else f"{row['seconds']:7.3f} s",
+            "-" if row["memory_mb"] is None else f"{row['memory_mb']:6.1f} MB",
+            str(row["runs"]),
+            row["status"],
+        )
+        for row in found.summaries
+    ]
+    _print_frame(tables, "What they cost", costs, ("method", "seconds", "memory", "runs", "status"))
+    remarks = [row for row in found.summaries if row["note"]]
+    if remarks:
+        console.print(Text("\nRemarks", style="bold"))
+    for row in remarks:
+        status = "" if row["status"] == "done" else f" ({row['status']})"
+        console.print(Text(f"- {row['method']}{status}: {row['note']}"))

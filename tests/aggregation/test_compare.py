@@ -1,0 +1,501 @@
+"""Comparing methods: the figures are those of single runs, and nothing that a method does stops the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.metrics import log_loss
+
+import consilience as cs
+from consilience import metrics
+from consilience.aggregation import comparison_plot, registry, supervise
+from consilience.aggregation.compare import Step, compare, expand
+from consilience.aggregation.comparison import Comparison
+from consilience.aggregation.fit import Fit, vote_posterior
+from consilience.aggregation.trial import load_labels, save_labels, trial
+from consilience.annotations import Annotations, Origin
+from consilience.exceptions import (
+    ConvergenceWarning,
+    DataError,
+    DataWarning,
+    FewLabelsWarning,
+    FolderError,
+    MethodError,
+    ParameterError,
+)
+
+#: Methods that the processes know too: they find this module on the way up, and import it.
+PLUGIN = '''
+import os, sys, time
+import numpy as np
+from consilience.aggregation import registry
+from consilience.aggregation.fit import Fit, vote_posterior
+
+def seeded(annotations, *, random_state=None):
+    """Flips the first ``random_state`` items."""
+    posterior = vote_posterior(annotations)
+    posterior[:random_state] = posterior[:random_state, ::-1]
+    return Fit.from_posterior(annotations, posterior)
+
+def slow_second(annotations, *, random_state=None):
+    if random_state == 1:
+        time.sleep(600)
+    return seeded(annotations, random_state=0)
+
+def dies(annotations):
+    sys.stderr.write("first words\\\\nlast words\\\\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+def prints(annotations):
+    print("noise")
+    os.write(1, b"more noise\\\\n")
+    return seeded(annotations, random_state=0)
+
+def hungry(annotations):
+    if annotations.n_items >= 300:
+        np.ones(100_000_000 // 8)
+    return seeded(annotations, random_state=0)
+
+for function in (seeded, slow_second, dies, prints, hungry):
+    registry.METHODS[function.__name__] = registry.Method(function.__name__, function, "", "")
+'''
+
+
+@pytest.fixture(scope="module")
+def crowd() -> cs.datasets.Simulation:
+    return cs.simulate(300, 9, 2, experts=0.2, spammers=0.3, seed=3)
+
+
+@pytest.fixture
+def _plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the methods above known to this process and to those that it starts."""
+    place = tmp_path / "plugin"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(PLUGIN.replace("\\\\n", "\\n"), "utf-8")
+    here = str(Path(cs.__file__).parents[1])
+    known = [str(place), here, os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, known)))
+    monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
+    exec(compile(PLUGIN.replace("\\\\n", "\\n"), "plugin", "exec"), {"__name__": "plugin"})
+
+
+def rows_of(found: Comparison) -> dict[str, dict[str, Any]]:
+    return {row["method"]: row for row in found.summaries}
+
+
+# ---- figures --------------------------------------------------------------------------------------------
+
+
+def test_the_figures_are_those_of_single_runs(crowd: cs.datasets.Simulation) -> None:
+    found = compare(crowd.annotations, crowd.truth, methods=["rob-symnmf", "majority", "ds-em+em"], seeds=[4, 2])
+    assert found.methods == ("rob-symnmf", "majority", "ds-em+em")
+    runs = {(row["method"], row["seed"]): row for row in found.results}
+    assert list(runs) == [("rob-symnmf", 4), ("rob-symnmf", 2), ("majority", None), ("ds-em+em", None)]
+    for (name, seed), row in runs.items():
+        alone = cs.aggregate(crowd.annotations, name, seed=seed or 0)
+        assert row["status"] == "done"
+        assert row["error"] == alone.error_rate(crowd.truth)
+        assert row["log_loss"] == pytest.approx(log_loss(crowd.truth, alone.posterior), rel=1e-9)
+        chosen = alone.posterior[np.arange(300), alone.choice.best]
+        assert row["confidence"] == pytest.approx(chosen.mean(), rel=1e-9)
+        bins = metrics.reliability(alone.posterior, crowd.truth, labels=alone.choice.best)
+        assert [b["count"] for b in row["bins"]] == bins.count.tolist()
+        assert row["ece"] == pytest.approx(bins.calibration_error, rel=1e-9)
+        assert 0 < row["seconds"] < 60
+    errors = [row["error"] for row in found.summaries]
+    assert errors == sorted(errors)
+    assert found.facts["judged"] == 300
+    assert found.notes == ()
+
+
+@pytest.mark.usefixtures("_plugin")
+def test_whatever_a_method_does_the_others_run(crowd: cs.datasets.Simulation) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("consilience-*"))
+    ballast = np.ones(250_000_000 // 8)  # the peak of this process is not that of a method
+    steps: list[Step] = []
+    methods = "dies, slow_second ,hungry,prints,seeded,auto"
+    found = compare(crowd.annotations, crowd.truth, methods=methods, seeds=3, jobs=2, timeout=4, callback=steps.append)
+    assert ballast.size
+    rows = rows_of(found)
+    assert rows["dies"]["status"] == "failed"
+    assert rows["dies"]["note"] == "its process ended early (exit status 3): last words"
+    assert rows["dies"]["error"] is None
+    assert rows["slow_second"]["status"] == "out of time"
+    assert rows["slow_second"]["note"] == "2 of 3 runs: not done in 4 s"
+    assert rows["slow_second"]["runs"] == 1
+    votes = vote_posterior(crowd.annotations)
+    assert rows["slow_second"]["error"] == metrics.error_rate(votes.argmax(axis=1), crowd.truth)
+    assert rows["prints"]["status"] == rows["hungry"]["status"] == rows["seeded"]["status"] == "done"
+    assert rows["auto"]["note"] == f"auto is {registry.AUTO}"
+
+    # flipping an item makes it right or wrong: counted here without the library
+    labels = cs.aggregate(crowd.annotations, "majority").choice.best
+    errors = []
+    for flipped in range(3):
+        labels_now = labels.copy()
+        labels_now[:flipped] = 1 - labels_now[:flipped]
+        errors.append(100 * float(np.mean(labels_now != crowd.truth)))
+    assert [row["error"] for row in found.results if row["method"] == "seeded"] == pytest.approx(errors)
+    assert rows["seeded"]["error"] == pytest.approx(np.mean(errors))
+    assert rows["seeded"]["error_sd"] == pytest.approx(np.std(errors, ddof=1))
+    assert rows["seeded"]["error_sd"] > 0
+    assert rows["prints"]["error_sd"] == 0.0, "it takes no seed, so it is known"
+    assert rows["slow_second"]["error_sd"] is None
+
+    if Path("/proc/self/clear_refs").exists():
+        assert 95 < rows["hungry"]["memory_mb"] < 130
+        assert rows["prints"]["memory_mb"] < 20
+
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert (steps[0].done, steps[-1].done, steps[-1].total) == (0, 10, 10)
+    assert max(len(step.running) for step in steps) == 2
+    assert [step.row for step in steps if step.row is not None and step.row["method"] == "prints"] == [
+        row for row in found.results if row["method"] == "prints"
+    ]
+    assert len(found.notes) == 1
+    assert "2 methods ran at a time" in found.notes[0]
+    assert set(Path(tempfile.gettempdir()).glob("consilience-*")) <= before
+
+
+@pytest.mark.usefixtures("_plugin")
+def test_a_callback_ends_the_comparison_and_what_still_runs(crowd: cs.datasets.Simulation) -> None:
+    begun = time.monotonic()
+    found = compare(
+        crowd.annotations,
+        crowd.truth,
+        methods=["slow_second", "majority"],
+        seeds=3,
+        callback=lambda step: step.done == 1,
+    )
+    assert time.monotonic() - begun < 60, "the second seed would sleep for ten minutes"
+    assert [row["status"] for row in found.results] == ["done", "stopped", "stopped", "stopped"]
+    assert [row["runs"] for row in found.summaries] == [1, 0]
+
+
+def test_items_without_a_truth_or_a_label_are_not_judged(crowd: cs.datasets.Simulation) -> None:
+    a = crowd.annotations
+    silent = np.flatnonzero(np.arange(300) % 10 == 0)
+    kept = np.delete(np.arange(300), silent)
+    indptr = np.concatenate([[0], np.cumsum(np.where(np.isin(np.arange(300), silent), 0, a.labels_per_item))])
+    gaps = Annotations(
+        indptr,
+        a.select_items(kept).annotator,
+        a.select_items(kept).label,
+        items=a.item_ids,
+        annotators=a.annotator_ids,
+        classes=a.class_ids,
+    )
+    truth: dict[int, Any] = {n: int(crowd.truth[n]) for n in range(0, 300, 3)}
+    truth[1] = "elephant"  # nobody named it
+    with pytest.warns(FewLabelsWarning, match="30 items have no label"), pytest.warns(DataWarning, match="elephant"):
+        found = compare(gaps, {str(n): str(value) for n, value in truth.items()}, methods="majority")
+    judged = [n for n in truth if n % 10]
+    assert found.facts["judged"] == len(judged)
+    with pytest.warns(FewLabelsWarning):
+        labels = cs.aggregate(gaps, "majority").choice.best
+    wrong = sum(labels[n] != truth[n] for n in judged)
+    assert found.results[0]["error"] == pytest.approx(100 * wrong / len(judged))
+    assert found.results[0]["log_loss"] > -np.log(metrics.FLOOR) / len(judged)
+    with pytest.raises(DataError, match="both a truth and a label"):
+        compare(gaps, {0: 1, 10: 0}, methods="majority")
+
+
+def test_files_in_and_out(tmp_path: Path, crowd: cs.datasets.Simulation) -> None:
+    import pyarrow.csv
+
+    frame = crowd.annotations.to_frame("pyarrow").rename_columns(["task", "worker", "label"])
+    pyarrow.csv.write_csv(frame, tmp_path / "labels.csv")
+    pyarrow.csv.write_csv(pa.table({"task": crowd.annotations.items, "label": crowd.truth}), tmp_path / "truth.csv")
+    # a script without a guard around its main part, as people write them
+    script = """
+        from consilience.aggregation.compare import compare
+        print(compare("labels.csv", "truth.csv", methods="majority"))
+    """
+    (tmp_path / "script.py").write_text(textwrap.dedent(script), "utf-8")
+    here = str(Path(cs.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": here},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    error = cs.aggregate(crowd.annotations, "majority").error_rate(crowd.truth)
+    assert done.stdout == f"<Comparison: 1 methods on 300 items, best majority ({error:.2f} % wrong)>\n"
+
+
+# ---- one run, in this process ---------------------------------------------------------------------------
+
+
+def refuses(annotations: Annotations) -> Fit:
+    raise MethodError("refuses needs better data")
+
+
+def breaks(annotations: Annotations) -> Fit:
+    raise ZeroDivisionError("division by zero")
+
+
+def runs_out(annotations: Annotations) -> Fit:
+    raise MemoryError
+
+
+def no_numbers(annotations: Annotations) -> Fit:
+    from dataclasses import replace
+
+    return replace(warns(annotations), posterior=np.full((annotations.n_items, annotations.n_classes), np.nan))
+
+
+def warns(annotations: Annotations) -> Fit:
+    cautions = (("it did not converge", ConvergenceWarning), ("take care", DataWarning))
+    return Fit.from_posterior(annotations, vote_posterior(annotations), cautions=cautions)
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "note"),
+    [
+        (refuses, "refused", "refuses needs better data"),
+        (breaks, "failed", "ZeroDivisionError: division by zero"),
+        (runs_out, "failed", "out of memory"),
+        (no_numbers, "failed", "some of its probabilities are no numbers"),
+        (warns, "done", "it did not converge; take care"),
+    ],
+)
+def test_what_goes_wrong_is_said(
+    crowd: cs.datasets.Simulation, monkeypatch: pytest.MonkeyPatch, function: Any, status: str, note: str
+) -> None:
+    method = registry.Method("odd", function, "", "")
+    monkeypatch.setattr(registry, "METHODS", {**registry.METHODS, "odd": method})
+    row = trial("odd", crowd.annotations, crowd.truth, None, 0)
+    assert (row["status"], row["note"]) == (status, note)
+    assert ("error" in row) == (status == "done")
+
+
+def test_labels_go_to_the_process_as_they_are(tmp_path: Path) -> None:
+    rows = [("a", "w1", "x"), ("a", "w2", "y"), ("b", "w2", "x"), ("c", "w3", "é")]
+    frame = pa.table(dict(zip(("doc", "rater", "value"), map(list, zip(*rows, strict=True)), strict=True)))
+    given = Annotations.from_frame(frame, item="doc", gold={"b": "x"})
+    save_labels(tmp_path / "labels.npz", given, np.array([0, -1, 2]))
+    got, truth = load_labels(tmp_path / "labels.npz")
+    for name in ("indptr", "annotator", "label", "gold"):
+        np.testing.assert_array_equal(getattr(got, name), getattr(given, name))
+    assert (got.annotator_ids, got.class_ids) == (given.annotator_ids, given.class_ids)
+    assert (got.origin.item, got.origin.annotator, got.origin.label) == ("doc", "rater", "value")
+    assert truth.tolist() == [0, -1, 2]
+
+
+def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path, crowd: cs.datasets.Simulation) -> None:
+    save_labels(tmp_path / "labels.npz", crowd.annotations, crowd.truth)
+    seeds = list(range(5000))  # minutes of work
+    arguments = json.dumps([sys.path, [str(tmp_path / "labels.npz"), "symnmf", seeds]])
+    child = subprocess.Popen(
+        [sys.executable, "-c", supervise._CODE, arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert json.loads(child.stdout.readline()) == {"ready": True}
+    child.stdin.close()
+    assert child.wait(30) == 1
+    child.stdout.close()
+
+
+# ---- which methods, and how often -----------------------------------------------------------------------
+
+
+def test_names_and_groups() -> None:
+    assert expand() == expand("all") == ["auto", *registry.METHODS]
+    assert expand("all+em") == [f"{name}+em" for name in registry.METHODS]
+    assert expand(" ds-em, majority ,ds-em,") == ["ds-em", "majority"]
+    assert expand(["one-coin+em", "all"])[:2] == ["one-coin+em", "auto"]
+    assert len(set(expand("all,all+em,auto"))) == len(expand("all,all+em,auto")) == 1 + 2 * len(registry.METHODS)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"methods": "majorty"}, "did you mean 'majority'"),
+        ({"methods": []}, "no method to compare"),
+        ({"methods": " , "}, "no method to compare"),
+        ({"seeds": 0}, "seeds must be"),
+        ({"seeds": True}, "seeds must be"),
+        ({"seeds": [1, 1]}, "seeds must be"),
+        ({"seeds": [-1]}, "seeds must be"),
+        ({"seeds": [0.5]}, "seeds must be"),
+        ({"jobs": 0}, "jobs must be"),
+        ({"jobs": 1.5}, "jobs must be"),
+        ({"timeout": 0}, "timeout must be"),
+        ({"timeout": float("nan")}, "timeout must be"),
+        ({"timeout": float("inf")}, "timeout must be"),
+    ],
+)
+def test_wrong_arguments_are_found_before_anything_runs(
+    crowd: cs.datasets.Simulation, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], match: str
+) -> None:
+    def started(*_: Any, **__: Any) -> Iterator[Any]:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(supervise, "run", started)
+    with pytest.raises(ParameterError, match=match):
+        compare(crowd.annotations, crowd.truth, **options)
+
+
+# ---- tables, files, pictures ----------------------------------------------------------------------------
+
+
+def run_row(method: str, seed: int | None, error: float, **more: Any) -> dict[str, Any]:
+    bins = [{"count": 0, "confidence": 0.0, "right": 0}, {"count": 10, "confidence": 8.0, "right": 5 + (seed or 0)}]
+    figures = {"log_loss": 0.5, "brier": 0.3, "ece": 0.1, "confidence": 0.8, "seconds": 1.0, "memory_mb": 2.0}
+    return {
+        "method": method,
+        "seed": seed,
+        "status": "done",
+        "note": "",
+        "error": error,
+        **figures,
+        "bins": bins,
+    } | more
+
+
+FACTS = {"N": 12, "M": 3, "K": 2, "labels": 36, "judged": 10, "jobs": 1, "timeout": None}
+
+
+def made(kind: str | None = None, facts: Mapping[str, Any] = FACTS) -> Comparison:
+    refused = {"method": "kos", "seed": None, "status": "refused", "note": 'it needs, "say", more'}
+    rows = (
+        refused,
+        run_row("b", 0, 20.0, memory_mb=5.0),
+        run_row("b", 1, 40.0, seconds=3.0, note="slow"),
+        run_row("majority", None, 10.0),
+        run_row("c", 0, 10.0, log_loss=0.4),
+        {"method": "c", "seed": 1, "status": "out of time", "note": "not done in 9 s"},
+    )
+    return Comparison(("kos", "b", "majority", "c"), rows, facts, ("a note",), Origin(frame=kind))
+
+
+def test_rows_of_the_table() -> None:
+    table = {row["method"]: row for row in made("pyarrow").table.to_pylist()}
+    assert list(table) == ["c", "majority", "b", "kos"], "by error, then log-loss; none last"
+    b = table["b"]
+    assert (b["error"], b["seconds"], b["memory_mb"], b["runs"], b["note"]) == (30.0, 2.0, 5.0, 2, "slow")
+    assert b["error_sd"] == pytest.approx(np.sqrt(200))
+    assert b["low"] < 30.0 < b["high"]
+    assert (table["majority"]["error_sd"], table["c"]["error_sd"]) == (0.0, None)
+    assert (table["c"]["status"], table["c"]["note"]) == ("out of time", "1 of 2 runs: not done in 9 s")
+    assert all(table["kos"][name] is None for name in ("error", "low", "log_loss", "seconds", "memory_mb"))
+    bins = [row for row in made("pyarrow").reliability.to_pylist() if row["method"] == "b"]
+    assert [(row["low"], row["high"], row["count"]) for row in bins] == [(0.0, 0.5, 0), (0.5, 1.0, 20)]
+    assert (bins[0]["confidence"], bins[1]["confidence"], bins[1]["accuracy"]) == (None, 0.8, 0.55)
+
+
+def test_the_interval_covers() -> None:
+    """Of many samples with a known error, about 95 in a hundred have it in their interval."""
+    from consilience.aggregation.comparison import _interval
+
+    wrong = np.random.default_rng(0).binomial(200, 0.1, 2000)
+    bounds = {n: _interval(100 * n / 200, 200) for n in set(wrong.tolist())}
+    covered = np.mean([bounds[n][0] <= 10.0 <= bounds[n][1] for n in wrong.tolist()])  # type: ignore[operator]
+    assert 0.92 < covered < 0.98
+    assert _interval(0.0, 50)[0] == 0.0
+    assert _interval(100.0, 50)[1] == 100.0
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_frames_are_of_the_users_kind(kind: str) -> None:
+    pytest.importorskip(kind)
+    found = made(kind)
+    for frame in (found.table, found.runs, found.reliability):
+        assert type(frame).__module__.split(".")[0] == kind
+    assert list(found.runs["seed"])[1:3] == [0, 1] or found.runs["seed"].to_pylist()[1:3] == [0, 1]
+
+
+def test_csv_json_and_folder(tmp_path: Path) -> None:
+    import pyarrow.csv
+
+    found = made()
+    found.to_csv(tmp_path / "deep" / "table.csv")
+    read = pyarrow.csv.read_csv(tmp_path / "deep/table.csv").to_pylist()
+    assert [row["method"] for row in read] == ["c", "majority", "b", "kos"]
+    assert read[3]["note"] == 'it needs, "say", more'
+    found.save(tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "comparison.csv",
+        "reliability.csv",
+        "runs.csv",
+        "summary.json",
+    ]
+    assert (tmp_path / "run/comparison.csv").read_bytes() == (tmp_path / "deep/table.csv").read_bytes()
+    summary = json.loads((tmp_path / "run/summary.json").read_text("utf-8"))
+    assert summary == found.to_dict()
+    assert (summary["format"], summary["judged"], summary["notes"]) == ("consilience.Comparison", 10, ["a note"])
+    assert "NaN" not in (tmp_path / "run/summary.json").read_text("utf-8")
+    found.save(tmp_path / "run")  # an earlier comparison may be replaced, other folders may not
+    with pytest.raises(FolderError):
+        found.save(tmp_path / "deep")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.csv
+
+    place = tmp_path / "table.csv"
+    place.write_text("old")
+
+    def half(_: Any, path: Path) -> None:
+        Path(path).write_text("hal")
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(pyarrow.csv, "write_csv", half)
+    with pytest.raises(OSError, match="full"):
+        made().to_csv(place)
+    assert place.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_repr_says_who_is_best() -> None:
+    assert repr(made()) == "<Comparison: 4 methods on 10 items, best c (10.00 % wrong)>"
+    none = Comparison(("kos",), ({"method": "kos", "seed": None, "status": "refused", "note": ""},), FACTS)
+    assert repr(none) == "<Comparison: 1 methods on 10 items, none gave a result>"
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    found = made()
+    for name, start in (("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")):
+        figure = found.plot(tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(start)
+    first = (tmp_path / "a.SVG").read_bytes()
+    found.plot(str(tmp_path / "a.SVG"))
+    assert (tmp_path / "a.SVG").read_bytes() == first
+    ax = Figure().subplots()
+    assert found.plot(ax) is ax
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["c", "majority", "b", "kos"]
+    dots = {line.get_ydata()[0]: line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 1}
+    assert dots == {0: 10.0, 1: 10.0, 2: 30.0}
+    assert [text.get_text() for text in figure.axes[2].get_legend().get_texts()] == ["c", "majority", "b"]
+    alone = Comparison(("kos",), ({"method": "kos", "seed": None, "status": "refused", "note": ""},), FACTS)
+    alone.plot(tmp_path / "alone.png")
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".SVG", ".pdf", ".png", ".png"]
+
+
+def test_a_picture_that_cannot_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParameterError, match=r"ends in \.png, \.svg, \.pdf, not 'a\.jpeg'"):
+        made().plot(tmp_path / "a.jpeg")
+    monkeypatch.setattr(comparison_plot, "find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"pip install 'consilience\[plot\]'"):
+        made().plot(tmp_path / "a.png")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,90 @@
+"""Successive projection: pure columns found with and without noise, and the same ones that pivoted QR takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import qr
+
+from consilience.exceptions import ParameterError
+from consilience.factor.spa import spa
+from consilience.kernels._arrays import Floats, Ints
+
+
+def separable(seed: int, rows: int = 12, K: int = 5, mixtures: int = 60) -> tuple[Floats, Floats, Ints]:
+    """A matrix whose columns are mixtures of K of them, those K, and their places."""
+    rng = np.random.default_rng(seed)
+    W = rng.dirichlet(0.5 * np.ones(rows), K).T
+    H = np.concatenate([np.eye(K), rng.dirichlet(np.ones(K), mixtures)])
+    where = rng.permutation(K + mixtures)
+    X = np.empty((rows, K + mixtures))
+    X[:, where] = W @ H.T
+    return X, W, where[:K]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_pure_columns_of_a_separable_matrix_are_found(seed: int) -> None:
+    X, _, pure = separable(seed)
+    assert set(spa(X, 5).tolist()) == set(pure.tolist())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_with_noise_the_columns_found_are_as_near_as_the_noise_is_small(seed: int) -> None:
+    X, W, _ = separable(seed)
+    rng = np.random.default_rng(100 + seed)
+    E = rng.standard_normal(X.shape)
+    E /= np.linalg.norm(E, axis=0)
+    smallest = np.linalg.svd(W, compute_uv=False)[-1]
+    condition = np.linalg.norm(W, axis=0).max() / smallest
+    for noise in (1e-6, 1e-5, 1e-4):
+        found = X[:, spa(X + noise * E, 5)]
+        distance = np.linalg.norm(W[:, :, None] - found[:, None, :], axis=0)
+        # Gillis & Vavasis 2014, Theorem 3: ε (1 + 80 K(W)² / σ(W)²), K the longest column, σ the least singular value
+        assert distance.min(axis=1).max() <= (1 + 80 * condition**2) * noise
+        assert len(set(distance.argmin(axis=1).tolist())) == 5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_qr_with_column_pivoting(seed: int) -> None:
+    X = np.random.default_rng(seed).standard_normal((8, 30))
+    assert spa(X, 6).tolist() == qr(X, mode="r", pivoting=True)[1][:6].tolist()
+
+
+def test_rotating_rows_scaling_and_moving_columns_change_nothing() -> None:
+    X, _, _ = separable(3)
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    found = spa(X, 5)
+    assert spa(Q @ X, 5).tolist() == found.tolist()
+    assert spa(1e-8 * X, 5).tolist() == found.tolist()
+    mixed = rng.permutation(X.shape[1])
+    assert mixed[spa(X[:, mixed], 5)].tolist() == found.tolist()
+
+
+def test_a_matrix_of_lower_rank_has_fewer_columns_to_find() -> None:
+    X, _, pure = separable(1, K=3)
+    assert set(spa(X, 7).tolist()) == set(pure.tolist())
+    assert spa(np.zeros((3, 4)), 2).size == 0
+    assert spa(np.empty((3, 0)), 2).size == 0
+    assert spa(np.array([[0.0, 2.0, 0.0]]), 3).tolist() == [1]
+
+
+def test_of_columns_of_one_length_the_first_is_taken() -> None:
+    a = np.array([0.6, 0.8])
+    assert spa(np.stack([0.1 * a, a * (1 - 1e-13), a[::-1], a], axis=1), 2).tolist() == [1, 2]
+
+
+def test_the_matrix_is_left_as_it_was() -> None:
+    X, _, _ = separable(0)
+    before = X.copy()
+    spa(X, 5)
+    assert np.array_equal(X, before)
+
+
+def test_what_is_no_matrix_is_refused() -> None:
+    with pytest.raises(ParameterError, match="rows and columns"):
+        spa(np.zeros(3), 1)
+    with pytest.raises(ParameterError, match="NaN or infinite"):
+        spa(np.array([[np.nan, 1.0]]), 1)
+    with pytest.raises(ParameterError, match="n_components"):
+        spa(np.eye(2), 0)
