@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench paper clean
+.PHONY: demo test lint types layers unit docs bench paper methods clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -38,6 +38,9 @@ bench: $(VENV)/.peers
 
 paper: $(VENV)/.peers
 	$(BIN)/python -m benchmarks paper
+
+methods: $(VENV)/.peers
+	$(BIN)/python -m benchmarks methods
 
 clean:
 	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,7 +13,8 @@ import consilience as cs
 from consilience.aggregation.ds_em import dawid_skene_em
 from consilience.aggregation.em import Progress, sweep_of
 from consilience.aggregation.fit import Fit, vote_posterior
-from consilience.aggregation.ibcc import Dirichlet, ibcc, pseudo_labels
+from consilience.aggregation.ibcc import ibcc, pseudo_labels
+from consilience.aggregation.variational import Dirichlet
 from consilience.annotations import Annotations
 from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Floats, Ints

@@ -20,7 +20,7 @@ from tests.cli.conftest import Result, Run
 
 import consilience as cs
 
-VERBS = ("aggregate", "diagnose", "simulate", "datasets", "demo")
+VERBS = ("aggregate", "diagnose", "compare", "simulate", "datasets", "demo")
 FILES = {"labels.csv", "annotators.csv", "model.npz", "summary.json"}
 KEYS = {
     "method",

@@ -35,7 +35,8 @@ import numpy as np
 
 from consilience.aggregation.em import Callback, Parameters, Progress, sweep_of
 from consilience.aggregation.fit import Fit, vote_posterior
-from consilience.aggregation.ibcc import Ascent, Dirichlet, Expectation, ascend, fit_of, informed, pseudo_labels
+from consilience.aggregation.ibcc import pseudo_labels
+from consilience.aggregation.variational import Ascent, Dirichlet, Expectation, ascend, fit_of, informed
 from consilience.annotations import Annotations
 from consilience.kernels.em import Statistics
 from consilience.kernels.subtypes import SubtypeSweep

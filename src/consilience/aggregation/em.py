@@ -30,6 +30,7 @@ from consilience.kernels.em import FLOOR, SMALL, Statistics, Sweep
 
 __all__ = [
     "Callback",
+    "ClassOneCoinStep",
     "ConfusionStep",
     "EMResult",
     "MStep",
@@ -128,10 +129,7 @@ class OneCoinStep:
         total = statistics.counts.sum(axis=(1, 2)) + 2 * self.smoothing
         # a_m = right / all;  A_m(i, k) = a_m if i = k else (1 - a_m) / (K - 1)
         accuracy = np.divide(right, total, out=np.full(M, 1.0 / K), where=total > 0)
-        confusions = np.repeat((1.0 - accuracy) / max(K - 1, 1), K * K).reshape(M, K, K)
-        diagonal = np.arange(K)
-        confusions[:, diagonal, diagonal] = accuracy[:, None] if K > 1 else 1.0
-        return Parameters(_prior(statistics, self.learn_prior), confusions)
+        return Parameters(_prior(statistics, self.learn_prior), _even_errors(np.repeat(accuracy, K).reshape(M, K)))
 
     def penalty(self, parameters: Parameters) -> float:
         """Give ``smoothing`` · Σ log of every smoothed probability."""
@@ -139,6 +137,42 @@ class OneCoinStep:
             return 0.0
         accuracy = np.clip(parameters.confusions[:, 0, 0], FLOOR, 1.0)
         return self.smoothing * float((np.log(accuracy) + np.log(np.maximum(1.0 - accuracy, FLOOR))).sum())
+
+
+@dataclass(frozen=True)
+class ClassOneCoinStep:
+    """One accuracy for each annotator and class; errors fall evenly on the other classes.
+
+    ``smoothing`` is the number of labels added to the right and to the wrong answers each, in every class.
+    """
+
+    smoothing: float = 0.0
+    learn_prior: bool = True
+
+    def __call__(self, statistics: Statistics) -> Parameters:
+        """Give the share of right answers, by annotator and class."""
+        M, K, _ = statistics.counts.shape
+        right = np.einsum("mkk->mk", statistics.counts) + self.smoothing
+        total = statistics.counts.sum(axis=1) + 2 * self.smoothing
+        # p_mk = right / all;  A_m(i, k) = p_mk if i = k else (1 - p_mk) / (K - 1)
+        accuracy = np.divide(right, total, out=np.full((M, K), 1.0 / K), where=total > 0)
+        return Parameters(_prior(statistics, self.learn_prior), _even_errors(accuracy))
+
+    def penalty(self, parameters: Parameters) -> float:
+        """Give ``smoothing`` · Σ log of every smoothed probability."""
+        if not self.smoothing:
+            return 0.0
+        accuracy = np.clip(np.einsum("mkk->mk", parameters.confusions), FLOOR, 1.0)
+        return self.smoothing * float((np.log(accuracy) + np.log(np.maximum(1.0 - accuracy, FLOOR))).sum())
+
+
+def _even_errors(accuracy: Floats) -> Floats:
+    """Give the confusions (M, K, K) of annotators who are right so often, (M, K), and err evenly."""
+    M, K = accuracy.shape
+    confusions = np.repeat((1.0 - accuracy) / max(K - 1, 1), K, axis=0).reshape(M, K, K)
+    diagonal = np.arange(K)
+    confusions[:, diagonal, diagonal] = accuracy if K > 1 else 1.0
+    return confusions
 
 
 def _prior(statistics: Statistics, learn: bool) -> Floats:

@@ -10,12 +10,13 @@ to be like the others.  For given expected counts c the part of F that depends o
 
 and Minka's fixed point raises it (T. Minka, "Estimating a Dirichlet distribution", 2000, eq. (55)):
 
-    β(i, k)  ←  β(i, k) · Σ_m [ψ(c_m(i, k) + β(i, k)) - ψ(β(i, k))] / Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))],
+    β(i, k)  ←  β(i, k) · Σ_m [ψ(c_m(i, k) + β(i, k)) - ψ(β(i, k))] / (1 + Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))]),
 
-where c_m(k) and β(k) are sums over i.  With ``coin`` an annotator has one probability of being right, whatever the
-class, drawn from a Beta distribution learned in the same way; errors are spread evenly.  F tells which of the two suits
-the data: it is a lower bound of the log-probability of all labels, the models integrated out, and so pays for
-parameters that the data does not need.
+where c_m(k) and β(k) are sums over i, and the 1 is the rate of an exponential prior: without it, β creeps to infinity
+where annotators differ little, and everybody is taken for the same.  With ``coin`` an annotator has one probability
+of being right, whatever the class, drawn from a Beta distribution learned in the same way; errors are spread evenly.
+F tells which of the two suits the data: it is a lower bound of the log-probability of all labels, the models
+integrated out, and so pays for parameters that the data does not need.
 
 ====== ======================================== =============
 symbol name                                     shape
@@ -28,6 +29,7 @@ F      ``details["lower_bound"]``, ``history``  a number
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -35,15 +37,19 @@ import numpy as np
 from consilience.aggregation.em import Callback, Parameters, sweep_of
 from consilience.aggregation.fit import Fit, vote_posterior
 from consilience.aggregation.variational import (
+    LEAST,
+    Beliefs,
     ConfusionBeliefs,
     Dirichlet,
     Expectation,
+    Weighted,
     ascend,
     fit_of,
     flat_proportions,
     informed,
 )
 from consilience.annotations import Annotations
+from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_statistics
@@ -52,11 +58,12 @@ __all__ = ["CoinBeliefs", "CrowdBeliefs", "hierarchical"]
 
 #: What annotators are taken for before anything is known: right four times in five.
 _RIGHT, _WRONG = 4.0, 1.0
-#: Pseudo-labels are kept between these: below, exp E log A would be no number; above, everybody is the same already.
-_LEAST, _MOST = 0.1, 1000.0
+#: With so many pseudo-labels everybody is the same already.
+_MOST = 1000.0
 #: Steps of the fixed point in every pass over the data.
 _STEPS = 3
-RATE = 1.0
+#: Rate of the exponential distribution that β is drawn from: as if one more annotator spoke against sameness.
+_RATE = 1.0
 
 
 def hierarchical(
@@ -64,6 +71,7 @@ def hierarchical(
     *,
     coin: bool = False,
     prior: Literal["learned", "uniform"] = "learned",
+    weights: Sequence[float] | Floats | None = None,
     max_iter: int = 1000,
     tol: float = 1e-7,
     accelerate: bool = True,
@@ -79,6 +87,8 @@ def hierarchical(
         One probability of being right for every annotator, instead of a confusion matrix.
     prior
         Learn the class proportions (from one pseudo-item a class), or hold them uniform.
+    weights
+        How many times the labels of each annotator count, (M,): once by default.
     max_iter, tol
         Passes over the data, and the relative change of the lower bound in one step that ends them (0: run all).
     accelerate
@@ -88,11 +98,20 @@ def hierarchical(
     """
     a = informed(annotations)
     proportions = flat_proportions(a.n_classes) if prior == "learned" else None
-    beliefs = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes)
+    beliefs: Beliefs = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes)
+    if weights is not None:
+        beliefs = Weighted(beliefs, _checked(weights, a.n_annotators))
     start = vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)
     ascent = ascend(sweep_of(a), beliefs, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     posterior, _ = sweep_of(annotations).posterior(*beliefs(ascent.at).tables)
     return fit_of(annotations, beliefs.means(ascent.at), posterior, ascent, tol)
+
+
+def _checked(weights: Sequence[float] | Floats, n_annotators: int) -> Floats:
+    checked = np.asarray(weights, float)
+    if checked.shape != (n_annotators,) or not (np.isfinite(checked) & (checked >= 0)).all():
+        raise ParameterError(f"weights must hold a number ≥ 0 for each of the {n_annotators} annotators")
+    return checked
 
 
 class CrowdBeliefs(ConfusionBeliefs):
@@ -103,7 +122,7 @@ class CrowdBeliefs(ConfusionBeliefs):
 
     def __init__(self, proportions: Dirichlet | None, n_classes: int) -> None:
         K = n_classes
-        beta = np.where(np.eye(K, dtype=bool), _RIGHT, max(_WRONG / max(K - 1, 1), _LEAST))
+        beta = np.where(np.eye(K, dtype=bool), _RIGHT, max(_WRONG / max(K - 1, 1), LEAST))
         super().__init__(proportions, Dirichlet(beta, axis=-2))
 
     def __call__(self, statistics: Statistics) -> Expectation:
@@ -113,7 +132,8 @@ class CrowdBeliefs(ConfusionBeliefs):
         for _ in range(_STEPS):
             beta = _fixed_point(counts, counts.sum(axis=1), beta, beta.sum(axis=0))
         self.confusions = Dirichlet(beta, axis=-2)
-        return super().__call__(statistics)
+        expected = super().__call__(statistics)
+        return expected._replace(divergence=expected.divergence + _RATE * float(beta.sum()))
 
 
 class CoinBeliefs:
@@ -132,6 +152,7 @@ class CoinBeliefs:
             beta = _fixed_point(tosses, tosses.sum(axis=1, keepdims=True), beta, beta.sum(keepdims=True))
         self.coin = Dirichlet(beta)
         expected, divergence = self.coin.expected_log(tosses)
+        divergence += _RATE * float(beta.sum())
         # a wrong answer is any of the K - 1 others
         right, wrong = np.exp(expected[:, 0]), np.exp(expected[:, 1]) / max(K - 1, 1)
         tables = np.where(np.eye(K, dtype=bool), right[:, None, None], wrong[:, None, None])
@@ -161,9 +182,9 @@ def _fixed_point(counts: Floats, totals: Floats, beta: Floats, strength: Floats)
     """Take one of Minka's steps; ``strength`` is the sum of ``beta`` as ``totals`` is that of ``counts``."""
     from scipy.special import psi
 
-    # β ← β · Σ_m [ψ(c_m + β) - ψ(β)] / Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))]
+    # β ← β · Σ_m [ψ(c_m + β) - ψ(β)] / (rate + Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))])
     gained = (psi(counts + beta) - psi(beta)).sum(axis=0)
     spread = (psi(totals + strength) - psi(strength)).sum(axis=0)
-    moved = gained / (spread + RATE)
-    moved_beta: Floats = np.clip(beta * moved, _LEAST, _MOST)
+    moved = gained / (spread + _RATE)
+    moved_beta: Floats = np.clip(beta * moved, LEAST, _MOST)
     return moved_beta

@@ -8,16 +8,15 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from consilience.aggregation.ds_em import dawid_skene_em, refine
+from consilience.aggregation.ds_em import refine
 from consilience.aggregation.fit import Fit
-from consilience.aggregation.majority import majority_vote
-from consilience.aggregation.needs import Need, refuse
-from consilience.aggregation.one_coin import one_coin
-from consilience.aggregation.symnmf import des_symnmf, rob_symnmf, symnmf
+from consilience.aggregation.needs import THREE_ANNOTATORS, TWO_CLASSES, Need, refuse
 from consilience.annotations import Annotations
 from consilience.exceptions import MethodError, ParameterError
 
@@ -31,10 +30,19 @@ class Method:
     """A way from annotations to a fit."""
 
     name: str
-    function: Callable[..., Fit]
+    source: Callable[..., Fit] | str  #: the function, or "module:function" of this folder, imported when first used
     estimator: str  #: public name of its scikit-learn class
     summary: str
     needs: tuple[Need, ...] = ()  #: what it refuses to do without
+
+    @cached_property
+    def function(self) -> Callable[..., Fit]:
+        """The function: annotations in, a fit out."""
+        if not isinstance(self.source, str):
+            return self.source
+        module, _, name = self.source.partition(":")
+        found: Callable[..., Fit] = getattr(import_module(f"consilience.aggregation.{module}"), name)
+        return found
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -47,17 +55,91 @@ def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 #: What ``+em`` takes.  A name that the method itself takes too goes to both.
-_REFINEMENT = _keywords(refine)
+REFINEMENT = _keywords(refine)
 
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        Method("majority", majority_vote, "MajorityVote", "every vote counts the same"),
-        Method("ds-em", dawid_skene_em, "DawidSkeneEM", "a confusion matrix for every annotator, by EM"),
-        Method("one-coin", one_coin, "OneCoin", "one accuracy for every annotator, by EM"),
-        Method("rob-symnmf", rob_symnmf, "RobustSymNMF", "confusions from pairs of annotators, robust to bad pairs"),
-        Method("des-symnmf", des_symnmf, "DesignatedSymNMF", "the same, through annotators who met everybody"),
-        Method("symnmf", symnmf, "PlainSymNMF", "the same from observed pairs alone, for comparison"),
+        Method("majority", "majority:majority_vote", "MajorityVote", "every vote counts the same"),
+        # Dawid and Skene's model and its kin, by EM and by Bayes
+        Method("ds-em", "ds_em:dawid_skene_em", "DawidSkeneEM", "a confusion matrix for every annotator, by EM"),
+        Method("one-coin", "one_coin:one_coin", "OneCoin", "one accuracy for every annotator, by EM"),
+        Method(
+            "class-one-coin",
+            "class_one_coin:class_one_coin",
+            "ClassOneCoin",
+            "an accuracy for every annotator and class, by EM",
+        ),
+        Method("ibcc", "ibcc:ibcc", "IBCC", "a distribution over confusion matrices, by variational Bayes"),
+        Method(
+            "hierarchical",
+            "hierarchical:hierarchical",
+            "HierarchicalDawidSkene",
+            "confusions drawn from a crowd whose habits are learned",
+        ),
+        Method("ebcc", "ebcc:ebcc", "EBCC", "classes of several subtypes, so that annotators may err together"),
+        # from what pairs and triples of annotators say of common items
+        Method(
+            "rob-symnmf",
+            "symnmf:rob_symnmf",
+            "RobustSymNMF",
+            "confusions from pairs of annotators, robust to bad pairs",
+        ),
+        Method("des-symnmf", "symnmf:des_symnmf", "DesignatedSymNMF", "the same, through annotators who met everybody"),
+        Method("symnmf", "symnmf:symnmf", "PlainSymNMF", "the same from observed pairs alone, for comparison"),
+        Method(
+            "multispa",
+            "multispa:multispa",
+            "MultiSPA",
+            "confusions read off the pair blocks by successive projection",
+        ),
+        Method(
+            "cnmf", "cnmf:cnmf", "CoupledNMF", "confusions that explain all pair blocks at once, by coupled KL factors"
+        ),
+        Method(
+            "tensor-admm",
+            "tensor_admm:tensor_admm",
+            "TensorADMM",
+            "confusions that match pairs and triples, by AO-ADMM",
+            needs=(THREE_ANNOTATORS,),
+        ),
+        Method(
+            "spectral-ds",
+            "spectral_ds:spectral_ds",
+            "SpectralDawidSkene",
+            "three groups of annotators, by the tensor power method",
+            needs=(THREE_ANNOTATORS,),
+        ),
+        # weights of votes
+        Method("kos", "kos:kos", "KOS", "messages between items and annotators"),
+        Method(
+            "ghosh-svd",
+            "ghosh_svd:ghosh_svd",
+            "GhoshSVD",
+            "the leading singular vector of the labels",
+            needs=(TWO_CLASSES,),
+        ),
+        Method(
+            "eigenratio",
+            "eigenratio:eigenratio",
+            "EigenRatio",
+            "agreement beside how often annotators meet",
+            needs=(TWO_CLASSES,),
+        ),
+        Method(
+            "sml", "sml:sml", "SpectralMetaLearner", "two-coin model from covariances of pairs", needs=(TWO_CLASSES,)
+        ),
+        Method("te", "te:te", "TriangularEstimation", "accuracies from triangles of annotators", needs=(TWO_CLASSES,)),
+        # items that differ, and labels completed
+        Method("glad", "glad:glad", "GLAD", "an ability for every annotator, a difficulty for every item"),
+        Method(
+            "minimax-entropy",
+            "minimax_entropy:minimax_entropy",
+            "MinimaxEntropy",
+            "a confusion for every annotator and for every item",
+        ),
+        Method("pg-tac", "pg_tac:pg_tac", "TensorAugmentation", "the truth as one more annotator of a low-rank table"),
+        Method("cria-v", "cria_v:cria_v", "CompletedVote", "labels completed at low rank, then everybody votes"),
     )
 }
 
@@ -73,22 +155,50 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and 0 < value < float("inf")
+
+
+def _is_amount(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < float("inf")
+
+
+Constraint = tuple[Callable[[Any], Any], str]
+
+_AMOUNT: Constraint = (_is_amount, "a number ≥ 0")
+_POSITIVE: Constraint = (_is_positive, "a number > 0")
+_COUNT: Constraint = (_is_count, "a whole number ≥ 1")
+_SHARE: Constraint = (lambda v: _is_number(v) and 0 <= v < 1, "a number from 0 up to 1")
+_FLAG: Constraint = (lambda v: isinstance(v, bool), "True or False")
+
 #: parameter: (test, what it must be)
-CONSTRAINTS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
-    "max_iter": (
-        lambda v: _is_number(v) and int(v) == v >= 0,
-        "a whole number ≥ 0",
-    ),
-    "tol": (lambda v: _is_number(v) and 0 <= v < 1, "a number from 0 up to 1"),
-    "smoothing": (lambda v: _is_number(v) and 0 <= v < float("inf"), "a number ≥ 0"),
-    "shrinkage": (lambda v: _is_number(v) and 0 <= v < float("inf"), "a number ≥ 0"),
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "max_iter": (lambda v: _is_amount(v) and int(v) == v, "a whole number ≥ 0"),
+    "tol": _SHARE,
+    "smoothing": _AMOUNT,
+    "shrinkage": _AMOUNT,
+    "diagonal": _AMOUNT,
+    "concentration": _POSITIVE,
+    "penalty": _POSITIVE,
+    "annotator_penalty": _POSITIVE,
+    "item_penalty": _POSITIVE,
     "prior": (lambda v: v in ("learned", "uniform"), "'learned' or 'uniform'"),
-    "accelerate": (lambda v: isinstance(v, bool), "True or False"),
-    "reweigh": (lambda v: isinstance(v, bool), "True or False"),
-    "count_weights": (lambda v: isinstance(v, bool), "True or False"),
-    "starts": (_is_count, "a whole number ≥ 1"),
-    "rotations": (_is_count, "a whole number ≥ 1"),
-    "alpha": (lambda v: _is_number(v) and 0 <= v < 1, "a number from 0 up to 1"),
+    "imbalance": (lambda v: v in ("likelihood", "tensor"), "'likelihood' or 'tensor'"),
+    "rule": (lambda v: v in ("map", "ml"), "'map' or 'ml'"),
+    "accelerate": _FLAG,
+    "reweigh": _FLAG,
+    "count_weights": _FLAG,
+    "center": _FLAG,
+    "normalize": _FLAG,
+    "coin": _FLAG,
+    "empirical": _FLAG,
+    "starts": _COUNT,
+    "rotations": _COUNT,
+    "subtypes": _COUNT,
+    "partitions": _COUNT,
+    "rounds": _COUNT,
+    "groups": (lambda v: v is None or _is_count(v), "a whole number ≥ 1, or None"),
+    "alpha": _SHARE,
     "decay": (lambda v: v is None or (_is_number(v) and 0 < v < 1), "a number between 0 and 1, or None"),
     "callback": (lambda v: v is None or callable(v), "a function or None"),
 }
@@ -117,7 +227,7 @@ def resolve(name: str) -> tuple[Method, bool, str]:
 def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
     """Run a method by name, ``+em`` and all."""
     method, refined, full = resolve(name)
-    known = {*method.parameters, *(_REFINEMENT if refined else ())} | {"callback"}
+    known = {*method.parameters, *(REFINEMENT if refined else ())} | {"callback"}
     if unknown := sorted(set(options) - known):
         raise ParameterError(f"{full} has no parameter {unknown[0]!r}; it takes {', '.join(sorted(known))}")
     check_parameters(options)
@@ -136,7 +246,7 @@ def _run(method: Method, refined: bool, annotations: Annotations, options: Mappi
     first = method.function(annotations, **{k: v for k, v in options.items() if k in method.parameters})
     if not refined:
         return first
-    return refine(annotations, first, **{k: v for k, v in options.items() if k in _REFINEMENT})
+    return refine(annotations, first, **{k: v for k, v in options.items() if k in REFINEMENT})
 
 
 def _refuse_what_does_not_fit_in_memory(annotations: Annotations) -> None:

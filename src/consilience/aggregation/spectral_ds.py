@@ -22,9 +22,9 @@ concerned have any.  (The paper takes missing labels for zeros.  Where every ite
 numbers of them are not independent, and the moments not those of the model.)
 
 The mean of many annotators who err in ways of their own says little.  But any function of a group's labels is
-independent of the other groups given the truth, so once there is a model, Z_g(n) may be the posterior of item n by group
-g's labels under it, and the same equations give a better model.  That is done for some rounds, each split on its own;
-``rounds=1`` is the paper's.
+independent of the other groups given the truth, so once there is a model, Z_g(n) may be the posterior of item n by
+group g's labels under it, and the same equations give a better model.  That is done for some rounds, each split on its
+own; ``rounds=1`` is the paper's.
 
 ======  ============  ==============================================================
 symbol  name          shape
@@ -63,6 +63,8 @@ __all__ = ["spectral_ds"]
 _RANK = 1e-3
 #: Relative rise of the likelihood for which another round is made.
 _RISE = 1e-5
+#: Models that ``+em`` may go on from.
+_KEPT = 3
 #: A class has at least this share of the items.
 _LEAST = 1e-3
 
@@ -70,7 +72,7 @@ _LEAST = 1e-3
 def spectral_ds(
     annotations: Annotations,
     *,
-    partitions: int = 4,
+    partitions: int = 8,
     rounds: int = 8,
     shrinkage: float = 0.25,
     random_state: Any = 0,
@@ -128,7 +130,12 @@ def spectral_ds(
         if asked:
             break
     found.sort(key=lambda one: -one[0])
-    models = [parameters for _, parameters in found] or [votes]
+    # splits err each in their own way, so the mean of good ones is better than any
+    for n in range(2, len(found) + 1):
+        mean = Parameters(*(np.mean([one[1][i] for one in found[:n]], axis=0) for i in range(2)))
+        found.append((sweep(*mean).log_likelihood, mean))
+    found.sort(key=lambda one: -one[0])
+    models = [parameters for _, parameters in found[:_KEPT]] or [votes]
     model = DawidSkene(*models[0], a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
     return Fit(model, posterior, log_likelihood, history=history, candidates=tuple(models[1:]))
@@ -163,7 +170,7 @@ def _views(annotations: Annotations, group: Ints, model: Parameters | None) -> F
 def _models(annotations: Annotations, group: Ints, views: Floats, rng: np.random.Generator) -> list[Parameters]:
     """Give the models of one split, one for each group whose moments were decomposed."""
     a, K = annotations, annotations.n_classes
-    present = views.any(axis=2)
+    present = np.asarray(views.any(axis=2))
     together = present.all(axis=0)
     if not together.any():
         return []

@@ -29,16 +29,21 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.em import SMALL, Statistics
 
 __all__ = [
+    "LEAST",
     "Ascent",
     "Beliefs",
     "ConfusionBeliefs",
     "Dirichlet",
     "Expectation",
+    "Weighted",
     "ascend",
     "fit_of",
     "flat_proportions",
     "informed",
 ]
+
+#: The least that a pseudo-label may be.  With less, exp E log A would fall below what the sweep tells from zero.
+LEAST = 0.1
 
 
 def informed(annotations: Annotations) -> Annotations:
@@ -123,6 +128,9 @@ class Beliefs(Protocol):
     def __call__(self, statistics: Statistics) -> Expectation:
         """Give the expected logarithms after these counts."""
 
+    def means(self, statistics: Statistics) -> Parameters:
+        """Give the expected parameters."""
+
 
 @dataclass
 class ConfusionBeliefs:
@@ -146,6 +154,27 @@ class ConfusionBeliefs:
         K = statistics.class_counts.size
         prior = np.full(K, 1.0 / K) if self.proportions is None else self.proportions.mean(statistics.class_counts)
         return Parameters(prior, self.confusions.mean(statistics.counts))
+
+
+@dataclass
+class Weighted:
+    """The same beliefs where every label of annotator m counts ``weights[m]`` times: copies of one share one vote."""
+
+    beliefs: Beliefs
+    weights: Floats
+
+    def __call__(self, statistics: Statistics) -> Expectation:
+        """Give the expected logarithms after these counts."""
+        expected = self.beliefs(self._count(statistics))
+        prior, tables = expected.tables
+        return Expectation(Parameters(prior, tables ** self.weights[:, None, None]), expected.divergence)
+
+    def means(self, statistics: Statistics) -> Parameters:
+        """Give the expected parameters."""
+        return self.beliefs.means(self._count(statistics))
+
+    def _count(self, statistics: Statistics) -> Statistics:
+        return statistics._replace(counts=statistics.counts * self.weights[:, None, None])
 
 
 # ---- raising the lower bound --------------------------------------------------------------------------------
@@ -196,7 +225,7 @@ def ascend(
         history.append(history[-1] if fell else here.bound)
         if not history[:-1] or here.bound >= best.bound:
             best = here
-        asked = callback and callback(Progress(len(history), max_iter, history[-1], change))
+        asked = bool(callback and callback(Progress(len(history), max_iter, history[-1], change)))
         converged = came is not None and tol > 0 and change <= tol
         if converged or asked:
             break

@@ -90,7 +90,7 @@ class MomentProblem:
     def __init__(self, means: Moments, pairs: Moments, triples: Moments, n_annotators: int, n_classes: int) -> None:
         M, K = self.shape = n_annotators, n_classes
         self._constant = 0.5 * sum(
-            float(m.weights @ (m.values.reshape(len(m.values), -1) ** 2).sum(axis=1)) for m in (means, pairs, triples)
+            float(m.weights @ (m.values**2).sum(axis=tuple(range(1, m.values.ndim)))) for m in (means, pairs, triples)
         )
         colour = _colours(np.concatenate([pairs.who, triples.who[:, :2], triples.who[:, ::2], triples.who[:, 1:]]), M)
         # annotators are numbered by colour, so that those of one colour are neighbours
@@ -138,7 +138,9 @@ class MomentProblem:
         prior, prior_dual = prior.copy(), np.zeros((1, 1, prior.size))
         history: list[float] = []
         last, converged = self.objective(prior, confusions), False
+        leap = 1.0
         while len(history) < max_iter:
+            before = prior, A.copy()
             self._sweep(prior, A, dual)
             quadratic, linear = self._of_prior(A)
             if learn_prior:
@@ -147,6 +149,17 @@ class MomentProblem:
                 )
                 prior = made[0, 0]
             value = self._value(prior, quadratic, linear)
+            # sweeps creep where columns are nearly alike: go on along the last one while that is better
+            beyond = (
+                project_to_simplex(prior + leap * (prior - before[0])),
+                project_to_simplex(A + leap * (A - before[1]), 1),
+            )
+            there = self._value(beyond[0], *self._of_prior(beyond[1]))
+            if there < value:
+                (prior, A), value = beyond, there
+                leap *= 2.0
+            else:
+                leap = max(0.25 * leap, 1.0)
             change = (last - value) / max(value, _EXACT * self._constant, 1e-300)
             last = value
             history.append(value)

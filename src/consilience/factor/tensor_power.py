@@ -91,7 +91,7 @@ def mixture_of_moments(
     axes = (0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)
     third = np.mean([third.transpose(order) for order in axes], axis=0)
     scale, basis = np.linalg.eigh(0.5 * (second + second.T))
-    scale = np.maximum(scale, max(_RANK * float(scale.max(initial=0.0)), 1e-300))
+    scale = np.maximum(scale, max(_RANK * float(scale.max(initial=0.0)), 1e-12))
     whiten = basis / np.sqrt(scale)
     # T = M3(Q, Q, Q)
     tensor = np.einsum("abc,ai,bj,ck->ijk", third, whiten, whiten, whiten, optimize=True)

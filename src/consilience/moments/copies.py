@@ -36,7 +36,7 @@ from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 __all__ = ["Copies", "find_copies"]
 
 #: The annotators with the most labels are looked at: copies that matter are among them.
-_MOST = 300
+_MOST = 150
 #: A group of copies agrees at least so well (κ), and with others at most this share of what independence would give.
 _TIGHT, _SHARE = 0.6, 0.7
 #: Standard errors by which the agreement with others must fall short.

@@ -1,0 +1,228 @@
+"""The default: models of different richness, chosen by how well the labels themselves speak for each.
+
+No model is best for all crowds.  Few labels want few parameters, a crowd with habits wants a confusion matrix for
+everybody, and where people err together the classes need room for hard items.  The lower bound F of
+:mod:`consilience.aggregation.variational` says, without any truth, how probable the labels are under a family of models
+as a whole, parameters integrated out; it compares
+
+====================  =================================================================
+coin                  one probability of being right for every annotator
+confusions            a confusion matrix for everybody, drawn from the crowd's
+subtypes              the same with two kinds of items in a class, fixed prior
+====================  =================================================================
+
+Subtypes are taken where they raise F by a wide margin over the same model without them, both with the fixed
+prior that annotators are right more often than not: with a learned one, a second kind of items may become
+a class of its own.  Before, annotators who answer as one (:mod:`consilience.moments.copies`) are given one vote
+together; after, confidence is brought down to what the measured correlation of errors allows
+(:mod:`consilience.aggregation.calibration`).
+
+Copies and subtypes are looked for in a sample of the items where there are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from consilience.aggregation.calibration import error_correlation, soften
+from consilience.aggregation.ebcc import ebcc
+from consilience.aggregation.em import Callback, Parameters
+from consilience.aggregation.fit import Caution, Fit, vote_posterior
+from consilience.aggregation.hierarchical import hierarchical
+from consilience.aggregation.ibcc import ibcc
+from consilience.annotations import Annotations
+from consilience.exceptions import DataWarning
+from consilience.kernels._arrays import Floats
+from consilience.moments.copies import Copies, find_copies
+
+__all__ = ["auto"]
+
+#: Labels that are enough to find copies and subtypes.  (How rich a model the data bears shows in all of them only.)
+_SAMPLE = 20_000
+#: Relative change of the lower bound that ends a fit which is only compared.
+_QUICK = 1e-5
+#: Subtypes must raise the log-probability of the labels by so much: odds of e^20 to 1.
+_MARGIN = 20.0
+#: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
+_STARTS, _SHARED = 2, 0.2
+#: The fixed prior: right four times in five, wrong answers spread over the others.
+_RIGHT, _WRONG = 4.0, 1.0
+_WORDS = {"confusions": "a confusion matrix for everybody", "coin": "one accuracy for everybody"}
+
+
+def auto(
+    annotations: Annotations,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Fit:
+    """Choose a model by its evidence, and give labels with honest probabilities.
+
+    Parameters
+    ----------
+    annotations
+        The labels.  Gold items are held at their gold.
+    max_iter, tol
+        Passes over the data for one model, and the relative change of its lower bound that ends them.
+    random_state
+        Decides the starts of the subtypes.
+    callback
+        Told of every pass; ends the fit of one model by returning True.
+    """
+    options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
+    quick = {**options, "tol": max(tol, _QUICK)}
+    K = annotations.n_classes
+    sample = _sample(annotations)
+    groups = find_copies(sample)
+    weights = _weights(annotations.n_annotators, groups)
+
+    def hierarchy(coin: bool, how: dict[str, Any]) -> Fit:
+        return hierarchical(annotations, coin=coin, weights=weights if groups else None, **how)
+
+    fits = {"confusions": hierarchy(False, options)}
+    if K > 1:
+        fits["coin"] = hierarchy(True, quick)
+    evidence = {kind: float(fit.details["lower_bound"]) for kind, fit in fits.items()}
+    chosen = max(evidence, key=lambda kind: evidence[kind])
+    gain = 0.0
+    if K > 1 and chosen == "confusions" and not groups:
+        subtypes = _subtypes(sample, quick, random_state)
+        plain = ibcc(sample, **_fixed_prior(K), **quick)
+        gain = float(subtypes.details["lower_bound"] - plain.details["lower_bound"])
+    if gain > _MARGIN:
+        fits["subtypes"] = subtypes if sample is annotations else _subtypes(annotations, quick, random_state)
+    else:
+        fits = {chosen: fits[chosen]}
+
+    correlation = _correlation(annotations, fits[chosen], groups)
+    votes, n_labels = _votes(annotations, weights)
+    main, averaged = fits[chosen], len(fits) > 1
+    posterior = main.posterior
+    if averaged:
+        posterior = np.mean([votes, *(fit.posterior for fit in fits.values())], axis=0)
+    posterior = soften(annotations, posterior, main.model.prior, votes, n_labels, correlation, tempered=averaged)
+    return replace(
+        main,
+        posterior=posterior,
+        converged=all(fit.converged for fit in fits.values()),
+        hint=votes,
+        cautions=(*_cautions(annotations, groups), *(c for fit in fits.values() for c in fit.cautions)),
+        details=_story(annotations, tuple(fits), evidence, gain, groups, correlation),
+    )
+
+
+def _sample(annotations: Annotations) -> Annotations:
+    step = -(-annotations.n_labels // _SAMPLE)
+    return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+
+
+def _correlation(annotations: Annotations, fit: Fit, groups: Sequence[Copies]) -> float:
+    """Give the correlation of errors, one member standing for every group of copies."""
+    kept = np.ones(annotations.n_annotators, bool)
+    for group in groups:
+        kept[group.members[1:]] = False
+    if groups:
+        annotations = annotations.select_annotators(kept)
+    return error_correlation(annotations, Parameters(fit.model.prior, fit.model.confusions[kept]))
+
+
+def _subtypes(annotations: Annotations, options: Mapping[str, Any], random_state: Any) -> Fit:
+    return ebcc(
+        annotations,
+        subtypes=2,
+        starts=_STARTS,
+        concentration=_SHARED,
+        empirical=False,
+        random_state=random_state,
+        **_fixed_prior(annotations.n_classes),
+        **options,
+    )
+
+
+def _fixed_prior(n_classes: int) -> dict[str, Any]:
+    wrong = _WRONG / max(n_classes - 1, 1)
+    return {"smoothing": wrong, "diagonal": _RIGHT - wrong}
+
+
+def _weights(n_annotators: int, groups: Sequence[Copies]) -> Floats:
+    """Give the members of a group one vote together, everybody else one each."""
+    weights = np.ones(n_annotators)
+    for group in groups:
+        weights[group.members] = 1.0 / group.members.size
+    return weights
+
+
+def _votes(annotations: Annotations, weights: Floats) -> tuple[Floats, Floats]:
+    """Give the shares of votes that count as ``weights`` say, (N, K), and how many there are on each item, (N,)."""
+    N, K = annotations.n_items, annotations.n_classes
+    if (weights == 1.0).all():
+        return vote_posterior(annotations), annotations.labels_per_item.astype(float)
+    cell = np.repeat(np.arange(N), annotations.labels_per_item) * K + annotations.label
+    votes = np.bincount(cell, weights[annotations.annotator], N * K).reshape(N, K)
+    total = votes.sum(axis=1)
+    shares = np.divide(votes, total[:, None], out=np.full((N, K), 1.0 / K), where=total[:, None] > 0)
+    if annotations.gold is not None:
+        known = annotations.gold >= 0
+        shares[known] = np.arange(K) == annotations.gold[known, None]
+    return shares, total
+
+
+def _story(
+    annotations: Annotations,
+    members: Sequence[str],
+    evidence: Mapping[str, float],
+    gain: float,
+    groups: Sequence[Copies],
+    correlation: float,
+) -> dict[str, Any]:
+    """Tell what was chosen and why, in numbers and in words."""
+    names = annotations.annotator_ids
+    copies = [[names[int(m)] for m in group.members] for group in groups]
+    if len(members) > 1:
+        why = (
+            f"annotators err together: two kinds of items in a class explain the labels better by {gain:.0f} nats, so "
+            f"{', '.join(members)} and the votes are averaged"
+        )
+    elif len(evidence) > 1:
+        other = next(kind for kind in evidence if kind != members[0])
+        lead = evidence[members[0]] - evidence[other]
+        why = f"{_WORDS[members[0]]} explains the labels better than {_WORDS[other]}, by {lead:.0f} nats"
+    else:
+        why = "there is one class only"
+    if copies:
+        why += f"; {sum(map(len, copies))} annotators who answer as one share {len(copies)} vote" + "s" * (
+            len(copies) > 1
+        )
+    if correlation > 0:
+        why += f"; errors of different annotators correlate by {correlation:.2f}, and confidence allows for it"
+    return {
+        "chosen": "+".join((*members, "votes")) if len(members) > 1 else members[0],
+        "why": why,
+        "evidence": dict(evidence),
+        "gain_of_subtypes": gain,
+        "copies": copies,
+        "error_correlation": correlation,
+    }
+
+
+def _cautions(annotations: Annotations, groups: Sequence[Copies]) -> tuple[Caution, ...]:
+    cautions = []
+    for group in groups:
+        sentence = (
+            f"annotators {_listed(list(annotations.annotators[group.members]))} answer as one: beyond chance they "
+            f"agree with each other by {group.within:.2f}, but with the others by {group.observed:.2f} where "
+            f"{group.expected:.2f} was to be expected. They are taken for copies and share one vote"
+        )
+        cautions.append((sentence, DataWarning))
+    return tuple(cautions)
+
+
+def _listed(names: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, names[:6]))
+    return shown if len(names) <= 6 else f"{shown} and {len(names) - 6} more"

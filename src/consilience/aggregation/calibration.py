@@ -1,0 +1,145 @@
+"""Honest probabilities where annotators err together.
+
+Dawid and Skene take annotators for independent given the truth.  People share what they find hard: on a hard item many
+err, often the same way, and the posterior of the model counts that as so many witnesses.  Two steps:
+
+*How much do they err together?*  For two labels of an item, the other labels tell what the truth may be, and
+so how often the two should agree.  With q the posterior of the item without both labels,
+
+    excess  =  Σ over pairs of labels  [the two agree] - Σ_k q_k Σ_i A_m(i, k) A_j(i, k),
+
+which is zero on average when annotators are independent, whatever their confusions.  Divided by the sum over the same
+pairs of √(v_m v_j), v the variance of being right, it is the correlation of errors.
+
+*What follows?*  n labels whose errors have correlation ρ are worth n w independent ones, w = 1 / (1 + (n - 1) ρ) (the
+design effect of Kish 1965), so the evidence of an item, its posterior over the prior, is raised to the power w.
+The vote takes part, most where there is little else, and no confidence exceeds what a crowd can be trusted with:
+
+    p  =  (1 - ε) [ n² / (n² + 1) · tempered + 1 / (n² + 1) · votes ]  +  ε / K,      ε = ε₂ log₂ K.
+
+That the truth may be one which the whole crowd misses shows in no agreement among annotators.  ρ and ε₂ are what public
+crowds with known truth ask for (docs/decisions/0005); the measured correlation decides whether they apply.
+
+L. Kish, "Survey sampling" (1965), section 5.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consilience.aggregation.em import Parameters
+from consilience.annotations import Annotations
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.em import FLOOR
+
+__all__ = ["error_correlation", "soften"]
+
+#: Correlation of errors that tempers the evidence, and the share of doubt for two classes.
+_CORRELATION, _DOUBT = 0.2, 0.05
+#: A measured correlation of this much shows a crowd whose errors go together.
+_CLEAR = 0.05
+#: Pairs of labels to look at, about.
+_PAIRS = 100_000
+
+
+def error_correlation(annotations: Annotations, parameters: Parameters) -> float:
+    """Give the correlation of errors that the labels show beyond the model; near 0 for independent annotators."""
+    a = _enough_items(annotations)
+    first, second = _label_pairs(a)
+    if not first.size:
+        return 0.0
+    prior, A = parameters.prior, np.maximum(parameters.confusions, FLOOR)
+    K = prior.size
+    log_prior, log_A = np.log(np.maximum(prior, FLOOR)), np.log(A)
+    item = np.repeat(np.arange(a.n_items), np.diff(a.indptr))
+    m, j = a.annotator[first], a.annotator[second]
+    # log q without the two labels: what all labels say, less what these two do
+    log_q = np.empty((first.size, K))
+    for k in range(K):
+        log_each = log_A[a.annotator, a.label, k]
+        log_all = np.bincount(item, log_each, a.n_items)
+        log_q[:, k] = log_prior[k] + log_all[item[first]] - log_each[first] - log_each[second]
+    q = np.exp(log_q - log_q.max(axis=1, keepdims=True))
+    q /= q.sum(axis=1, keepdims=True)
+    # Σ_k q_k Σ_i A_m(i, k) A_j(i, k), and v = Σ_k q_k A_m(k, k) (1 - A_m(k, k))
+    agree, v_m, v_j = (np.zeros(first.size) for _ in range(3))
+    for k in range(K):
+        agree += q[:, k] * np.einsum("pi,pi->p", A[m, :, k], A[j, :, k])
+        v_m += q[:, k] * A[m, k, k] * (1.0 - A[m, k, k])
+        v_j += q[:, k] * A[j, k, k] * (1.0 - A[j, k, k])
+    scale = float(np.sqrt(v_m * v_j).sum())
+    excess = float(np.count_nonzero(a.label[first] == a.label[second]) - agree.sum())
+    return excess / scale if scale > 0 else 0.0
+
+
+def soften(
+    annotations: Annotations,
+    posterior: Floats,
+    prior: Floats,
+    votes: Floats,
+    n_labels: Floats,
+    correlation: float,
+    *,
+    tempered: bool = False,
+) -> Floats:
+    """Give probabilities that allow for errors which go together.
+
+    Parameters
+    ----------
+    annotations
+        The labels; gold items and unlabelled ones stay as they are.
+    posterior, prior
+        Those of the model, (N, K) and (K,).
+    votes
+        Shares of the votes, (N, K).
+    n_labels
+        Independent labels of each item: copies of one annotator count once, (N,).
+    correlation
+        What :func:`error_correlation` found.  Below 0.05 the result moves towards the posterior of the model, which
+        it is at 0.
+    tempered
+        Whether the posterior allows for correlated evidence already, as the average of models that differ does.
+    """
+    K = prior.size
+    share = float(np.clip(correlation / _CLEAR, 0.0, 1.0))
+    judged = annotations.labels_per_item > 0
+    if annotations.gold is not None:
+        judged &= annotations.gold < 0
+    if share == 0.0 or K == 1 or not judged.any():
+        return posterior
+    q, v, n = posterior[judged], votes[judged], np.maximum(n_labels[judged], 1.0)[:, None]
+    mild = q if tempered else _temper(q, prior, 1.0 / (1.0 + (n - 1.0) * _CORRELATION))
+    doubt = _DOUBT * np.log2(K)
+    cautious = (1.0 - doubt) * (n**2 * mild + v) / (n**2 + 1.0) + doubt / K
+    softened = posterior.copy()
+    softened[judged] = (1.0 - share) * q + share * cautious
+    return softened
+
+
+def _temper(q: Floats, prior: Floats, power: Floats) -> Floats:
+    """Give prior · evidence^power; the evidence is the posterior over the prior."""
+    log_prior = np.log(np.maximum(prior, FLOOR))
+    evidence = np.log(np.maximum(q, np.finfo(float).tiny)) - log_prior
+    log_p = power * evidence + log_prior
+    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    tempered: Floats = p / p.sum(axis=1, keepdims=True)
+    return tempered
+
+
+def _enough_items(annotations: Annotations) -> Annotations:
+    """Keep every n-th item where there are more pairs of labels than are needed."""
+    n = annotations.labels_per_item.astype(float)
+    step = int(np.ceil((n * (n - 1)).sum() / 2 / _PAIRS))
+    return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+
+
+def _label_pairs(annotations: Annotations) -> tuple[Ints, Ints]:
+    """Give the places of all pairs of labels on one item."""
+    n = annotations.labels_per_item
+    first, second = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for size in np.unique(n[n >= 2]):
+        place = annotations.indptr[:-1][n == size]
+        one, other = np.triu_indices(size, 1)
+        first.append((place[:, None] + one).ravel())
+        second.append((place[:, None] + other).ravel())
+    return np.concatenate(first), np.concatenate(second)

@@ -1,0 +1,41 @@
+"""The class-conditional one-coin model: each annotator is right with a probability of their own for every class.
+
+    Pr(m says i | truth k) = p_mk where i = k, and (1 - p_mk) / (K - 1) where not.
+
+K accuracies for each annotator where Dawid and Skene have K (K - 1) free probabilities: with many classes and few labels
+that is what the data can bear, and unlike the one-coin model it knows annotators who miss one class and not
+another.  With two classes the model is theirs.
+
+======== ============================= ============
+symbol   name                          shape
+======== ============================= ============
+p_mk     ``confusions[m, k, k]``       (M, K)
+======== ============================= ============
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from consilience.aggregation.em import Callback, ClassOneCoinStep, run_em
+from consilience.aggregation.fit import Fit, vote_start
+from consilience.annotations import Annotations
+
+__all__ = ["class_one_coin"]
+
+
+def class_one_coin(
+    annotations: Annotations,
+    *,
+    smoothing: float = 0.0,
+    prior: Literal["learned", "uniform"] = "learned",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by EM; the parameters are those of :func:`consilience.aggregation.ds_em.dawid_skene_em`."""
+    step = ClassOneCoinStep(smoothing, prior == "learned")
+    start = vote_start(annotations, step)
+    result = run_em(annotations, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return Fit.from_em(annotations, result, tol)
