@@ -12,25 +12,45 @@ import pytest
 import consilience as cs
 
 PUBLIC = [
+    "EBCC",
+    "GLAD",
+    "IBCC",
+    "KOS",
     "METHODS",
     "Annotations",
+    "ClassOneCoin",
+    "Comparison",
+    "CompletedVote",
     "Consensus",
+    "CoupledNMF",
     "DawidSkene",
     "DawidSkeneEM",
     "DesignatedSymNMF",
     "Diagnosis",
+    "EigenRatio",
+    "GhoshSVD",
+    "HierarchicalDawidSkene",
     "MajorityVote",
+    "MinimaxEntropy",
+    "MultiSPA",
     "OneCoin",
     "PlainSymNMF",
     "RobustSymNMF",
+    "SpectralDawidSkene",
+    "SpectralMetaLearner",
     "SymNMF",
+    "TensorADMM",
+    "TensorAugmentation",
+    "TriangularEstimation",
     "__version__",
     "aggregate",
+    "compare",
     "datasets",
     "diagnose",
     "exceptions",
     "factor",
     "load",
+    "metrics",
     "moments",
     "read",
     "read_truth",
@@ -52,38 +72,99 @@ EXCEPTIONS = {
     "FewLabelsWarning": ("ConsilienceWarning",),
 }
 
+METHODS = [
+    "majority",
+    "ds-em",
+    "one-coin",
+    "class-one-coin",
+    "ibcc",
+    "hierarchical",
+    "ebcc",
+    "rob-symnmf",
+    "des-symnmf",
+    "symnmf",
+    "multispa",
+    "cnmf",
+    "tensor-admm",
+    "spectral-ds",
+    "kos",
+    "ghosh-svd",
+    "eigenratio",
+    "sml",
+    "te",
+    "glad",
+    "minimax-entropy",
+    "pg-tac",
+    "cria-v",
+]
+
+_REFINABLE = {"refine": None, "random_state": None, "callback": None}
+_ITERATIVE = {**_REFINABLE, "max_iter": 1000, "tol": 1e-7}
+_BY_EM = {"smoothing": 0.0, "prior": "learned", "max_iter": 1000, "tol": 1e-7, "accelerate": True}
+_BY_EM |= {"random_state": None, "callback": None}
+_SYMNMF = {**_REFINABLE, "rotations": 20, "alpha": 1e-6, "decay": None, "shrinkage": 0.25}
+_COMPLETION = {**_ITERATIVE, "penalty": 0.05, "max_iter": 100, "tol": 1e-3}
+
 #: Parameters and their defaults: changing one is a change for every user.
 PARAMETERS: dict[str, dict[str, object]] = {
     "MajorityVote": {},
-    "OneCoin": {
-        "smoothing": 0.0,
+    "DawidSkeneEM": {**_BY_EM, "shrinkage": 0.0},
+    "OneCoin": _BY_EM,
+    "ClassOneCoin": _BY_EM,
+    "IBCC": {
+        **_ITERATIVE,
+        "smoothing": 1.0,
+        "diagonal": 3.0,
+        "shrinkage": 0.0,
         "prior": "learned",
+        "accelerate": True,
+    },
+    "HierarchicalDawidSkene": {**_ITERATIVE, "coin": False, "prior": "learned", "accelerate": True},
+    "EBCC": {
+        **_ITERATIVE,
+        "subtypes": 10,
+        "smoothing": 1.0,
+        "diagonal": 3.0,
+        "concentration": 0.1,
+        "empirical": True,
+        "starts": 10,
+        "accelerate": True,
+        "max_iter": 500,
+        "tol": 1e-6,
+    },
+    "RobustSymNMF": {
+        **_SYMNMF,
+        "starts": 4,
+        "rotations": 10,
+        "reweigh": True,
+        "count_weights": True,
         "max_iter": 1000,
         "tol": 1e-7,
-        "accelerate": True,
-        "random_state": None,
-        "callback": None,
     },
-    "PlainSymNMF": {
-        "refine": None,
-        "rotations": 20,
-        "alpha": 1e-6,
-        "decay": None,
+    "DesignatedSymNMF": {**_SYMNMF, "through": None},
+    "PlainSymNMF": _SYMNMF,
+    "MultiSPA": {**_REFINABLE, "shrinkage": 0.25, "prior": "learned"},
+    "CoupledNMF": {**_ITERATIVE, "shrinkage": 0.25, "prior": "learned", "max_iter": 2000},
+    "TensorADMM": {
+        **_ITERATIVE,
+        "groups": None,
+        "rule": "map",
+        "count_weights": True,
+        "starts": 1,
         "shrinkage": 0.25,
-        "random_state": None,
-        "callback": None,
+        "max_iter": 500,
+        "tol": 1e-6,
     },
-}
-PARAMETERS["DawidSkeneEM"] = {**PARAMETERS["OneCoin"], "shrinkage": 0.0}
-PARAMETERS["DesignatedSymNMF"] = {**PARAMETERS["PlainSymNMF"], "through": None}
-PARAMETERS["RobustSymNMF"] = {
-    **PARAMETERS["PlainSymNMF"],
-    "starts": 4,
-    "rotations": 10,
-    "reweigh": True,
-    "count_weights": True,
-    "max_iter": 1000,
-    "tol": 1e-7,
+    "SpectralDawidSkene": {**_REFINABLE, "partitions": 8, "rounds": 8, "shrinkage": 0.25},
+    "KOS": {**_ITERATIVE, "center": True, "normalize": True, "prior": "learned", "tol": 1e-4},
+    "GhoshSVD": {**_REFINABLE, "normalize": True},
+    "EigenRatio": {**_REFINABLE, "count_weights": False},
+    "SpectralMetaLearner": {**_ITERATIVE, "imbalance": "likelihood", "shrinkage": 0.25, "tol": 1e-5},
+    "TriangularEstimation": {**_REFINABLE, "center": True, "smoothing": 3.0},
+    "GLAD": {**_ITERATIVE, "prior": "uniform"},
+    "MinimaxEntropy": {**_ITERATIVE, "annotator_penalty": 1.0, "item_penalty": 1.0, "prior": "uniform", "tol": 1e-6},
+    "TensorAugmentation": _COMPLETION,
+    "CompletedVote": _COMPLETION,
 }
 
 
@@ -141,7 +222,8 @@ def test_the_estimators_have_scikit_learns_verbs(name: str) -> None:
 
 
 def test_methods_by_name() -> None:
-    assert set(cs.METHODS) == {"majority", "ds-em", "one-coin", "rob-symnmf", "des-symnmf", "symnmf"}
+    assert list(cs.METHODS) == METHODS
+    assert sorted(method.estimator for method in cs.METHODS.values()) == sorted(PARAMETERS)
     for name, method in cs.METHODS.items():
         assert method.name == name
         assert method.estimator in cs.__all__

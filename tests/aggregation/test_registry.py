@@ -212,7 +212,8 @@ def test_order_and_names_do_not_matter(name: str, change: Callable[[Annotations]
     before, after = (registry.fit(name, data).posterior[np.argsort(data.items)] for data in (a, changed))
     if change is _same:
         assert after.tobytes() == before.tobytes()
-    np.testing.assert_allclose(after, before, atol=1e-6)
+    # the last bit of a sum may decide when a fit ends
+    np.testing.assert_allclose(after, before, atol=1e-3)
     assert np.mean(before.argmax(axis=1) == truth) > 0.7
 
 

@@ -82,10 +82,10 @@ def test_the_maximum_likelihood_rule_holds_the_prior_uniform() -> None:
 def test_more_items_bring_the_model_nearer() -> None:
     """No annotator is a specialist: pairs alone would keep a bias, triples do not."""
     found = []
-    for n_items in (1000, 30_000):
+    for n_items in (1000, 20_000):
         sim = cs.simulate(n_items, 10, 3, labels_per_item=6, accuracy=(0.5, 0.7), seed=3)
         found.append(error(tensor_admm(sim.annotations, shrinkage=0.0, tol=1e-8).model, sim.model))
-    assert found[1] < 0.06 * found[0]
+    assert found[1] < 0.1 * found[0]
 
 
 def test_it_is_better_than_the_votes_on_a_crowd_with_adversaries() -> None:
@@ -182,7 +182,7 @@ def test_order_and_names_change_nothing() -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    a = crowd(3, 300).annotations
+    a = cs.simulate(300, 10, 3, seed=3).annotations
     one, two = (tensor_admm(a, starts=3, random_state=5) for _ in range(2))
     assert one.model == two.model
     assert one.posterior.tobytes() == two.posterior.tobytes()
@@ -216,18 +216,17 @@ def test_two_annotators_are_said_to_be_too_few() -> None:
 def test_silence_repeats_and_gold_are_taken() -> None:
     sim = cs.simulate(200, 6, 3, seed=0)
     frame = sim.annotations.to_frame("pandas")
-    twice = pd.concat([frame, frame.iloc[:20]])
-    # one annotator of six labels five items in six: without four of them some items have no label
-    a = cs.Annotations.from_frame(twice, duplicates="keep").select_annotators(slice(0, 2))
-    a = cs.Annotations.from_frame(twice, duplicates="keep") if a.labels_per_item.min() else a
+    a = cs.Annotations.from_frame(pd.concat([frame, frame.iloc[:20]]), duplicates="keep")
     a = a.with_gold({n: int(sim.truth[n]) for n in range(0, 200, 10)})
-    done = tensor_admm(a)
-    known = a.gold
+    done, known = tensor_admm(a), a.gold
     assert known is not None
     np.testing.assert_array_equal(done.posterior[known >= 0, known[known >= 0]], 1.0)
     assert np.isfinite(done.posterior).all()
-    silent = sim.annotations.recode(Ids([*sim.annotations.annotators, "silent"]), sim.annotations.class_ids)
-    assert np.isfinite(tensor_admm(silent).posterior).all()
+    matrix = np.full((50, 5), -1)
+    matrix[:40, :4] = np.arange(40)[:, None] % 3  # ten items without a label, an annotator without one
+    silent = tensor_admm(cs.Annotations.from_matrix(matrix))
+    np.testing.assert_allclose(silent.posterior[40:], np.tile(silent.model.prior, (10, 1)), atol=1e-12)
+    assert np.isfinite(silent.posterior).all()
 
 
 def test_a_callback_is_told_and_can_stop() -> None:

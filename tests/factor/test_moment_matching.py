@@ -44,14 +44,14 @@ def slow_objective(moments: tuple[Moments, ...], prior: Floats, A: Floats) -> fl
                 mean = sum(
                     prior[k] * np.prod([A[m, i, k] for m, i in zip(row, cell, strict=True)]) for k in range(prior.size)
                 )
-                total += 0.5 * float(weight) * float(value[cell] - mean) ** 2
+                total += 0.5 * float(weight * (value[cell] - mean) ** 2)
     return total
 
 
 def nearest(prior: Floats, A: Floats, found_prior: Floats, found: Floats) -> float:
     """The largest difference of any parameter, over the best order of the classes."""
     return min(
-        max(np.abs(found_prior[list(o)] - prior).max(), np.abs(found[:, :, list(o)] - A).max())
+        float(max(np.abs(found_prior[list(o)] - prior).max(), np.abs(found[:, :, list(o)] - A).max()))
         for o in permutations(range(prior.size))
     )
 

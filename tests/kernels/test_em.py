@@ -116,3 +116,20 @@ def test_blocks_cover_all_items_once() -> None:
     assert all(a[1] == b[0] for a, b in pairwise(cut))
     sizes = [indptr[b] - indptr[a] for a, b in cut]
     assert max(sizes) < 1.1 * min(sizes)
+
+
+@pytest.mark.parametrize("K", [2, 17])
+@pytest.mark.usefixtures("compiled")
+def test_gold_that_hundreds_of_labels_contradict_stays_gold(K: int) -> None:
+    M = 500
+    confusions = np.full((M, K, K), 1e-9)
+    confusions[:, np.arange(K), np.arange(K)] = 1.0 - (K - 1) * 1e-9
+    # one further item for each class, so that all are used
+    matrix = np.vstack([np.zeros((1, M)), np.tile(np.arange(K)[:, None], (1, M))])
+    a = Annotations.from_matrix(matrix).select_items([0]).with_gold([1])
+    prior = np.full(K, 1.0 / K)
+    q, log_likelihood = sweep_of(a).posterior(prior, confusions)
+    np.testing.assert_array_equal(q[0], np.arange(K) == 1)
+    expected = np.log(1.0 / K) + M * np.log(1e-9)
+    assert log_likelihood == pytest.approx(expected, rel=1e-9)
+    assert sweep_of(a)(prior, confusions).log_likelihood == pytest.approx(expected, rel=1e-9)

@@ -86,7 +86,8 @@ def spectral_ds(
         The labels.
     partitions
         Random splits of the annotators into three groups.  Each gives three models, one from the moments of each group;
-        the model with the largest likelihood is kept.
+        the one with the largest likelihood is kept.  Of the splits' models and the means of the best of them, again the
+        one with the largest likelihood is the result.
     rounds
         Rounds at most for each split: the first from mean labels, the others from the posteriors that the groups have
         under the best model of the round before.  A split is done with when its likelihood rises no more.
@@ -95,7 +96,7 @@ def spectral_ds(
     random_state
         Decides the splits, and the starts of the power method.
     callback
-        Told the best log-likelihood after every split; ends the fit by returning True.
+        Told the best log-likelihood after every round; ends the fit by returning True.
     """
     a, rng = annotations, np.random.default_rng(random_state)
     order = canonical_order(a)
@@ -135,6 +136,7 @@ def spectral_ds(
         mean = Parameters(*(np.mean([one[1][i] for one in found[:n]], axis=0) for i in range(2)))
         found.append((sweep(*mean).log_likelihood, mean))
     found.sort(key=lambda one: -one[0])
+    history += [found[0][0]] if found else []
     models = [parameters for _, parameters in found[:_KEPT]] or [votes]
     model = DawidSkene(*models[0], a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)

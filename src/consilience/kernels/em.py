@@ -80,6 +80,8 @@ def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, 
                     p@ *= table[r, @]
                 while p@ < {small}: p@ *= {large}; e@ -= 1.0
                 low = high
+            if gold.size > 0 and gold[n] >= 0:
+                e@ = e@ if gold[n] == @ else -1e6
             top = e0
             top = max(top, e@)
             p@ *= {large} ** (e@ - top)
@@ -167,9 +169,11 @@ def _looped_sweep(
                         e[k] -= 1.0
         top = e.max()
         if gold.size > 0 and gold[n] >= 0:
+            top = e[gold[n]]  # the scale of a class that is out of the question must not count
             for k in range(K):
                 if k != gold[n]:
                     p[k] = 0.0
+                    e[k] = top
         s = 0.0
         for k in range(K):
             if e[k] != top:

@@ -160,7 +160,7 @@ class SpectralDawidSkene(RefinableEstimator):
         self,
         *,
         refine: Literal["em"] | None = None,
-        partitions: int = 4,
+        partitions: int = 8,
         rounds: int = 8,
         shrinkage: float = 0.25,
         random_state: Any = None,

@@ -1,0 +1,149 @@
+"""The default: never the wrong choice, by its own criterion, and it says why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.conftest import error_percent, real_crowd
+
+import consilience as cs
+from consilience.aggregation.auto import auto
+from consilience.aggregation.ds_em import dawid_skene_em
+from consilience.aggregation.fit import Fit
+from consilience.aggregation.majority import majority_vote
+from consilience.annotations import Annotations
+from consilience.datasets.hard_cases import clones, long_tail
+from consilience.exceptions import DataWarning
+from consilience.kernels._arrays import Ints
+from consilience.metrics import expected_calibration_error
+
+
+def accuracy(fit: Fit, truth: Ints) -> float:
+    return float(np.mean(fit.choice.best == np.asarray(truth)))
+
+
+def test_the_long_tail_is_no_worse_than_voting_and_calibrated() -> None:
+    scores = []
+    for seed in range(3):
+        crowd = long_tail(seed)
+        fit = auto(crowd.annotations)
+        truth = np.asarray(crowd.truth)
+        majority = accuracy(majority_vote(crowd.annotations), truth)
+        scores.append([accuracy(fit, truth), majority, expected_calibration_error(fit.posterior, truth)])
+    ours, majority, ece = np.mean(scores, axis=0)
+    assert ours >= 0.915
+    assert ours >= majority - 0.002
+    assert ece < 0.04
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.05, 0.1])
+def test_clones_cost_at_most_two_points_of_the_five_good_judges(flip: float) -> None:
+    crowd = clones(1, flip)
+    truth = np.asarray(crowd.truth)
+    judges = np.array([role == "judge" for role in crowd.roles])
+    five = accuracy(dawid_skene_em(crowd.annotations.select_annotators(judges)), truth)
+    fit = auto(crowd.annotations)
+    assert accuracy(fit, truth) >= five - 0.02
+    assert accuracy(dawid_skene_em(crowd.annotations), truth) < 0.65
+    assert expected_calibration_error(fit.posterior, truth) < 0.08
+    assert fit.details["copies"] == [[f"copy {m}" for m in range(1, 7)]]
+    (caution,) = [sentence for sentence, kind in fit.cautions if kind is DataWarning]
+    assert "copy 1, copy 2" in caution
+    assert "share one vote" in caution
+
+
+def test_it_finds_the_richness_that_the_crowd_has() -> None:
+    few = cs.simulate(300, 60, 5, labels_per_item=3, accuracy=(0.6, 0.9), seed=5)
+    assert auto(few.annotations).details["chosen"] == "coin"
+    many = cs.simulate(3000, 20, 4, labels_per_item=6, spammers=0.2, adversaries=0.2, seed=5)
+    fit = auto(many.annotations)
+    assert fit.details["chosen"] == "confusions"
+    assert "nats" in fit.details["why"]
+
+
+def test_where_annotators_err_together_models_are_averaged() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 4000)
+    # on a third of the items of class 0, annotators 0-2 are fooled together
+    fooled = (rng.random(4000) < 0.33) & (truth == 0)
+    right = np.full((4000, 9), 0.75)
+    right[np.ix_(fooled, range(3))] = 0.08
+    labels = np.where(rng.random((4000, 9)) < right, truth[:, None], 1 - truth[:, None])
+    annotations = Annotations.from_matrix(labels)
+    fit = auto(annotations)
+    assert fit.details["gain_of_subtypes"] > 20
+    assert fit.details["chosen"] == "confusions+coin+subtypes+votes"
+    assert "err together" in fit.details["why"]
+    assert accuracy(fit, truth) > accuracy(dawid_skene_em(annotations), truth) + 0.01
+    assert accuracy(fit, truth) > accuracy(majority_vote(annotations), truth) + 0.01
+
+
+def test_gold_is_held_and_unlabelled_items_are_there() -> None:
+    crowd = cs.simulate(200, 12, 3, labels_per_item=5, seed=2)
+    gold = np.where(np.arange(200) < 20, np.asarray(crowd.truth), -1)
+    fit = auto(crowd.annotations.with_gold(gold))
+    np.testing.assert_array_equal(fit.posterior[:20].argmax(axis=1), gold[:20])
+    np.testing.assert_array_equal(fit.posterior[:20].max(axis=1), 1.0)
+    np.testing.assert_allclose(fit.posterior.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [[0]],
+        [[0, 1]],
+        [[0, 0, 0], [0, 0, 0]],
+        [[0, 1, 2], [2, 1, 0]],
+        [[0, -1, -1, -1, -1, 1], [-1, 1, -1, 0, -1, -1], [-1, -1, 2, -1, 2, -1]],
+    ],
+    ids=str,
+)
+def test_tiny_data_gives_probabilities(labels: list[list[int]]) -> None:
+    fit = auto(Annotations.from_matrix(labels))
+    assert np.isfinite(fit.posterior).all()
+    np.testing.assert_allclose(fit.posterior.sum(axis=1), 1.0)
+
+
+def test_rows_and_names_permute_the_result() -> None:
+    crowd = cs.simulate(300, 15, 3, labels_per_item=6, spammers=0.2, seed=9).annotations
+    matrix = np.full((300, 15), -1)
+    matrix[np.repeat(np.arange(300), crowd.labels_per_item), crowd.annotator] = crowd.label
+    rng = np.random.default_rng(0)
+    rows, columns, classes = rng.permutation(300), rng.permutation(15), rng.permutation(3)
+    renamed = np.where(matrix >= 0, classes[matrix], -1)[rows][:, columns]
+    one, other = auto(Annotations.from_matrix(matrix)), auto(Annotations.from_matrix(renamed))
+    np.testing.assert_allclose(other.posterior[:, classes], one.posterior[rows], atol=1e-4)
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    crowd = cs.simulate(300, 15, 3, seed=9).annotations
+    assert auto(crowd, random_state=3).posterior.tobytes() == auto(crowd, random_state=3).posterior.tobytes()
+
+
+#: At most this error in percent; no set more than a point above the best method known for it, except bluebird, where
+#: minimax entropy reaches 8.33.  ECE at most 0.1 on every set.
+REAL = {
+    "bluebird": 10.2,
+    "dog52": 16.2,
+    "rte": 7.3,
+    "labelme": 20.1,
+    "music": 21.1,
+    "zencrowd_us": 9.4,
+    "product": 6.5,
+    "sentence_polarity": 8.6,
+}
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize("name", REAL)
+def test_public_crowds(name: str) -> None:
+    annotations, truth = real_crowd(name)
+    fit = auto(annotations)
+    assert error_percent(fit.choice.best, truth) <= REAL[name]
+    assert error_percent(fit.choice.best, truth) < error_percent(majority_vote(annotations).choice.best, truth)
+    known = truth >= 0
+    ours, theirs = (
+        expected_calibration_error(q[known], truth[known])
+        for q in (fit.posterior, dawid_skene_em(annotations).posterior)
+    )
+    assert ours < min(theirs, 0.1)

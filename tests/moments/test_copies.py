@@ -1,0 +1,97 @@
+"""Copies are found, independent annotators are not taken for them, and the arithmetic is that of the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.conftest import real_crowd
+
+import consilience as cs
+from consilience.annotations import Annotations
+from consilience.datasets.hard_cases import clones
+from consilience.kernels._arrays import Ints
+from consilience.moments.cooccurrence import pair_moments
+from consilience.moments.copies import _Agreement, _one_factor, find_copies
+
+
+def copies_in(annotations: Annotations) -> list[list[int]]:
+    return [group.members.tolist() for group in find_copies(annotations)]
+
+
+@pytest.mark.parametrize("flip", [0.0, 0.05, 0.1])
+@pytest.mark.parametrize("seed", range(5))
+def test_six_copies_of_a_weak_judge_are_found(seed: int, flip: float) -> None:
+    crowd = clones(seed, flip)
+    assert copies_in(crowd.annotations) == [[m for m, role in enumerate(crowd.roles) if role == "copy"]]
+
+
+def test_what_is_reported_is_what_independence_would_give() -> None:
+    (group,) = find_copies(clones(0).annotations)
+    assert group.within == pytest.approx(1.0)
+    # five judges with one factor r = √κ each, κ of two coins with K = 3: ((p K - 1) / (K - 1)) of both, multiplied
+    reliability = (3 * np.array([0.70, 0.725, 0.75, 0.775, 0.80]) - 1) / 2
+    assert group.expected == pytest.approx(reliability.mean(), abs=0.03)
+    assert group.observed == pytest.approx(reliability.mean() * (3 * 0.6 - 1) / 2, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    "crowd",
+    [
+        {"experts": 0.3},
+        {"spammers": 0.4},
+        {"adversaries": 0.2},
+        {"specialists": 0.3},
+        {"experts": 0.3, "adversaries": 0.3},
+        {"accuracy": (0.3, 0.95)},
+    ],
+    ids=str,
+)
+def test_independent_annotators_are_no_copies(crowd: dict[str, float]) -> None:
+    for seed in range(8):
+        drawn = cs.simulate(2000, 20, 2 + seed % 4, labels_per_item=6, seed=100 + seed, **crowd)  # type: ignore[arg-type]
+        assert copies_in(drawn.annotations) == []
+
+
+def test_six_experts_who_agree_because_they_are_right_are_no_copies() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 2000)
+    accuracy = np.array([0.97] * 6 + [0.75] * 5)
+    right = rng.random((2000, 11)) < accuracy
+    labels = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, 3, (2000, 11))) % 3)
+    assert copies_in(Annotations.from_matrix(labels)) == []
+
+
+def test_order_and_names_do_not_matter() -> None:
+    crowd = clones(3, 0.05).annotations
+    matrix = crowd.label.reshape(2000, 11)
+    order = np.random.default_rng(1).permutation(11)
+    rows = np.random.default_rng(2).permutation(2000)
+    (members,) = copies_in(Annotations.from_matrix(matrix[rows][:, order]))
+    assert sorted(order[members].tolist()) == list(range(5, 11))
+
+
+def test_few_annotators_or_few_labels_show_nothing() -> None:
+    assert find_copies(cs.simulate(100, 4, 2, seed=0).annotations) == ()
+    assert find_copies(clones(0).annotations.select_items(np.arange(8))) == ()
+
+
+def test_kappa_is_cohens() -> None:
+    from sklearn.metrics import cohen_kappa_score
+
+    labels: Ints = np.random.default_rng(4).integers(0, 3, (120, 1)) + np.zeros((1, 6), int)
+    labels = np.where(np.random.default_rng(5).random((120, 6)) < 0.6, labels, labels[::-1])
+    kappa = _Agreement.of(pair_moments(Annotations.from_matrix(labels))).kappa
+    for m in range(6):
+        for j in range(m):
+            assert kappa[m, j] == pytest.approx(cohen_kappa_score(labels[:, m], labels[:, j]))
+
+
+def test_one_factor_is_recovered() -> None:
+    r = np.array([0.9, 0.7, 0.5, 0.3, -0.2])
+    np.testing.assert_allclose(_one_factor(np.outer(r, r), np.ones((5, 5)) - np.eye(5)), r, atol=1e-3)
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize("name", ["bluebird", "dog52", "rte", "trec", "labelme", "music", "zencrowd_us", "product"])
+def test_public_crowds_have_none(name: str) -> None:
+    assert find_copies(real_crowd(name)[0]) == ()
