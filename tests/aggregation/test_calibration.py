@@ -73,21 +73,21 @@ def test_no_pair_of_labels_no_correlation() -> None:
 
 def test_softening_by_hand() -> None:
     a = Annotations.from_matrix([[0, 0, 1]])
-    q, prior, votes = np.array([[0.9, 0.1]]), np.array([0.6, 0.4]), np.array([[2 / 3, 1 / 3]])
-    odds = (0.9 / 0.1 / 1.5) ** (1 / 1.4) * 1.5  # evidence to the power 1 / (1 + 2 · 0.2), times the prior odds
+    q, votes = np.array([[0.9, 0.1]]), np.array([[2 / 3, 1 / 3]])
+    odds = 9.0 ** (1 / 1.5)  # to the power 1 / (1 + 2 · 0.25)
     tempered = odds / (1 + odds)
-    cautious = 0.95 * (9 * tempered + 2 / 3) / 10 + 0.05 / 2
-    full = soften(a, q, prior, votes, np.array([3.0]), 0.2)
+    cautious = 0.96 * (9 * tempered + 2 / 3) / 10 + 0.04 / 2
+    full = soften(a, q, votes, np.array([3.0]), 0.2)
     np.testing.assert_allclose(full, [[cautious, 1 - cautious]])
-    half = soften(a, q, prior, votes, np.array([3.0]), 0.025)
+    half = soften(a, q, votes, np.array([3.0]), 0.025)
     np.testing.assert_allclose(half, 0.5 * q + 0.5 * full)
-    assert soften(a, q, prior, votes, np.array([3.0]), -0.1) is q
+    assert soften(a, q, votes, np.array([3.0]), -0.1) is q
 
 
 def test_gold_and_unlabelled_items_stay() -> None:
     a = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 1, 1]]).with_gold([1, -1, -1])
     q = np.array([[0.0, 1.0], [0.2, 0.8], [0.4, 0.6]])
-    softened = soften(a, q, np.array([0.5, 0.5]), vote_posterior(a), np.full(3, 3.0), 0.3)
+    softened = soften(a, q, vote_posterior(a), np.full(3, 3.0), 0.3)
     np.testing.assert_array_equal(softened[0], [0.0, 1.0])
     assert (softened[1:] != q[1:]).all()
     np.testing.assert_allclose(softened.sum(axis=1), 1.0)
@@ -97,9 +97,7 @@ def test_softened_probabilities_are_nearer_to_the_truth_where_items_are_hard() -
     annotations, truth = with_hard_items(0.25, 5)
     fit = hierarchical(annotations)
     correlation = error_correlation(annotations, parameters_of(fit.model))
-    softened = soften(
-        annotations, fit.posterior, fit.model.prior, vote_posterior(annotations), np.full(3000, 7.0), correlation
-    )
+    softened = soften(annotations, fit.posterior, vote_posterior(annotations), np.full(3000, 7.0), correlation)
     before, after = (expected_calibration_error(q, truth) for q in (fit.posterior, softened))
     assert after < 0.6 * before
 

@@ -106,7 +106,7 @@ def auto(
     posterior = main.posterior
     if averaged:
         posterior = np.mean([votes, *(fit.posterior for fit in fits.values())], axis=0)
-    posterior = soften(annotations, posterior, main.model.prior, votes, n_labels, correlation, tempered=averaged)
+    posterior = soften(annotations, posterior, votes, n_labels, correlation, tempered=averaged)
     return replace(
         main,
         posterior=posterior,

@@ -12,10 +12,10 @@ which is zero on average when annotators are independent, whatever their confusi
 pairs of √(v_m v_j), v the variance of being right, it is the correlation of errors.
 
 *What follows?*  n labels whose errors have correlation ρ are worth n w independent ones, w = 1 / (1 + (n - 1) ρ) (the
-design effect of Kish 1965), so the evidence of an item, its posterior over the prior, is raised to the power w.
-The vote takes part, most where there is little else, and no confidence exceeds what a crowd can be trusted with:
+design effect of Kish 1965), so the posterior q is tempered: raised to the power w, which changes no label.  The vote
+takes part, most where there is little else, and no confidence exceeds what a crowd can be trusted with:
 
-    p  =  (1 - ε) [ n² / (n² + 1) · tempered + 1 / (n² + 1) · votes ]  +  ε / K,      ε = ε₂ log₂ K.
+    p  =  (1 - ε) [ n² / (n² + 1) · q^w / Σ q^w  +  1 / (n² + 1) · votes ]  +  ε / K,      ε = ε₂ log₂ K.
 
 That the truth may be one which the whole crowd misses shows in no agreement among annotators.  ρ and ε₂ are what public
 crowds with known truth ask for (docs/decisions/0005); the measured correlation decides whether they apply.
@@ -34,8 +34,8 @@ from consilience.kernels.em import FLOOR
 
 __all__ = ["error_correlation", "soften"]
 
-#: Correlation of errors that tempers the evidence, and the share of doubt for two classes.
-_CORRELATION, _DOUBT = 0.2, 0.05
+#: ρ, the correlation of errors that tempers a posterior, and ε₂, the share of doubt for two classes.
+_CORRELATION, _DOUBT = 0.25, 0.04
 #: A measured correlation of this much shows a crowd whose errors go together.
 _CLEAR = 0.05
 #: Pairs of labels to look at, about.
@@ -75,7 +75,6 @@ def error_correlation(annotations: Annotations, parameters: Parameters) -> float
 def soften(
     annotations: Annotations,
     posterior: Floats,
-    prior: Floats,
     votes: Floats,
     n_labels: Floats,
     correlation: float,
@@ -88,8 +87,8 @@ def soften(
     ----------
     annotations
         The labels; gold items and unlabelled ones stay as they are.
-    posterior, prior
-        Those of the model, (N, K) and (K,).
+    posterior
+        That of the model, (N, K).
     votes
         Shares of the votes, (N, K).
     n_labels
@@ -98,9 +97,9 @@ def soften(
         What :func:`error_correlation` found.  Below 0.05 the result moves towards the posterior of the model, which
         it is at 0.
     tempered
-        Whether the posterior allows for correlated evidence already, as the average of models that differ does.
+        Whether the posterior allows for correlated errors already, as the average of models that differ does.
     """
-    K = prior.size
+    K = posterior.shape[1]
     share = float(np.clip(correlation / _CLEAR, 0.0, 1.0))
     judged = annotations.labels_per_item > 0
     if annotations.gold is not None:
@@ -108,7 +107,7 @@ def soften(
     if share == 0.0 or K == 1 or not judged.any():
         return posterior
     q, v, n = posterior[judged], votes[judged], np.maximum(n_labels[judged], 1.0)[:, None]
-    mild = q if tempered else _temper(q, prior, 1.0 / (1.0 + (n - 1.0) * _CORRELATION))
+    mild = q if tempered else _temper(q, 1.0 / (1.0 + (n - 1.0) * _CORRELATION))
     doubt = _DOUBT * np.log2(K)
     cautious = (1.0 - doubt) * (n**2 * mild + v) / (n**2 + 1.0) + doubt / K
     softened = posterior.copy()
@@ -116,12 +115,10 @@ def soften(
     return softened
 
 
-def _temper(q: Floats, prior: Floats, power: Floats) -> Floats:
-    """Give prior · evidence^power; the evidence is the posterior over the prior."""
-    log_prior = np.log(np.maximum(prior, FLOOR))
-    evidence = np.log(np.maximum(q, np.finfo(float).tiny)) - log_prior
-    log_p = power * evidence + log_prior
-    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+def _temper(q: Floats, power: Floats) -> Floats:
+    """Give q^power, summing to one again."""
+    # of the largest, so that nothing underflows together
+    p = (q / q.max(axis=1, keepdims=True)) ** power
     tempered: Floats = p / p.sum(axis=1, keepdims=True)
     return tempered
 
