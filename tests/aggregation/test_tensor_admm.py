@@ -63,8 +63,9 @@ def test_labels_are_nearly_those_of_the_oracle(prior: tuple[float, float]) -> No
         best = wrong(sim.model.posterior(a).argmax(axis=1), sim.truth)
         flat = cs.DawidSkene(np.full(2, 0.5), sim.model.confusions, sim.model.classes, sim.model.annotators)
         likeliest = wrong(flat.posterior(a).argmax(axis=1), sim.truth)
-        map_gap.append(wrong(tensor_admm(a).choice.best, sim.truth) - best)
-        ml_gap.append(wrong(tensor_admm(a, rule="ml").choice.best, sim.truth) - likeliest)
+        done = tensor_admm(a)
+        map_gap.append(wrong(done.choice.best, sim.truth) - best)
+        ml_gap.append(wrong((done.posterior / done.model.prior).argmax(axis=1), sim.truth) - likeliest)
     assert np.mean(map_gap) <= 0.05
     assert np.mean(ml_gap) <= 0.2
 
@@ -82,7 +83,7 @@ def test_the_maximum_likelihood_rule_holds_the_prior_uniform() -> None:
 def test_more_items_bring_the_model_nearer() -> None:
     """No annotator is a specialist: pairs alone would keep a bias, triples do not."""
     found = []
-    for n_items in (1000, 20_000):
+    for n_items in (500, 10_000):
         sim = cs.simulate(n_items, 10, 3, labels_per_item=6, accuracy=(0.5, 0.7), seed=3)
         found.append(error(tensor_admm(sim.annotations, shrinkage=0.0, tol=1e-8).model, sim.model))
     assert found[1] < 0.1 * found[0]
@@ -116,7 +117,7 @@ def test_weights_by_counts_are_those_of_equal_counts_where_nothing_is_missing() 
 
 def test_groups_cost_little() -> None:
     """Fig. 3.11: for many items the error is about the same for any number of groups."""
-    sim = cs.simulate(20_000, 30, 3, labels_per_item=15, prior=[0.3096, 0.3416, 0.3488], seed=5)
+    sim = cs.simulate(8000, 30, 3, labels_per_item=15, prior=[0.3096, 0.3416, 0.3488], seed=5)
     best = wrong(sim.model.posterior(sim.annotations).argmax(axis=1), sim.truth)
     for groups in (1, 5):
         done = tensor_admm(sim.annotations, groups=groups)

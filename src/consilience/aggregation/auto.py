@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from consilience.aggregation.calibration import error_correlation, soften
-from consilience.aggregation.ebcc import ebcc
+from consilience.aggregation.ebcc import fit_subtypes
 from consilience.aggregation.em import Callback, Parameters
 from consilience.aggregation.fit import Caution, Fit, vote_posterior
 from consilience.aggregation.hierarchical import hierarchical
@@ -92,11 +92,12 @@ def auto(
     chosen = max(evidence, key=lambda kind: evidence[kind])
     gain = 0.0
     if K > 1 and chosen == "confusions" and not groups:
-        subtypes = _subtypes(sample, quick, random_state)
-        plain = ibcc(sample, **_fixed_prior(K), **quick)
+        subtypes, tables = _subtypes(sample, options, random_state)
+        plain = ibcc(sample, **_fixed_prior(K), **options)
         gain = float(subtypes.details["lower_bound"] - plain.details["lower_bound"])
     if gain > _MARGIN:
-        fits["subtypes"] = subtypes if sample is annotations else _subtypes(annotations, quick, random_state)
+        whole = subtypes if sample is annotations else _subtypes(annotations, quick, random_state, tables)[0]
+        fits["subtypes"] = whole
     else:
         fits = {chosen: fits[chosen]}
 
@@ -132,14 +133,17 @@ def _correlation(annotations: Annotations, fit: Fit, groups: Sequence[Copies]) -
     return error_correlation(annotations, Parameters(fit.model.prior, fit.model.confusions[kept]))
 
 
-def _subtypes(annotations: Annotations, options: Mapping[str, Any], random_state: Any) -> Fit:
-    return ebcc(
+def _subtypes(
+    annotations: Annotations, options: Mapping[str, Any], random_state: Any, start: Parameters | None = None
+) -> tuple[Fit, Parameters]:
+    return fit_subtypes(
         annotations,
-        subtypes=2,
+        2,
         starts=_STARTS,
         concentration=_SHARED,
         empirical=False,
         random_state=random_state,
+        start=start,
         **_fixed_prior(annotations.n_classes),
         **options,
     )

@@ -42,7 +42,7 @@ from consilience.kernels.em import Statistics
 from consilience.kernels.subtypes import SubtypeSweep
 from consilience.kernels.votes import vote_statistics
 
-__all__ = ["ebcc"]
+__all__ = ["ebcc", "fit_subtypes"]
 
 #: The least of a/L.  With less, exp E log π of an empty subtype would be no number that the sweep can work with.
 _LEAST = 0.005
@@ -91,6 +91,42 @@ def ebcc(
     callback
         Told of every pass of every start; ends the fit by returning True.
     """
+    return fit_subtypes(
+        annotations,
+        subtypes,
+        smoothing=smoothing,
+        diagonal=diagonal,
+        concentration=concentration,
+        empirical=empirical,
+        starts=starts,
+        max_iter=max_iter,
+        tol=tol,
+        accelerate=accelerate,
+        random_state=random_state,
+        callback=callback,
+    )[0]
+
+
+def fit_subtypes(
+    annotations: Annotations,
+    subtypes: int,
+    *,
+    smoothing: float,
+    diagonal: float,
+    concentration: float,
+    empirical: bool,
+    starts: int,
+    max_iter: int,
+    tol: float,
+    accelerate: bool = True,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+    start: Parameters | None = None,
+) -> tuple[Fit, Parameters]:
+    """Do the work of :func:`ebcc`, and give the weights and tables of all subtypes too.
+
+    These can be the ``start`` for more data of the same annotators, instead of random ones.
+    """
     rng = np.random.default_rng(random_state)
     a = informed(annotations)
     votes = vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)
@@ -109,15 +145,17 @@ def ebcc(
         return stopped
 
     best: Ascent | None = None
-    for start in _starts(a, beliefs, votes, sweep, starts, rng):
-        ascent = ascend(sweep, beliefs, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=tell)
+    begins = [sweep(*start)] if start is not None else _starts(a, beliefs, votes, sweep, starts, rng)
+    for begin in begins:
+        ascent = ascend(sweep, beliefs, begin, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=tell)
         if best is None or ascent.bound > best.bound:
             best = ascent
         if stopped:
             break
     assert best is not None
-    posterior = _sweep_of(annotations, subtypes).posterior(*beliefs(best.at).tables)
-    return fit_of(annotations, beliefs.means(best.at), posterior, best, tol)
+    tables = beliefs(best.at).tables
+    posterior = _sweep_of(annotations, subtypes).posterior(*tables)
+    return fit_of(annotations, beliefs.means(best.at), posterior, best, tol), tables
 
 
 @dataclass(frozen=True)
