@@ -24,7 +24,7 @@ numbers of them are not independent, and the moments not those of the model.)
 The mean of many annotators who err in ways of their own says little.  But any function of a group's labels is
 independent of the other groups given the truth, so once there is a model, Z_g(n) may be the posterior of item n by
 group g's labels under it, and the same equations give a better model.  That is done for some rounds, each split on its
-own; ``rounds=1`` is the paper's.
+own; the paper has one round of one split, where here the mean over good splits may be taken as well.
 
 ======  ============  ==============================================================
 symbol  name          shape
