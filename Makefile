@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench paper methods clean
+.PHONY: demo test lint types layers unit docs bench paper methods field clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -41,6 +41,9 @@ paper: $(VENV)/.peers
 
 methods: $(VENV)/.peers
 	$(BIN)/python -m benchmarks methods
+
+field: $(VENV)/.peers
+	$(BIN)/python -m benchmarks field
 
 clean:
 	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis

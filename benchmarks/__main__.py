@@ -1,4 +1,4 @@
-"""``make bench``, ``paper`` and ``methods`` run sets of benchmarks; ``python -m benchmarks pairs reading`` two."""
+"""``make bench``, ``paper``, ``methods`` and ``field`` run sets of benchmarks; ``python -m benchmarks pairs`` one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from importlib import import_module
 from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
-#: adversaries, and crowds that break aggregators.
+#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers.
 SETS = {
     "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
     "methods": ("breaking", "ensembles", "adversaries"),
+    "field": ("field", "calibration", "peers"),
 }
 
 

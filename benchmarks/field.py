@@ -192,8 +192,8 @@ def peer(name: str) -> Score:
             begun = time.perf_counter()
             table = DawidSkene(n_iter=100).fit_predict_proba(frame)
             seconds = time.perf_counter() - begun
-        posterior = table.reindex(index=a.items, columns=a.classes).to_numpy(float)
-        posterior[np.isnan(posterior).any(axis=1)] = 1.0 / a.n_classes  # items that nobody labelled
+        # items that nobody labelled have no row
+        posterior = table.reindex(index=a.items, columns=a.classes).fillna(1.0 / a.n_classes).to_numpy()
         FOLDER.mkdir(exist_ok=True)
         np.savez_compressed(file, posterior=posterior, seconds=seconds)
     with np.load(file, allow_pickle=False) as kept:
@@ -259,7 +259,7 @@ def show(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, floa
         ("Error, percent; the best method of each crowd is bold", "error", 2),
         ("Expected calibration error", "calibration", 3),
         ("Log-loss, nats", "log_loss", 3),
-        ("Seconds; * stopped", "seconds", 2),
+        ("Seconds; * stopped", "seconds", 3),
     ):
         lines = {method: values(row, what) for method, row in rows.items()}
         best = np.nanmin(list(lines.values()), axis=0)
@@ -269,7 +269,7 @@ def show(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, floa
         }
         if what != "seconds":
             single = best_single(rows, what)
-            extra = {f"best on average: {single}": lines[single], "best of each crowd": [float(x) for x in best]}
+            extra = {f"best on average: {single}": lines[single], "best of each crowd, auto apart": best.tolist()}
         else:
             extra = {}
         if what == "error":
@@ -287,7 +287,7 @@ def show(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, floa
     for method, row in rows.items():
         for name, score in row.items():
             if isinstance(score, str):
-                reasons.setdefault((method, score), []).append(name)
+                reasons.setdefault((method, score.partition(", and these")[0]), []).append(name)
     for (method, reason), names in reasons.items():
         if not method.endswith("+em"):
             print(f"- {method}, {', '.join(names)}: {reason}")
@@ -379,7 +379,8 @@ def draw(rows: Mapping[str, Row], auto: Row) -> None:
     least = np.array([best[name][1] for name in CROWDS])
     axes = canvas.subplots()
     places = np.arange(len(CROWDS))
-    marked = {"ds-em": ("s", "#c2410c"), "majority": ("D", "#15803d"), best_single(rows, "error"): ("^", "#6b21a8")}
+    single = best_single(rows, "error")
+    marked = {"ds-em": ("s", "#c2410c"), "majority": ("D", "#15803d"), single: ("^", "#6b21a8")}
     spread = np.linspace(-0.28, 0.28, len(rows))
 
     def above(row: Row) -> Any:
@@ -390,7 +391,7 @@ def draw(rows: Mapping[str, Row], auto: Row) -> None:
         axes.plot(places + shift, above(row), "o", color="0.72", markersize=4, label=None if i else "other methods")
     for (method, (marker, colour)), shift in zip(marked.items(), (-0.1, 0.1, 0.0), strict=False):
         axes.plot(places + shift, above(rows[method]), marker, color=colour, fillstyle="none", markersize=7)
-        axes.lines[-1].set(label=method, markeredgewidth=1.6)
+        axes.lines[-1].set(label=method + " (best on average)" * (method == single), markeredgewidth=1.6)
     axes.plot(places, above(auto), "o", color="#1d4ed8", markersize=9, markeredgecolor="white", label="auto", zorder=5)
     axes.axhline(AT_WORST, color="#1d4ed8", linewidth=0.8, linestyle="--")
     axes.axhline(0.0, color="0.5", linewidth=0.8)
@@ -398,6 +399,7 @@ def draw(rows: Mapping[str, Row], auto: Row) -> None:
     ticks = [-1, 0, 1, 2, 5, 10, 20, 50]
     axes.set_yticks(ticks, [f"{tick:+d}" if tick else "best" for tick in ticks])
     axes.minorticks_off()
+    axes.set_ylim(min(float(above(auto).min()), 0.0) - 0.25, 70)
     axes.set_xticks(places, [f"{name}\n{method}\n{error:.2f} %" for name, (method, error) in best.items()], fontsize=8)
     axes.set(xlim=(-0.5, len(CROWDS) - 0.5), ylabel="error beyond the best method, percentage points")
     axes.set_title("Every method on every crowd; below each crowd its best method", loc="left", fontsize=11)

@@ -98,12 +98,19 @@ METHODS = [
     "cria-v",
 ]
 
-_REFINABLE = {"refine": None, "random_state": None, "callback": None}
-_ITERATIVE = {**_REFINABLE, "max_iter": 1000, "tol": 1e-7}
-_BY_EM = {"smoothing": 0.0, "prior": "learned", "max_iter": 1000, "tol": 1e-7, "accelerate": True}
-_BY_EM |= {"random_state": None, "callback": None}
-_SYMNMF = {**_REFINABLE, "rotations": 20, "alpha": 1e-6, "decay": None, "shrinkage": 0.25}
-_COMPLETION = {**_ITERATIVE, "penalty": 0.05, "max_iter": 100, "tol": 1e-3}
+_REFINABLE: dict[str, object] = {"refine": None, "random_state": None, "callback": None}
+_ITERATIVE: dict[str, object] = {**_REFINABLE, "max_iter": 1000, "tol": 1e-7}
+_BY_EM: dict[str, object] = {
+    "smoothing": 0.0,
+    "prior": "learned",
+    "max_iter": 1000,
+    "tol": 1e-7,
+    "accelerate": True,
+    "random_state": None,
+    "callback": None,
+}
+_SYMNMF: dict[str, object] = {**_REFINABLE, "rotations": 20, "alpha": 1e-6, "decay": None, "shrinkage": 0.25}
+_COMPLETION: dict[str, object] = {**_ITERATIVE, "penalty": 0.05, "max_iter": 100, "tol": 1e-3}
 
 #: Parameters and their defaults: changing one is a change for every user.
 PARAMETERS: dict[str, dict[str, object]] = {
@@ -119,7 +126,13 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "prior": "learned",
         "accelerate": True,
     },
-    "HierarchicalDawidSkene": {**_ITERATIVE, "coin": False, "prior": "learned", "accelerate": True},
+    "HierarchicalDawidSkene": {
+        **_ITERATIVE,
+        "coin": False,
+        "prior": "learned",
+        "weights": None,
+        "accelerate": True,
+    },
     "EBCC": {
         **_ITERATIVE,
         "subtypes": 10,

@@ -2,9 +2,9 @@
 
     Pr(m says i | truth k) = p_mk where i = k, and (1 - p_mk) / (K - 1) where not.
 
-K accuracies for each annotator where Dawid and Skene have K (K - 1) free probabilities: with many classes and few labels
-that is what the data can bear, and unlike the one-coin model it knows annotators who miss one class and not
-another.  With two classes the model is theirs.
+An annotator has K accuracies where Dawid and Skene have K (K - 1) free probabilities.  With many classes and few labels
+that is what the data can bear; and unlike the one-coin model it knows annotators who miss one class and not another.
+With two classes the model is Dawid and Skene's.
 
 ======== ============================= ============
 symbol   name                          shape

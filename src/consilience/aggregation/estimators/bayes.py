@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from consilience.aggregation.em import Callback
 from consilience.aggregation.estimators.base import IterativeEstimator
+from consilience.kernels._arrays import Floats
 
 __all__ = ["EBCC", "IBCC", "HierarchicalDawidSkene"]
 
@@ -129,6 +131,8 @@ class HierarchicalDawidSkene(IterativeEstimator):
         One probability of being right for every annotator, instead of a confusion matrix.
     prior
         "learned", or "uniform" to hold all classes equally likely.
+    weights
+        How many times the labels of each annotator count, in the order of the annotators; once by default.
     max_iter, tol
         Passes over the data, and the relative change of the lower bound that ends them.
     accelerate
@@ -147,6 +151,7 @@ class HierarchicalDawidSkene(IterativeEstimator):
         refine: Literal["em"] | None = None,
         coin: bool = False,
         prior: Literal["learned", "uniform"] = "learned",
+        weights: Sequence[float] | Floats | None = None,
         accelerate: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-7,
@@ -156,4 +161,5 @@ class HierarchicalDawidSkene(IterativeEstimator):
         super().__init__(refine=refine, max_iter=max_iter, tol=tol, random_state=random_state, callback=callback)
         self.coin = coin
         self.prior = prior
+        self.weights = weights
         self.accelerate = accelerate

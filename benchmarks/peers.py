@@ -1,0 +1,164 @@
+"""One iteration of each method beside crowd-kit's, in one process; a whole run of ``auto`` beside one of ``ds-em``.
+
+The seconds of an iteration are the difference between a longer and a shorter run, so that reading the data and the
+start do not count; of several runs the fastest counts, by the wall clock and by the processor's (all threads together).
+
+What an iteration is differs in one place: GLAD's M-step is up to 25 steps of conjugate gradients in crowd-kit, and two
+Newton steps for each parameter here.  crowd-kit's GLAD would take half an hour for one iteration over 10⁶ labels, so
+it is measured on a hundredth of them, and both are compared by the label.
+
+``BENCH_LABELS`` sets the number of labels (10⁶).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from benchmarks.crowds import crowd
+from benchmarks.field import CROWDS, skipped
+from benchmarks.field import crowd as public
+from benchmarks.figures import Figure
+from consilience.aggregation import registry
+from consilience.annotations import Annotations
+
+LABELS = int(float(os.environ.get("BENCH_LABELS", "1e6")))
+ANNOTATORS = 1000
+#: Times as fast as crowd-kit, at least; and times as long as ds-em, at most.
+FASTER, LONGER = 20, 10
+#: Iterations between the shorter run and the longer one: ours, theirs.
+OURS, THEIRS = 10, 2
+#: Runs that the fastest is taken of.
+REPEATS = 3
+
+
+class Peer(NamedTuple):
+    """A method of crowd-kit's, and how to run both."""
+
+    name: str  #: in crowd-kit
+    K: int
+    ours: Mapping[str, Any]  #: what makes our fit run a given number of plain iterations
+    theirs: Mapping[str, Any]
+    part: int = 1  #: theirs sees one label in so many
+
+
+#: crowd-kit stops when its objective gains less than ``tol``
+ALL: Mapping[str, Any] = {"tol": float("-inf")}
+PEERS = {
+    "ds-em": Peer("DawidSkene", 4, {"tol": 0, "accelerate": False}, ALL),
+    "one-coin": Peer("OneCoinDawidSkene", 4, {"tol": 0, "accelerate": False}, ALL),
+    "kos": Peer("KOS", 2, {"tol": 0}, {}),
+    "glad": Peer("GLAD", 4, {"tol": 0}, ALL, part=100),
+}
+
+
+class Cost(NamedTuple):
+    """Seconds."""
+
+    wall: float
+    processor: float
+
+    def per(self, n: float) -> Cost:
+        """Share the seconds among n."""
+        return Cost(self.wall / n, self.processor / n)
+
+
+def cost(work: Callable[[], Any], repeats: int = REPEATS) -> Cost:
+    """Give the least of several runs."""
+    runs = []
+    for _ in range(repeats):
+        wall, processor = time.perf_counter(), time.process_time()
+        work()
+        runs.append((time.perf_counter() - wall, time.process_time() - processor))
+    return Cost(*map(min, zip(*runs, strict=True)))
+
+
+def cost_of_iteration(work: Callable[[int], Any], few: int, more: int, repeats: int) -> Cost:
+    """Give what an iteration costs: the difference of a longer and a shorter run."""
+    short, long = (cost(partial(work, n), repeats) for n in (few, few + more))
+    return Cost(long.wall - short.wall, long.processor - short.processor).per(more)
+
+
+def ours(method: str, peer: Peer) -> Cost:
+    """Give seconds an iteration and a label."""
+    a = crowd(LABELS, ANNOTATORS, peer.K)
+
+    def work(n: int) -> None:
+        registry.fit(method, a, max_iter=n, **peer.ours)
+
+    work(1)  # loads and compiles everything
+    return cost_of_iteration(work, 2, OURS, REPEATS).per(a.n_labels)
+
+
+def theirs(peer: Peer) -> Cost:
+    """Give seconds an iteration and a label, in crowd-kit."""
+    import crowdkit.aggregation
+
+    a = crowd(LABELS // peer.part, ANNOTATORS, peer.K)
+    frame = frame_of(a)
+
+    def work(n: int) -> None:
+        getattr(crowdkit.aggregation, peer.name)(n_iter=n, **peer.theirs).fit(frame)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # one run where an iteration takes long
+        return cost_of_iteration(work, 1, THEIRS, 1 if peer.part > 1 else 2).per(a.n_labels)
+
+
+def frame_of(annotations: Annotations) -> Any:
+    return annotations.to_frame("pandas").rename(columns={"item": "task", "annotator": "worker"})
+
+
+def iterations() -> list[Figure]:
+    figures = []
+    for method, peer in PEERS.items():
+        here, there = ours(method, peer), theirs(peer)
+        size = f"{LABELS:.0e} labels, K = {peer.K}" + (f"; theirs {LABELS // peer.part:.0e}" if peer.part > 1 else "")
+        made = [
+            Figure(f"{method}: an iteration, {size}", 1e9 * here.wall, unit="ns/label"),
+            Figure(f"    {peer.name} / {method}, wall clock", there.wall / here.wall, FASTER, up=True, unit="x"),
+            Figure("    the same, processor time", there.processor / here.processor, unit="x"),
+        ]
+        print(*made, sep="\n", flush=True)
+        figures += made
+    return figures
+
+
+def votes() -> list[Figure]:
+    from crowdkit.aggregation import MajorityVote
+
+    a = crowd(LABELS, ANNOTATORS, 4)
+    frame = frame_of(a)
+    here, there = cost(lambda: registry.fit("majority", a)), cost(lambda: MajorityVote().fit(frame), 1)
+    made = [
+        Figure(f"majority: a whole run, {LABELS:.0e} labels, K = 4", 1e9 * here.wall / LABELS, unit="ns/label"),
+        Figure("    MajorityVote / majority, wall clock", there.wall / here.wall, unit="x"),
+    ]
+    print(*made, sep="\n", flush=True)
+    return made
+
+
+def auto_beside_em() -> list[Figure]:
+    """Measure whole runs, as they come."""
+    crowds = {} if skipped() else {name: public(name).annotations for name in CROWDS}
+    for n in (LABELS // 10, LABELS):
+        crowds[f"{n:.0e} labels, K = 4"] = crowd(n, ANNOTATORS, 4)
+    figures = []
+    for name, a in crowds.items():
+        registry.fit("auto", a)  # loads and compiles everything
+        auto, em = (cost(partial(registry.fit, method, a)) for method in ("auto", "ds-em"))
+        figures += [
+            Figure(f"auto / ds-em, {name} ({1e3 * auto.wall:.0f} ms)", auto.wall / em.wall, LONGER, unit="x"),
+            Figure("    the same, processor time", auto.processor / max(em.processor, 1e-9), unit="x"),
+        ]
+        print(*figures[-2:], sep="\n", flush=True)
+    return figures
+
+
+def run() -> list[Figure]:
+    return [*votes(), *iterations(), *auto_beside_em()]
