@@ -483,7 +483,7 @@ def test_an_annotator_without_labels_has_no_accuracy() -> None:
 
 
 def test_the_summary_tells_what_was_done() -> None:
-    consensus = cs.aggregate(pd.DataFrame(rows_of()), seed=4, smoothing=0.25)
+    consensus = cs.aggregate(pd.DataFrame(rows_of()), "ds-em", seed=4, smoothing=0.25)
     summary = consensus.summary()
     assert (summary["N"], summary["M"], summary["K"], summary["labels"]) == (30, 5, 3, 150)
     assert (summary["method"], summary["seed"], summary["converged"]) == ("ds-em", 4, True)

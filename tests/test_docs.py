@@ -159,7 +159,7 @@ def test_every_public_name_is_documented(name: str) -> None:
     assert re.search(rf"\bconsilience\.{re.escape(name)}\b", (DOCS / "api.md").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("name", [*cs.METHODS, "+em", "auto"])
+@pytest.mark.parametrize("name", [*cs.METHODS, "+em"])
 def test_every_method_is_in_the_table_of_the_readme(name: str) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert re.search(rf"^\| `[^|]*{re.escape(name)}` \|", readme, re.MULTILINE)

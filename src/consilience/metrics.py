@@ -56,7 +56,7 @@ class Reliability:
 
     @property
     def calibration_error(self) -> float:
-        """Σ_b n_b |accuracy_b - confidence_b| / Σ_b n_b (Guo, Pleiss, Sun & Weinberger 2017, eq. (3))."""
+        """``Σ_b n_b |accuracy_b - confidence_b| / Σ_b n_b`` (Guo, Pleiss, Sun & Weinberger 2017, eq. (3))."""
         gaps = np.abs(self.accuracy - self.confidence)
         return float(np.sum(self.count * gaps, where=self.count > 0) / self.count.sum())
 

@@ -55,7 +55,7 @@ def compare(
         What :meth:`consilience.Annotations.with_gold` takes, or the path of a file.  Items without a truth or
         without a label are not judged.
     methods
-        Names, as a list or separated by commas; "all" stands for auto and every method, "all+em" for every method
+        Names, as a list or separated by commas; "all" stands for every method, "all+em" for every method
         refined by EM.  By default "all".
     seeds
         How many seeds to try methods with that are random (0, 1, …), or which.  The others run once.
@@ -136,7 +136,7 @@ def expand(methods: str | Iterable[str] | None = None) -> list[str]:
     names: dict[str, None] = {}
     for name in (str(each).strip() for each in given):
         if name == "all":
-            names |= dict.fromkeys(["auto", *registry.METHODS])
+            names |= dict.fromkeys(registry.METHODS)
         elif name == "all" + registry.REFINED:
             names |= dict.fromkeys(each + registry.REFINED for each in registry.METHODS)
         elif name:

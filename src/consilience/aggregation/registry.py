@@ -60,6 +60,7 @@ REFINEMENT = _keywords(refine)
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
+        Method("auto", "auto:auto", "Auto", "the model that the labels themselves ask for"),
         Method("majority", "majority:majority_vote", "MajorityVote", "every vote counts the same"),
         # Dawid and Skene's model and its kin, by EM and by Bayes
         Method("ds-em", "ds_em:dawid_skene_em", "DawidSkeneEM", "a confusion matrix for every annotator, by EM"),
@@ -143,9 +144,6 @@ METHODS: Mapping[str, Method] = {
     )
 }
 
-#: What "auto" stands for.  The summary of a run names the method that was used.
-AUTO = "ds-em"
-
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -212,16 +210,13 @@ def check_parameters(values: Mapping[str, Any]) -> None:
 
 
 def resolve(name: str) -> tuple[Method, bool, str]:
-    """Find a method by name: the method, whether EM refines it, and the full name of what will run."""
-    full = AUTO if name == "auto" else name
-    base, refined = (full.removesuffix(REFINED), True) if full.endswith(REFINED) else (full, False)
+    """Find a method by name: the method, whether EM refines it, and the name."""
+    base, refined = (name.removesuffix(REFINED), True) if name.endswith(REFINED) else (name, False)
     if base not in METHODS:
         close = get_close_matches(base, METHODS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise ParameterError(
-            f"there is no method {name!r}{hint} The methods are auto, {', '.join(METHODS)}; +em refines any"
-        )
-    return METHODS[base], refined, full
+        raise ParameterError(f"there is no method {name!r}{hint} The methods are {', '.join(METHODS)}; +em refines any")
+    return METHODS[base], refined, name
 
 
 def fit(name: str, annotations: Annotations, **options: Any) -> Fit:

@@ -139,8 +139,8 @@ def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, h
         peak = _peak()
         said["memory_mb"] = None if peak is None or held is None else max(peak - held, 0) / 1e6
         said |= judge(fit, truth)
-        if (full := registry.resolve(name)[2]) != name:
-            said["note"] = "; ".join(filter(None, (f"{name} is {full}", said["note"])))
+        if why := fit.details.get("why"):
+            said["note"] = "; ".join(filter(None, (why, said["note"])))
         return said
     except MethodError as error:
         return {"seed": seed, "status": "refused", "note": str(error)}

@@ -7,6 +7,7 @@ are what crowd-kit would give: a series of labels indexed by item.
 
 from __future__ import annotations
 
+from consilience.aggregation.estimators.auto import Auto
 from consilience.aggregation.estimators.base import CrowdEstimator
 from consilience.aggregation.estimators.bayes import EBCC, IBCC, HierarchicalDawidSkene
 from consilience.aggregation.estimators.completion import CompletedVote, TensorAugmentation
@@ -28,6 +29,7 @@ __all__ = [
     "GLAD",
     "IBCC",
     "KOS",
+    "Auto",
     "ClassOneCoin",
     "CompletedVote",
     "CoupledNMF",

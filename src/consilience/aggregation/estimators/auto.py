@@ -1,0 +1,47 @@
+"""The estimator that chooses the model itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consilience.aggregation.em import Callback
+from consilience.aggregation.estimators.base import CrowdEstimator
+
+__all__ = ["Auto"]
+
+
+class Auto(CrowdEstimator):
+    """The model that the labels themselves ask for, chosen by evidence, with confidence that allows for common errors.
+
+    Parameters
+    ----------
+    max_iter, tol
+        Passes over the data for one model, and the relative change of its lower bound that ends them.
+    random_state
+        Decides everything that is random.
+    callback
+        Told of every pass; ends the fit of one model by returning True.
+
+    Examples
+    --------
+    >>> from consilience import Auto, simulate
+    >>> crowd = simulate(500, 12, 3, experts=0.3, seed=1)
+    >>> model = Auto(random_state=0).fit(crowd.annotations)
+    >>> float((model.labels_ == crowd.truth).mean()) > 0.9
+    True
+    """
+
+    _method = "auto"
+
+    def __init__(
+        self,
+        *,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.callback = callback
