@@ -77,22 +77,25 @@ class DawidSkene:
 
     # ---- labels -----------------------------------------------------------------------------------------
 
-    def posterior(self, annotations: Annotations) -> Floats:
+    def posterior(self, annotations: Annotations, weights: Floats | None = None) -> Floats:
         """Give ``Pr(truth of n = k | all labels of n)``, (N, K).
 
         Known annotators are found by name; an unknown one is taken to be the average annotator.  Items with
-        gold are at their gold; items without labels are at the prior.
+        gold are at their gold; items without labels are at the prior.  ``weights`` tells how many times the labels
+        of each annotator of the model count, (M,): once by default.
         """
-        return self.posterior_and_likelihood(annotations)[0]
+        return self.posterior_and_likelihood(annotations, weights)[0]
 
     def log_likelihood(self, annotations: Annotations) -> float:
         """Give the log-probability of all labels (and gold), summed over items."""
         return self.posterior_and_likelihood(annotations)[1]
 
-    def posterior_and_likelihood(self, annotations: Annotations) -> tuple[Floats, float]:
+    def posterior_and_likelihood(self, annotations: Annotations, weights: Floats | None = None) -> tuple[Floats, float]:
         """Give both :meth:`posterior` and :meth:`log_likelihood` from one pass."""
         coded = self.recoded(annotations)
         confusions = self.confusions
+        if weights is not None:
+            confusions = confusions ** np.asarray(weights)[:, None, None]
         if coded.n_annotators > len(self.annotators):
             average = confusions.mean(axis=0, keepdims=True)
             confusions = np.concatenate([confusions, np.repeat(average, coded.n_annotators - len(self.annotators), 0)])

@@ -52,6 +52,22 @@ def test_clones_cost_at_most_two_points_of_the_five_good_judges(flip: float) -> 
     assert "share one vote" in caution
 
 
+def test_copies_share_one_vote_on_new_items_too() -> None:
+    crowd = clones(2, 0.05)
+    with pytest.warns(DataWarning, match="answer as one"):
+        model = cs.Auto().fit(crowd.annotations.select_items(np.arange(1500)))
+    new, truth = crowd.annotations.select_items(np.arange(1500, 2000)), np.asarray(crowd.truth)[1500:]
+    assert float(np.mean(model.predict(new) == truth)) > 0.9
+    assert model.details_["chosen"] in ("coin", "confusions")
+
+
+def test_the_estimator_predicts_what_it_fitted() -> None:
+    crowd = cs.simulate(300, 15, 3, labels_per_item=6, seed=3).annotations
+    model = cs.Auto().fit(crowd)
+    np.testing.assert_allclose(model.predict_proba(crowd), model.probas_, atol=0.05)
+    assert float(np.mean(model.predict(crowd) == model.labels_)) > 0.99
+
+
 def test_it_finds_the_richness_that_the_crowd_has() -> None:
     few = cs.simulate(300, 60, 5, labels_per_item=3, accuracy=(0.6, 0.9), seed=5)
     assert auto(few.annotations).details["chosen"] == "coin"

@@ -35,11 +35,12 @@ from consilience.aggregation.fit import Caution, Fit, vote_posterior
 from consilience.aggregation.hierarchical import hierarchical
 from consilience.aggregation.ibcc import ibcc
 from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataWarning
-from consilience.kernels._arrays import Floats
+from consilience.kernels._arrays import Floats, Ints
 from consilience.moments.copies import Copies, find_copies
 
-__all__ = ["auto"]
+__all__ = ["auto", "predict"]
 
 #: Labels that are enough to find copies and subtypes.  (How rich a model the data bears shows in all of them only.)
 _SAMPLE = 20_000
@@ -80,7 +81,7 @@ def auto(
     K = annotations.n_classes
     sample = _sample(annotations)
     groups = find_copies(sample)
-    weights = _weights(annotations.n_annotators, groups)
+    weights = _weights(annotations.n_annotators, [group.members for group in groups])
 
     def hierarchy(coin: bool, how: dict[str, Any]) -> Fit:
         return hierarchical(annotations, coin=coin, weights=weights if groups else None, **how)
@@ -116,6 +117,19 @@ def auto(
         cautions=(*_cautions(annotations, groups), *(c for fit in fits.values() for c in fit.cautions)),
         details=_story(annotations, tuple(fits), evidence, gain, groups, correlation),
     )
+
+
+def predict(model: DawidSkene, details: Mapping[str, Any], annotations: Annotations) -> tuple[Floats, Floats]:
+    """Give probabilities and votes, both (N, K), for new items by what :func:`auto` found: a model and its details.
+
+    Where models were averaged, this is the one with confusions.
+    """
+    groups = [model.annotators.codes_of(names) for names in details["copies"]]
+    weights = _weights(len(model.annotators), groups)
+    posterior = model.posterior(annotations, weights)
+    coded = model.recoded(annotations)
+    votes, n_labels = _votes(coded, np.append(weights, np.ones(coded.n_annotators - weights.size)))
+    return soften(coded, posterior, votes, n_labels, details["error_correlation"]), votes
 
 
 def _sample(annotations: Annotations) -> Annotations:
@@ -154,11 +168,11 @@ def _fixed_prior(n_classes: int) -> dict[str, Any]:
     return {"smoothing": wrong, "diagonal": _RIGHT - wrong}
 
 
-def _weights(n_annotators: int, groups: Sequence[Copies]) -> Floats:
+def _weights(n_annotators: int, groups: Sequence[Ints]) -> Floats:
     """Give the members of a group one vote together, everybody else one each."""
     weights = np.ones(n_annotators)
-    for group in groups:
-        weights[group.members] = 1.0 / group.members.size
+    for members in groups:
+        weights[members] = 1.0 / members.size
     return weights
 
 
@@ -203,7 +217,7 @@ def _story(
         why += f"; {sum(map(len, copies))} annotators who answer as one share {len(copies)} vote" + "s" * (
             len(copies) > 1
         )
-    if correlation > 0:
+    if correlation > 0.02:
         why += f"; errors of different annotators correlate by {correlation:.2f}, and confidence allows for it"
     return {
         "chosen": "+".join((*members, "votes")) if len(members) > 1 else members[0],

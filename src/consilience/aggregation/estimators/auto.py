@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
+from consilience.aggregation.auto import predict
 from consilience.aggregation.em import Callback
 from consilience.aggregation.estimators.base import CrowdEstimator
+from consilience.annotations import Annotations
+from consilience.kernels._arrays import Floats
 
 __all__ = ["Auto"]
 
@@ -45,3 +50,9 @@ class Auto(CrowdEstimator):
         self.tol = tol
         self.random_state = random_state
         self.callback = callback
+
+    def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
+        # copies share one vote on new items too, and confidence allows for common errors
+        check_is_fitted(self, "model_")
+        annotations = self._annotations(X, reset=False)
+        return annotations, *predict(self.model_, self.details_, annotations)

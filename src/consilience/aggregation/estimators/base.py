@@ -43,6 +43,8 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         Prior and confusions as crowd-kit's classes have them, where a long pandas frame was fitted.
     log_likelihood_ : float
         Log-probability of all labels under the fitted parameters.
+    details_ : dict
+        Figures of the method's own, such as the lower bound of variational Bayes, or what ``Auto`` chose and why.
 
     Notes
     -----
@@ -74,7 +76,7 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         self.classes_ = annotations.classes
         self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
         self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
-        self.log_likelihood_ = fit.log_likelihood
+        self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
         self.probas_ = self._dress(X, annotations, fit.posterior)
         self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
         if annotations.origin.frame == "pandas" and _is_long_frame(X):
