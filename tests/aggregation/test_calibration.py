@@ -79,9 +79,9 @@ def test_softening_by_hand() -> None:
     cautious = 0.96 * (9 * tempered + 2 / 3) / 10 + 0.04 / 2
     full = soften(a, q, votes, np.array([3.0]), 0.2)
     np.testing.assert_allclose(full, [[cautious, 1 - cautious]])
-    half = soften(a, q, votes, np.array([3.0]), 0.025)
+    half = soften(a, q, votes, np.array([3.0]), 0.035)
     np.testing.assert_allclose(half, 0.5 * q + 0.5 * full)
-    assert soften(a, q, votes, np.array([3.0]), -0.1) is q
+    assert soften(a, q, votes, np.array([3.0]), 0.02) is q
 
 
 def test_gold_and_unlabelled_items_stay() -> None:

@@ -46,6 +46,10 @@ __all__ = ["auto", "predict"]
 _SAMPLE = 20_000
 #: Relative change of the lower bound that ends a fit which is only compared.
 _QUICK = 1e-5
+#: Passes after which a coin that is so many nats behind is given up.
+_GLANCE, _NEAR = 15, 100.0
+#: Labels of an annotator, for each class, without which nothing can be said about subtypes.
+_ENOUGH = 10
 #: Subtypes must raise the log-probability of the labels by so much: odds of e^20 to 1.
 _MARGIN = 20.0
 #: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
@@ -86,16 +90,21 @@ def auto(
     def hierarchy(coin: bool, how: dict[str, Any]) -> Fit:
         return hierarchical(annotations, coin=coin, weights=weights if groups else None, **how)
 
+    def evidence_of(fit: Fit) -> float:
+        return float(fit.details["lower_bound"])
+
     fits = {"confusions": hierarchy(False, options)}
-    if K > 1:
-        fits["coin"] = hierarchy(True, quick)
-    evidence = {kind: float(fit.details["lower_bound"]) for kind, fit in fits.items()}
-    chosen = max(evidence, key=lambda kind: evidence[kind])
     gain = 0.0
-    if K > 1 and chosen == "confusions" and not groups:
-        subtypes, tables = _subtypes(sample, options, random_state)
-        plain = ibcc(sample, **_fixed_prior(K), **options)
-        gain = float(subtypes.details["lower_bound"] - plain.details["lower_bound"])
+    if K > 1:
+        fits["coin"] = hierarchy(True, {**options, "max_iter": min(max_iter, _GLANCE)})
+        behind = evidence_of(fits["confusions"]) - evidence_of(fits["coin"])
+        if behind > 0 and not groups and _tells_of_subtypes(sample):
+            subtypes, tables = _subtypes(sample, quick, random_state)
+            gain = evidence_of(subtypes) - evidence_of(ibcc(sample, **_fixed_prior(K), **quick))
+        if behind < _NEAR or gain > _MARGIN:
+            fits["coin"] = hierarchy(True, options)
+    evidence = {kind: evidence_of(fit) for kind, fit in fits.items()}
+    chosen = max(evidence, key=lambda kind: evidence[kind])
     if gain > _MARGIN:
         whole = subtypes if sample is annotations else _subtypes(annotations, quick, random_state, tables)[0]
         fits["subtypes"] = whole
@@ -135,6 +144,12 @@ def predict(model: DawidSkene, details: Mapping[str, Any], annotations: Annotati
 def _sample(annotations: Annotations) -> Annotations:
     step = -(-annotations.n_labels // _SAMPLE)
     return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+
+
+def _tells_of_subtypes(annotations: Annotations) -> bool:
+    """Tell whether most labels are of annotators with enough of them to show two kinds of items."""
+    n = annotations.labels_per_annotator
+    return bool(n[n >= _ENOUGH * annotations.n_classes].sum() >= 0.5 * n.sum())
 
 
 def _correlation(annotations: Annotations, fit: Fit, groups: Sequence[Copies]) -> float:
@@ -214,9 +229,8 @@ def _story(
     else:
         why = "there is one class only"
     if copies:
-        why += f"; {sum(map(len, copies))} annotators who answer as one share {len(copies)} vote" + "s" * (
-            len(copies) > 1
-        )
+        votes = "one vote" if len(copies) == 1 else f"{len(copies)} votes"
+        why += f"; {sum(map(len, copies))} annotators who answer as one share {votes}"
     if correlation > 0.02:
         why += f"; errors of different annotators correlate by {correlation:.2f}, and confidence allows for it"
     return {

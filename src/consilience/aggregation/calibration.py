@@ -36,10 +36,10 @@ __all__ = ["error_correlation", "soften"]
 
 #: ρ, the correlation of errors that tempers a posterior, and ε₂, the share of doubt for two classes.
 _CORRELATION, _DOUBT = 0.25, 0.04
-#: A measured correlation of this much shows a crowd whose errors go together.
-_CLEAR = 0.05
+#: A measured correlation below the first may be chance; above the second it shows a crowd whose errors go together.
+_CHANCE, _CLEAR = 0.02, 0.05
 #: Pairs of labels to look at, about.
-_PAIRS = 100_000
+_PAIRS = 50_000
 
 
 def error_correlation(annotations: Annotations, parameters: Parameters) -> float:
@@ -95,12 +95,12 @@ def soften(
         Independent labels of each item: copies of one annotator count once, (N,).
     correlation
         What :func:`error_correlation` found.  Below 0.05 the result moves towards the posterior of the model, which
-        it is at 0.
+        it is up to 0.02.
     tempered
         Whether the posterior allows for correlated errors already, as the average of models that differ does.
     """
     K = posterior.shape[1]
-    share = float(np.clip(correlation / _CLEAR, 0.0, 1.0))
+    share = float(np.clip((correlation - _CHANCE) / (_CLEAR - _CHANCE), 0.0, 1.0))
     judged = annotations.labels_per_item > 0
     if annotations.gold is not None:
         judged &= annotations.gold < 0
