@@ -76,7 +76,7 @@ def test_softening_by_hand() -> None:
     q, votes = np.array([[0.9, 0.1]]), np.array([[2 / 3, 1 / 3]])
     odds = 9.0 ** (1 / 1.5)  # to the power 1 / (1 + 2 · 0.25)
     tempered = odds / (1 + odds)
-    cautious = 0.96 * (9 * tempered + 2 / 3) / 10 + 0.04 / 2
+    cautious = 0.97 * (9 * tempered + 2 / 3) / 10 + 0.03 / 2
     full = soften(a, q, votes, np.array([3.0]), 0.2)
     np.testing.assert_allclose(full, [[cautious, 1 - cautious]])
     half = soften(a, q, votes, np.array([3.0]), 0.035)

@@ -35,7 +35,7 @@ from consilience.kernels.em import FLOOR
 __all__ = ["error_correlation", "soften"]
 
 #: ρ, the correlation of errors that tempers a posterior, and ε₂, the share of doubt for two classes.
-_CORRELATION, _DOUBT = 0.25, 0.04
+_CORRELATION, _DOUBT = 0.25, 0.03
 #: A measured correlation below the first may be chance; above the second it shows a crowd whose errors go together.
 _CHANCE, _CLEAR = 0.02, 0.05
 #: Pairs of labels to look at, about.

@@ -49,6 +49,7 @@ from consilience.aggregation.variational import (
     informed,
 )
 from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
@@ -103,8 +104,11 @@ def hierarchical(
         beliefs = Weighted(beliefs, _checked(weights, a.n_annotators))
     start = vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)
     ascent = ascend(sweep_of(a), beliefs, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    posterior, _ = sweep_of(annotations).posterior(*beliefs(ascent.at).tables)
-    return fit_of(annotations, beliefs.means(ascent.at), posterior, ascent, tol)
+    means = beliefs.means(ascent.at)
+    # under the expected model, which also holds for new items, and is a little more honest than the variational one
+    model = DawidSkene(*means, annotations.class_ids, annotations.annotator_ids)
+    posterior = model.posterior(annotations, None if weights is None else _checked(weights, a.n_annotators))
+    return fit_of(annotations, means, posterior, ascent, tol)
 
 
 def _checked(weights: Sequence[float] | Floats, n_annotators: int) -> Floats:
