@@ -94,6 +94,24 @@ def test_where_annotators_err_together_models_are_averaged() -> None:
     assert accuracy(fit, truth) > accuracy(majority_vote(annotations), truth) + 0.01
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_adversaries_are_not_mistaken_for_hard_items(seed: int) -> None:
+    crowd = cs.simulate(2000, 30, 3, labels_per_item=6, adversaries=0.2, spammers=0.6, seed=seed)
+    fit, truth = auto(crowd.annotations), np.asarray(crowd.truth)
+    assert fit.details["chosen"] == "confusions"
+    oracle = float(np.mean(crowd.model.posterior(crowd.annotations).argmax(axis=1) == truth))
+    assert accuracy(fit, truth) > oracle - 0.015
+
+
+def test_equal_classes_are_seen_and_unequal_ones_too() -> None:
+    even = cs.simulate(2000, 20, 3, labels_per_item=5, seed=1)
+    assert auto(even.annotations).details["prior"] == "uniform"
+    uneven = cs.simulate(2000, 20, 3, labels_per_item=5, prior=[0.7, 0.2, 0.1], seed=1)
+    fit = auto(uneven.annotations)
+    assert fit.details["prior"] == "learned"
+    np.testing.assert_allclose(fit.model.prior, [0.7, 0.2, 0.1], atol=0.03)
+
+
 def test_gold_is_held_and_unlabelled_items_are_there() -> None:
     crowd = cs.simulate(200, 12, 3, labels_per_item=5, seed=2)
     gold = np.where(np.arange(200) < 20, np.asarray(crowd.truth), -1)

@@ -11,10 +11,11 @@ confusions            a confusion matrix for everybody, drawn from the crowd's
 subtypes              the same with two kinds of items in a class, fixed prior
 ====================  =================================================================
 
-Subtypes are taken where they raise F by a wide margin over the same model without them, both with the fixed
-prior that annotators are right more often than not: with a learned one, a second kind of items may become
-a class of its own.  Before, annotators who answer as one (:mod:`consilience.moments.copies`) are given one vote
-together; after, confidence is brought down to what the measured correlation of errors allows
+and, where classes look equally frequent, the class prior held uniform with the learned one.  Subtypes are taken
+where they raise F by a wide margin over the same model without them, both with the fixed prior that annotators are
+right more often than not (with a learned one, a second kind of items may become a class of its own), and where
+that prior itself costs little.  Before, annotators who answer as one (:mod:`consilience.moments.copies`) are
+given one vote together; after, confidence is brought down to what the measured correlation of errors allows
 (:mod:`consilience.aggregation.calibration`).
 
 Copies and subtypes are looked for in a sample of the items where there are many.
@@ -28,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.aggregation.calibration import error_correlation, soften
+from consilience.aggregation.calibration import CHANCE, CLEAR, error_correlation, soften
 from consilience.aggregation.ebcc import fit_subtypes
 from consilience.aggregation.em import Callback, Parameters
 from consilience.aggregation.fit import Caution, Fit, vote_posterior
@@ -87,25 +88,32 @@ def auto(
     groups = find_copies(sample)
     weights = _weights(annotations.n_annotators, [group.members for group in groups])
 
-    def hierarchy(coin: bool, how: dict[str, Any]) -> Fit:
+    def hierarchy(coin: bool, how: Mapping[str, Any]) -> Fit:
         return hierarchical(annotations, coin=coin, weights=weights if groups else None, **how)
 
-    def evidence_of(fit: Fit) -> float:
-        return float(fit.details["lower_bound"])
-
     fits = {"confusions": hierarchy(False, options)}
-    gain = 0.0
+    gain, subtypes, tables = 0.0, None, None
     if K > 1:
         fits["coin"] = hierarchy(True, {**options, "max_iter": min(max_iter, _GLANCE)})
-        behind = evidence_of(fits["confusions"]) - evidence_of(fits["coin"])
+        behind = _evidence(fits["confusions"]) - _evidence(fits["coin"])
         if behind > 0 and not groups and _tells_of_subtypes(sample):
             subtypes, tables = _subtypes(sample, quick, random_state)
-            gain = evidence_of(subtypes) - evidence_of(ibcc(sample, **_fixed_prior(K), **quick))
+            gain = _evidence(subtypes) - _evidence(ibcc(sample, **_fixed_prior(K), **quick))
+            if gain > _MARGIN and _correlation(annotations, fits["confusions"], groups) < CLEAR:
+                # adversaries: the fixed prior does not suit them, and subtypes only mend that
+                learned = fits["confusions"] if sample is annotations else hierarchical(sample, **quick)
+                gain = gain if _evidence(subtypes) > _evidence(learned) - _MARGIN else 0.0
         if behind < _NEAR or gain > _MARGIN:
             fits["coin"] = hierarchy(True, options)
-    evidence = {kind: evidence_of(fit) for kind, fit in fits.items()}
+    evidence = {kind: _evidence(fit) for kind, fit in fits.items()}
     chosen = max(evidence, key=lambda kind: evidence[kind])
-    if gain > _MARGIN:
+    even = False
+    if K > 1 and _look_even(annotations, fits[chosen].posterior):
+        uniform = hierarchy(chosen == "coin", {**options, "prior": "uniform", "start": fits[chosen].posterior})
+        even = _evidence(uniform) > evidence[chosen]
+        if even:
+            fits[chosen], evidence[chosen] = uniform, _evidence(uniform)
+    if gain > _MARGIN and subtypes is not None:
         whole = subtypes if sample is annotations else _subtypes(annotations, quick, random_state, tables)[0]
         fits["subtypes"] = whole
     else:
@@ -124,7 +132,7 @@ def auto(
         converged=all(fit.converged for fit in fits.values()),
         hint=votes,
         cautions=(*_cautions(annotations, groups), *(c for fit in fits.values() for c in fit.cautions)),
-        details=_story(annotations, tuple(fits), evidence, gain, groups, correlation),
+        details=_story(annotations, tuple(fits), evidence, gain, even, groups, correlation),
     )
 
 
@@ -144,6 +152,22 @@ def predict(model: DawidSkene, details: Mapping[str, Any], annotations: Annotati
 def _sample(annotations: Annotations) -> Annotations:
     step = -(-annotations.n_labels // _SAMPLE)
     return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+
+
+def _evidence(fit: Fit) -> float:
+    return float(fit.details["lower_bound"])
+
+
+def _look_even(annotations: Annotations, posterior: Floats) -> bool:
+    """Tell whether the expected numbers of items n_k are more probable with equal classes than with any prior.
+
+    log ∏ (1/K)^n_k  >  log of its mean over a flat Dirichlet,  log Γ(K) + Σ log Γ(n_k + 1) - log Γ(N + K).
+    """
+    from scipy.special import gammaln
+
+    n = posterior[annotations.labels_per_item > 0].sum(axis=0)
+    K, N = n.size, n.sum()
+    return bool(-N * np.log(K) > gammaln(K) + gammaln(n + 1.0).sum() - gammaln(N + K))
 
 
 def _tells_of_subtypes(annotations: Annotations) -> bool:
@@ -211,6 +235,7 @@ def _story(
     members: Sequence[str],
     evidence: Mapping[str, float],
     gain: float,
+    even: bool,
     groups: Sequence[Copies],
     correlation: float,
 ) -> dict[str, Any]:
@@ -228,15 +253,18 @@ def _story(
         why = f"{_WORDS[members[0]]} explains the labels better than {_WORDS[other]}, by {lead:.0f} nats"
     else:
         why = "there is one class only"
+    if even:
+        why += "; classes are taken to be equally frequent"
     if copies:
         votes = "one vote" if len(copies) == 1 else f"{len(copies)} votes"
         why += f"; {sum(map(len, copies))} annotators who answer as one share {votes}"
-    if correlation > 0.02:
+    if correlation > CHANCE:
         why += f"; errors of different annotators correlate by {correlation:.2f}, and confidence allows for it"
     return {
         "chosen": "+".join((*members, "votes")) if len(members) > 1 else members[0],
         "why": why,
         "evidence": dict(evidence),
+        "prior": "uniform" if even else "learned",
         "gain_of_subtypes": gain,
         "copies": copies,
         "error_correlation": correlation,

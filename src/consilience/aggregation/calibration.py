@@ -32,12 +32,12 @@ from consilience.annotations import Annotations
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import FLOOR
 
-__all__ = ["error_correlation", "soften"]
+__all__ = ["CHANCE", "CLEAR", "error_correlation", "soften"]
 
 #: ρ, the correlation of errors that tempers a posterior, and ε₂, the share of doubt for two classes.
 _CORRELATION, _DOUBT = 0.25, 0.03
 #: A measured correlation below the first may be chance; above the second it shows a crowd whose errors go together.
-_CHANCE, _CLEAR = 0.02, 0.05
+CHANCE, CLEAR = 0.02, 0.05
 #: Pairs of labels to look at, about.
 _PAIRS = 50_000
 
@@ -100,7 +100,7 @@ def soften(
         Whether the posterior allows for correlated errors already, as the average of models that differ does.
     """
     K = posterior.shape[1]
-    share = float(np.clip((correlation - _CHANCE) / (_CLEAR - _CHANCE), 0.0, 1.0))
+    share = float(np.clip((correlation - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))
     judged = annotations.labels_per_item > 0
     if annotations.gold is not None:
         judged &= annotations.gold < 0

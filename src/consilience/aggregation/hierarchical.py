@@ -63,6 +63,8 @@ _RIGHT, _WRONG = 4.0, 1.0
 _MOST = 1000.0
 #: Steps of the fixed point in every pass over the data.
 _STEPS = 3
+#: Calls that bring β to a given start.
+_SETTLING = 8
 #: Rate of the exponential distribution that β is drawn from: as if one more annotator spoke against sameness.
 _RATE = 1.0
 
@@ -77,6 +79,7 @@ def hierarchical(
     tol: float = 1e-7,
     accelerate: bool = True,
     callback: Callback | None = None,
+    start: Floats | None = None,
 ) -> Fit:
     """Fit by variational Bayes, the crowd's habits by empirical Bayes.
 
@@ -96,14 +99,20 @@ def hierarchical(
         Leap along the steps (SQUAREM) where the lower bound allows it.
     callback
         Told of every pass; ends the fit by returning True.
+    start
+        Posterior to start from, (N, K), instead of vote shares.
     """
     a = informed(annotations)
     proportions = flat_proportions(a.n_classes) if prior == "learned" else None
     beliefs: Beliefs = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes)
     if weights is not None:
         beliefs = Weighted(beliefs, _checked(weights, a.n_annotators))
-    start = vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)
-    ascent = ascend(sweep_of(a), beliefs, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    q = vote_posterior(annotations) if start is None else start
+    begin = vote_statistics(annotations.indptr, annotations.annotator, annotations.label, q, annotations.n_annotators)
+    if start is not None:  # habits that suit it, before anything else moves
+        for _ in range(_SETTLING):
+            beliefs(begin)
+    ascent = ascend(sweep_of(a), beliefs, begin, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     means = beliefs.means(ascent.at)
     # under the expected model, which also holds for new items, and is a little more honest than the variational one
     model = DawidSkene(*means, annotations.class_ids, annotations.annotator_ids)
