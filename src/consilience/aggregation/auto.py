@@ -91,7 +91,7 @@ def auto(
     def hierarchy(coin: bool, how: Mapping[str, Any]) -> Fit:
         return hierarchical(annotations, coin=coin, weights=weights if groups else None, **how)
 
-    fits = {"confusions": hierarchy(False, options)}
+    fits = {"confusions": hierarchy(False, quick)}
     gain, subtypes, tables = 0.0, None, None
     if K > 1:
         fits["coin"] = hierarchy(True, {**options, "max_iter": min(max_iter, _GLANCE)})
@@ -104,15 +104,12 @@ def auto(
                 learned = fits["confusions"] if sample is annotations else hierarchical(sample, **quick)
                 gain = gain if _evidence(subtypes) > _evidence(learned) - _MARGIN else 0.0
         if behind < _NEAR or gain > _MARGIN:
-            fits["coin"] = hierarchy(True, options)
+            fits["coin"] = hierarchy(True, quick)
     evidence = {kind: _evidence(fit) for kind, fit in fits.items()}
     chosen = max(evidence, key=lambda kind: evidence[kind])
-    even = False
-    if K > 1 and _look_even(annotations, fits[chosen].posterior):
-        uniform = hierarchy(chosen == "coin", {**options, "prior": "uniform", "start": fits[chosen].posterior})
-        even = _evidence(uniform) > evidence[chosen]
-        if even:
-            fits[chosen], evidence[chosen] = uniform, _evidence(uniform)
+    even = K > 1 and _look_even(annotations, fits[chosen].posterior)
+    prior = "uniform" if even else "learned"
+    fits[chosen] = hierarchy(chosen == "coin", {**options, "prior": prior, "start": fits[chosen].posterior})
     if gain > _MARGIN and subtypes is not None:
         whole = subtypes if sample is annotations else _subtypes(annotations, quick, random_state, tables)[0]
         fits["subtypes"] = whole
