@@ -61,6 +61,19 @@ def test_six_experts_who_agree_because_they_are_right_are_no_copies() -> None:
     assert copies_in(Annotations.from_matrix(labels)) == []
 
 
+def test_most_of_the_crowd_are_no_copies_though_a_few_weak_ones_err_alike() -> None:
+    # twelve good classifiers, and three weak ones whose errors go together
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 3000)
+    wrong = (truth + rng.integers(1, 5, 3000)) % 5
+    good = np.where(
+        rng.random((3000, 12)) < 0.88, truth[:, None], (truth[:, None] + rng.integers(1, 5, (3000, 12))) % 5
+    )
+    misled = np.where(rng.random(3000) < 0.45, truth, wrong)
+    weak = np.where(rng.random((3000, 3)) < 0.85, misled[:, None], rng.integers(0, 5, (3000, 3)))
+    assert copies_in(Annotations.from_matrix(np.concatenate([good, weak], axis=1))) != [list(range(12))]
+
+
 def test_order_and_names_do_not_matter() -> None:
     crowd = clones(3, 0.05).annotations
     matrix = crowd.label.reshape(2000, 11)

@@ -39,6 +39,8 @@ __all__ = ["Copies", "find_copies"]
 _MOST = 150
 #: A group of copies agrees at least so well (κ), and with others at most this share of what independence would give.
 _TIGHT, _SHARE = 0.6, 0.7
+#: Two who agree do little harm; and if most annotators agree, the others are the odd ones.
+_FEWEST, _LARGEST = 3, 0.6
 #: Standard errors by which the agreement with others must fall short.
 _SURE = 8.0
 #: Fewer label pairs than this say nothing about two annotators, or about two sets of them.
@@ -56,7 +58,7 @@ class Copies:
 
 
 def find_copies(annotations: Annotations) -> tuple[Copies, ...]:
-    """Find groups of annotators who answer as one; at least three annotators must be outside a group."""
+    """Find groups of at least three annotators who answer as one, and who are not most of the crowd."""
     n_labels = annotations.labels_per_annotator
     chosen = np.sort(np.argsort(-n_labels, kind="stable")[:_MOST])
     if np.count_nonzero(n_labels) < 5:
@@ -117,7 +119,8 @@ def _suspects(table: _Agreement) -> list[Bools]:
     groups[:m] = np.eye(m, dtype=bool)
     for made, (one, other, *_) in enumerate(linkage(squareform(distance, checks=False), "average"), start=m):
         groups[made] = groups[int(one)] | groups[int(other)]
-    groups = groups[m:][groups[m:].sum(axis=1) <= m - 3]
+    size = groups.sum(axis=1)
+    groups = groups[(size >= _FEWEST) & (size <= min(_LARGEST * m, m - 3))]
 
     # sums over the pairs within a group, between it and the others, and among the others, (3, groups)
     pairs, weight, surplus = (_split(values, groups) for values in (table.pairs, table.weight, table.surplus))
