@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from consilience._ids import Ids
+from consilience.aggregation.fit import Fit
 from consilience.annotations import Annotations
-from consilience.datasets import Crowd, load
+from consilience.datasets import Crowd, Simulation, load
 from consilience.dawid_skene import DawidSkene
 from consilience.kernels._arrays import Floats, Ints
 
@@ -65,3 +68,42 @@ def error_percent(labels: Ints, truth: Ints) -> float:
     """Percentage of wrong labels where the truth is known."""
     known = truth >= 0
     return 100.0 * float(np.mean(labels[known] != truth[known]))
+
+
+def table7_error(model: DawidSkene, truth: DawidSkene) -> float:
+    """The mean squared error of Ibrahim & Fu (2022), eq. (19), over the best common order of the classes."""
+    M, K, _ = truth.confusions.shape
+    costs = [
+        ((model.prior[list(order)] - truth.prior) ** 2).sum()
+        + ((model.confusions[:, :, list(order)] - truth.confusions) ** 2).sum()
+        for order in permutations(range(K))
+    ]
+    return float(min(costs) / (M * K + 1))
+
+
+def table7_crowd(seed: int, n_items: int, K: int = 3, M: int = 25) -> Simulation:
+    """The crowds of their Table 7: arbitrary annotators, one who is nearly perfect, each labels three items in ten."""
+    rng = np.random.default_rng(seed)
+    A = rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1).copy()
+    A[0] = 0.95 * np.eye(K) + 0.05 / K
+    model = DawidSkene(np.full(K, 1 / K), A, Ids.range(K), Ids([f"a{m}" for m in range(M)]))
+    annotations, truth = model.sample(n_items, label_probability=0.3, random_state=rng)
+    return Simulation(annotations, truth, model, ("any",) * M)
+
+
+def sound(done: Fit) -> bool:
+    """Whether all that it says are probabilities."""
+    rows = np.allclose(done.posterior.sum(axis=1), 1.0) and bool((done.posterior >= 0).all())
+    columns = np.allclose(done.model.confusions.sum(axis=1), 1.0) and bool((done.model.confusions > 0).all())
+    return rows and columns and bool(np.isfinite(done.log_likelihood))
+
+
+#: Labels that a method may trip over: one annotator, all different, one class, one item, nobody meets, two crowds.
+ODD_MATRICES = [
+    [[0], [1], [0]],
+    [[0, 1], [1, 0]],
+    [[0, 0, 0], [0, 0, 0]],
+    [[0, 1, 2]],
+    [[0, -1, -1], [-1, 1, -1], [-1, -1, 2]],
+    [[0, 0, -1, -1], [1, 1, -1, -1], [-1, -1, 0, 0], [-1, -1, 1, 1], [-1, -1, -1, -1]],
+]

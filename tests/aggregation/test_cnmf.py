@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import error_percent, random_model, real_crowd
+from tests.conftest import error_percent, random_model, real_crowd, sound, table7_crowd, table7_error
 
 import consilience as cs
 from consilience._ids import Ids
 from consilience.aggregation import cnmf as module
 from consilience.aggregation.cnmf import cnmf
 from consilience.aggregation.em import ConfusionStep, Parameters, Progress, run_em
-from consilience.aggregation.fit import Fit, vote_start
+from consilience.aggregation.fit import vote_start
 from consilience.kernels._arrays import Floats
 from consilience.kernels.coupled import sweep_pairs
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
-
-
-def error(model: cs.DawidSkene, truth: cs.DawidSkene) -> float:
-    """The mean squared error of Ibrahim & Fu 2022, eq. (19), over the best common order of the classes."""
-    M, K, _ = truth.confusions.shape
-    costs = [
-        ((model.prior[list(order)] - truth.prior) ** 2).sum()
-        + ((model.confusions[:, :, list(order)] - truth.confusions) ** 2).sum()
-        for order in permutations(range(K))
-    ]
-    return float(min(costs) / (M * K + 1))
-
-
-def crowd(seed: int, n_items: int, K: int = 3, M: int = 25) -> tuple[cs.Annotations, cs.DawidSkene]:
-    """The crowds of Table 7 there: arbitrary annotators, one who is nearly perfect, each labels three items in ten."""
-    rng = np.random.default_rng(seed)
-    A = rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1).copy()
-    A[0] = 0.95 * np.eye(K) + 0.05 / K
-    model = cs.DawidSkene(np.full(K, 1 / K), A, Ids.range(K), Ids([f"a{m}" for m in range(M)]))
-    return model.sample(n_items, label_probability=0.3, random_state=rng)[0], model
 
 
 def coupled(pairs: CoOccurrences, learn: bool = True) -> module._Coupled:
@@ -139,8 +119,9 @@ def test_confusions_are_as_near_as_published(n_items: int, published: float) -> 
     """Table 7 of Ibrahim & Fu 2022."""
     found = []
     for seed in range(6):
-        annotations, model = crowd(seed, n_items)
-        found.append(error(cnmf(annotations).model, model))
+        drawn = table7_crowd(seed, n_items)
+        annotations, model = drawn.annotations, drawn.model
+        found.append(table7_error(cnmf(annotations).model, model))
     assert np.mean(found) <= published
 
 
@@ -166,7 +147,7 @@ def test_with_a_learned_prior_the_votes_are_beaten(data_folder: Path, name: str)
 
 
 def test_the_better_of_both_starts_is_kept() -> None:
-    a = crowd(1, 600)[0]
+    a = table7_crowd(1, 600).annotations
     done = cnmf(a, shrinkage=0.0)
     assert done.details["start"] in ("votes", "multispa")
     start = vote_start(a, ConfusionStep(0.1))
@@ -246,13 +227,6 @@ def test_the_same_data_gives_the_same_bytes() -> None:
 # ---- odd crowds, and the story of a fit -----------------------------------------------------------------------------
 
 
-def sound(done: Fit) -> bool:
-    """Whether all that it says are probabilities."""
-    rows = np.allclose(done.posterior.sum(axis=1), 1.0) and bool((done.posterior >= 0).all())
-    columns = np.allclose(done.model.confusions.sum(axis=1), 1.0) and bool((done.model.confusions > 0).all())
-    return rows and columns and bool(np.isfinite(done.log_likelihood))
-
-
 @pytest.mark.parametrize("shrinkage", [0.0, 0.25])
 def test_small_and_odd_crowds_have_probabilities(shrinkage: float) -> None:
     two = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [0, 0]])
@@ -286,7 +260,7 @@ def test_groups_that_never_meet_share_their_classes() -> None:
 
 
 def test_a_callback_is_told_and_stops_the_whole_fit() -> None:
-    a = crowd(0, 500)[0]
+    a = table7_crowd(0, 500).annotations
     told: list[Progress] = []
 
     def tell(state: Progress) -> bool:
@@ -300,7 +274,7 @@ def test_a_callback_is_told_and_stops_the_whole_fit() -> None:
 
 
 def test_not_converged_is_said() -> None:
-    done = cnmf(crowd(0, 500)[0], max_iter=2, tol=1e-12)
+    done = cnmf(table7_crowd(0, 500).annotations, max_iter=2, tol=1e-12)
     assert not done.converged
     assert any("did not converge in 2 passes" in sentence for sentence, _ in done.cautions)
-    assert sound(cnmf(crowd(0, 500)[0], max_iter=0))
+    assert sound(cnmf(table7_crowd(0, 500).annotations, max_iter=0))

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import error_percent, real_crowd
+from tests.conftest import ODD_MATRICES, error_percent, real_crowd
 
 import consilience as cs
 from consilience.aggregation.cria_v import _parts, _vote, cria_v
@@ -118,17 +118,7 @@ def test_repeated_labels_count_as_often_as_they_are_given() -> None:
     np.testing.assert_allclose(found[1].history, np.multiply(2, found[0].history), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        [[0], [1], [0]],
-        [[0, 1], [1, 0]],
-        [[0, 0, 0], [0, 0, 0]],
-        [[0, 1, 2]],
-        [[0, -1, -1], [-1, 1, -1], [-1, -1, 2]],
-        [[0, 0, -1, -1], [1, 1, -1, -1], [-1, -1, 0, 0], [-1, -1, 1, 1], [-1, -1, -1, -1]],
-    ],
-)
+@pytest.mark.parametrize("matrix", ODD_MATRICES)
 def test_any_data_gives_probabilities(matrix: list[list[int]]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)

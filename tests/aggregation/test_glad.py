@@ -17,7 +17,8 @@ from consilience.aggregation.glad import fit_glad, glad
 from consilience.aggregation.majority import majority_vote
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.glad import GladSweeps, by_annotator
+from consilience.kernels.both_ways import by_annotator
+from consilience.kernels.glad import GladSweeps
 
 
 def draw(N: int, M: int, K: int, per_item: int, seed: int) -> tuple[cs.Annotations, Ints, Floats, Floats]:

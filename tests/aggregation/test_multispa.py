@@ -8,36 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from tests.conftest import error_percent, real_crowd
+from tests.conftest import error_percent, real_crowd, sound, table7_crowd, table7_error
 
 import consilience as cs
 from consilience._ids import Ids
 from consilience.aggregation import multispa as module
-from consilience.aggregation.fit import Fit
 from consilience.aggregation.multispa import multispa, vertex_model
 from consilience.kernels._arrays import Floats
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import groups
-
-
-def error(model: cs.DawidSkene, truth: cs.DawidSkene) -> float:
-    """The mean squared error of Ibrahim & Fu 2022, eq. (19), over the best common order of the classes."""
-    M, K, _ = truth.confusions.shape
-    costs = [
-        ((model.prior[list(order)] - truth.prior) ** 2).sum()
-        + ((model.confusions[:, :, list(order)] - truth.confusions) ** 2).sum()
-        for order in permutations(range(K))
-    ]
-    return float(min(costs) / (M * K + 1))
-
-
-def crowd(seed: int, n_items: int, K: int = 3, M: int = 25) -> tuple[cs.Annotations, cs.DawidSkene]:
-    """The crowds of Table 7 there: arbitrary annotators, one who is nearly perfect, each labels three items in ten."""
-    rng = np.random.default_rng(seed)
-    A = rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1).copy()
-    A[0] = 0.95 * np.eye(K) + 0.05 / K
-    model = cs.DawidSkene(np.full(K, 1 / K), A, Ids.range(K), Ids([f"a{m}" for m in range(M)]))
-    return model.sample(n_items, label_probability=0.3, random_state=rng)[0], model
 
 
 def exact_pairs(model: cs.DawidSkene, size: float) -> CoOccurrences:
@@ -72,8 +51,9 @@ def test_confusions_are_nearer_than_published(n_items: int, limit: float) -> Non
     """Table 7 has 0.2248 and 0.1645: orders chosen annotator by annotator do not fit together."""
     found = []
     for seed in range(6):
-        annotations, model = crowd(seed, n_items)
-        found.append(error(multispa(annotations).model, model))
+        drawn = table7_crowd(seed, n_items)
+        annotations, model = drawn.annotations, drawn.model
+        found.append(table7_error(multispa(annotations).model, model))
     assert np.mean(found) <= limit
 
 
@@ -137,14 +117,14 @@ def test_a_chain_of_annotators_half_of_them_adverse_comes_out_in_one_order() -> 
             who = (n // 40 + m) % M
             matrix[n, who] = rng.choice(K, p=model.confusions[who, :, k])
     annotations = cs.Annotations.from_matrix(matrix, annotators=list(model.annotators), classes=list(range(K)))
-    assert error(multispa(annotations).model, model) < 0.1
+    assert table7_error(multispa(annotations).model, model) < 0.1
     pairs = pair_moments(annotations)
     confusions = module._vertices(pairs)[0]
     own = np.array([module._best_assignment(A) for A in confusions])
     alone = cs.DawidSkene(
         model.prior, np.take_along_axis(confusions, own[:, None, :], axis=2), model.classes, model.annotators
     )
-    assert error(alone, model) > 0.3
+    assert table7_error(alone, model) > 0.3
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -210,13 +190,6 @@ def test_the_same_data_gives_the_same_bytes() -> None:
 
 
 # ---- odd crowds -------------------------------------------------------------------------------------------------
-
-
-def sound(done: Fit) -> bool:
-    """Whether all that it says are probabilities."""
-    rows = np.allclose(done.posterior.sum(axis=1), 1.0) and bool((done.posterior >= 0).all())
-    columns = np.allclose(done.model.confusions.sum(axis=1), 1.0) and bool((done.model.confusions > 0).all())
-    return rows and columns and bool(np.isfinite(done.log_likelihood))
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.25])

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.conftest import error_percent, real_crowd
+from tests.conftest import ODD_MATRICES, error_percent, real_crowd
 
 import consilience as cs
 from consilience.aggregation.ds_em import refine
@@ -134,17 +134,7 @@ def test_the_same_data_gives_the_same_bytes() -> None:
     assert pg_tac(a).posterior.tobytes() == pg_tac(a).posterior.tobytes()
 
 
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        [[0], [1], [0]],
-        [[0, 1], [1, 0]],
-        [[0, 0, 0], [0, 0, 0]],
-        [[0, 1, 2]],
-        [[0, -1, -1], [-1, 1, -1], [-1, -1, 2]],
-        [[0, 0, -1, -1], [1, 1, -1, -1], [-1, -1, 0, 0], [-1, -1, 1, 1], [-1, -1, -1, -1]],
-    ],
-)
+@pytest.mark.parametrize("matrix", ODD_MATRICES)
 def test_any_data_gives_probabilities(matrix: list[list[int]]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import error_percent, real_crowd
+from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 
 import consilience as cs
 from consilience._ids import Ids
@@ -15,27 +13,6 @@ from consilience.aggregation.ds_em import dawid_skene_em, refine
 from consilience.aggregation.em import Parameters, Progress
 from consilience.aggregation.majority import majority_vote
 from consilience.aggregation.spectral_ds import _groups, spectral_ds
-
-
-def error(model: cs.DawidSkene, truth: cs.DawidSkene) -> float:
-    """The mean squared error of Ibrahim & Fu (2022), eq. (19), over the best common order of the classes."""
-    M, K, _ = truth.confusions.shape
-    costs = [
-        ((model.prior[list(order)] - truth.prior) ** 2).sum()
-        + ((model.confusions[:, :, list(order)] - truth.confusions) ** 2).sum()
-        for order in permutations(range(K))
-    ]
-    return float(min(costs) / (M * K + 1))
-
-
-def crowd(seed: int, n_items: int, K: int = 3, M: int = 25) -> cs.datasets.Simulation:
-    """The crowds of their Table 7: arbitrary annotators, one who is nearly perfect, each labels three items in ten."""
-    rng = np.random.default_rng(seed)
-    A = rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1).copy()
-    A[0] = 0.95 * np.eye(K) + 0.05 / K
-    model = cs.DawidSkene(np.full(K, 1 / K), A, Ids.range(K), Ids([f"a{m}" for m in range(M)]))
-    annotations, truth = model.sample(n_items, label_probability=0.3, random_state=rng)
-    return cs.datasets.Simulation(annotations, truth, model, ("any",) * M)
 
 
 def wrong(labels: np.ndarray, truth: np.ndarray) -> float:
@@ -62,25 +39,25 @@ def test_the_error_falls_with_the_number_of_items() -> None:
     found = []
     for n_items in (1000, 50_000):
         sim = cs.simulate(n_items, 15, 3, labels_per_item=8, seed=1)
-        found.append(error(spectral_ds(sim.annotations, partitions=2, rounds=1, shrinkage=0.0).model, sim.model))
+        found.append(table7_error(spectral_ds(sim.annotations, partitions=2, rounds=1, shrinkage=0.0).model, sim.model))
     assert found[1] < 0.05 * found[0]
 
 
 def test_confusions_come_out_as_they_were_put_in() -> None:
     """Table 7 at N = 5000, where the paper has 0.0259 after EM; a single round is lost among arbitrary annotators."""
-    sims = [crowd(seed, 5000) for seed in range(2)]
-    several = [error(spectral_ds(sim.annotations).model, sim.model) for sim in sims]
-    single = [error(spectral_ds(sim.annotations, rounds=1).model, sim.model) for sim in sims]
+    sims = [table7_crowd(seed, 5000) for seed in range(2)]
+    several = [table7_error(spectral_ds(sim.annotations).model, sim.model) for sim in sims]
+    single = [table7_error(spectral_ds(sim.annotations, rounds=1).model, sim.model) for sim in sims]
     assert np.mean(several) <= 0.002
     assert np.mean(single) > 10 * np.mean(several)
 
 
 def test_em_from_the_spectrum_is_em_from_the_truth() -> None:
     for seed in range(2):
-        sim = crowd(seed, 2000)
+        sim = table7_crowd(seed, 2000)
         ours = refine(sim.annotations, spectral_ds(sim.annotations, partitions=3))
         best = dawid_skene_em(sim.annotations, start=Parameters(sim.model.prior, sim.model.confusions))
-        assert error(ours.model, sim.model) <= 1.02 * error(best.model, sim.model)
+        assert table7_error(ours.model, sim.model) <= 1.02 * table7_error(best.model, sim.model)
 
 
 def test_it_is_better_than_the_votes_on_a_crowd_with_adversaries() -> None:
@@ -126,7 +103,7 @@ def test_order_and_names_change_nothing() -> None:
 
 
 def test_the_seed_decides() -> None:
-    a = crowd(3, 300).annotations
+    a = table7_crowd(3, 300).annotations
     one, two, other = (spectral_ds(a, partitions=2, random_state=s) for s in (5, 5, 6))
     assert one.model == two.model
     assert one.posterior.tobytes() == two.posterior.tobytes()
@@ -171,7 +148,7 @@ def test_a_callback_is_told_the_best_likelihood_and_can_stop() -> None:
         told.append(state)
         return state.iteration >= 3
 
-    done = spectral_ds(crowd(0, 500).annotations, callback=tell)
+    done = spectral_ds(table7_crowd(0, 500).annotations, callback=tell)
     assert [state.iteration for state in told] == [1, 2, 3]
     assert [state.objective for state in told] == done.history[:3]
     assert all(np.diff(done.history) >= 0)

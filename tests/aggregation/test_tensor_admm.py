@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import error_percent, real_crowd
+from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 
 import consilience as cs
-from consilience._ids import Ids
 from consilience.aggregation.ds_em import refine
 from consilience.aggregation.em import Progress
 from consilience.aggregation.majority import majority_vote
 from consilience.aggregation.tensor_admm import tensor_admm
 from consilience.exceptions import FewLabelsWarning, MethodError
-
-
-def error(model: cs.DawidSkene, truth: cs.DawidSkene) -> float:
-    """The mean squared error of Ibrahim & Fu (2022), eq. (19), over the best common order of the classes."""
-    M, K, _ = truth.confusions.shape
-    costs = [
-        ((model.prior[list(order)] - truth.prior) ** 2).sum()
-        + ((model.confusions[:, :, list(order)] - truth.confusions) ** 2).sum()
-        for order in permutations(range(K))
-    ]
-    return float(min(costs) / (M * K + 1))
-
-
-def crowd(seed: int, n_items: int, K: int = 3, M: int = 25) -> cs.datasets.Simulation:
-    """The crowds of their Table 7: arbitrary annotators, one who is nearly perfect, each labels three items in ten."""
-    rng = np.random.default_rng(seed)
-    A = rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1).copy()
-    A[0] = 0.95 * np.eye(K) + 0.05 / K
-    model = cs.DawidSkene(np.full(K, 1 / K), A, Ids.range(K), Ids([f"a{m}" for m in range(M)]))
-    annotations, truth = model.sample(n_items, label_probability=0.3, random_state=rng)
-    return cs.datasets.Simulation(annotations, truth, model, ("any",) * M)
 
 
 def wrong(labels: np.ndarray, truth: np.ndarray) -> float:
@@ -49,7 +25,9 @@ def wrong(labels: np.ndarray, truth: np.ndarray) -> float:
 @pytest.mark.parametrize(("n_items", "limit"), [(1000, 0.0109), (5000, 0.0023)])
 def test_confusions_come_out_as_they_were_put_in(n_items: int, limit: float) -> None:
     """Table 7, where the paper has 0.0218 and 0.0041."""
-    found = [error(tensor_admm(s.annotations).model, s.model) for s in (crowd(i, n_items) for i in range(2))]
+    found = [
+        table7_error(tensor_admm(s.annotations).model, s.model) for s in (table7_crowd(i, n_items) for i in range(2))
+    ]
     assert np.mean(found) <= limit
 
 
@@ -85,7 +63,7 @@ def test_more_items_bring_the_model_nearer() -> None:
     found = []
     for n_items in (500, 10_000):
         sim = cs.simulate(n_items, 10, 3, labels_per_item=6, accuracy=(0.5, 0.7), seed=3)
-        found.append(error(tensor_admm(sim.annotations, shrinkage=0.0, tol=1e-8).model, sim.model))
+        found.append(table7_error(tensor_admm(sim.annotations, shrinkage=0.0, tol=1e-8).model, sim.model))
     assert found[1] < 0.1 * found[0]
 
 
@@ -96,7 +74,7 @@ def test_it_is_better_than_the_votes_on_a_crowd_with_adversaries() -> None:
 
 
 def test_the_objective_never_rises_and_the_tolerance_decides() -> None:
-    a = crowd(1, 800).annotations
+    a = table7_crowd(1, 800).annotations
     done = tensor_admm(a)
     assert done.converged
     assert max(np.diff(done.history)) <= 1e-9 * done.history[0]
@@ -237,5 +215,5 @@ def test_a_callback_is_told_and_can_stop() -> None:
         told.append(state.iteration)
         return state.iteration >= 3
 
-    tensor_admm(crowd(0, 500).annotations, callback=tell, tol=0.0)
+    tensor_admm(table7_crowd(0, 500).annotations, callback=tell, tol=0.0)
     assert told == [1, 2, 3]

@@ -35,9 +35,9 @@ from numba import types
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels._compile import array, compiled, inlined
-from consilience.kernels.grouping import group_by_item
+from consilience.kernels.both_ways import BothWays
 
-__all__ = ["PRIOR_MEAN", "GladSweeps", "by_annotator"]
+__all__ = ["PRIOR_MEAN", "GladSweeps"]
 
 #: Abilities and eases have normal priors with this mean and variance one.
 PRIOR_MEAN = 1.0
@@ -47,36 +47,13 @@ _STEPS = 2
 _LONGEST, _HALVINGS = 2.0, 40
 
 
-def by_annotator(
-    indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, n_classes: int
-) -> tuple[Ints, Codes, Codes]:
-    """Group labels that are grouped by item by annotator instead: ``indptr`` (M + 1,), ``item`` and ``label``."""
-    n_items = indptr.size - 1
-    item = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(indptr))
-    columns = annotator.astype(np.int32), item, label.astype(np.int32)
-    return group_by_item(*columns, n_annotators, n_items, n_classes)
-
-
-class GladSweeps:
-    """The E-step and the M-steps over one set of labels, ready to be run again and again.
-
-    Parameters
-    ----------
-    indptr, annotator, label
-        The labels of item n are ``annotator[indptr[n]:indptr[n + 1]]`` and likewise ``label``.
-    gold
-        Known class of each item, -1 where unknown; None where none is known.
-    n_annotators, n_classes
-        M and K.
-    """
+class GladSweeps(BothWays):
+    """The E-step and the M-steps over one set of labels, ready to be run again and again."""
 
     def __init__(
         self, indptr: Ints, annotator: Codes, label: Codes, gold: Codes | None, n_annotators: int, n_classes: int
     ) -> None:
-        self._by_item = indptr, annotator, label
-        self._by_annotator = by_annotator(indptr, annotator, label, n_annotators, n_classes)
-        self._gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
-        self._blocks = {True: blocks.cut(indptr, 0), False: blocks.cut(self._by_annotator[0], 0)}
+        super().__init__(indptr, annotator, label, gold, n_annotators, n_classes)
         self._q = np.empty((indptr.size - 1, n_classes))
 
     def posterior(self, prior: Floats, ability: Floats, ease: Floats) -> tuple[Floats, Floats, float]:

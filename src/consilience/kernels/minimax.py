@@ -36,9 +36,9 @@ import numpy as np
 from numba import types
 
 from consilience.kernels import blocks
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Floats
 from consilience.kernels._compile import array, compiled, inlined
-from consilience.kernels.glad import by_annotator
+from consilience.kernels.both_ways import BothWays
 
 __all__ = ["MinimaxSweeps"]
 
@@ -52,26 +52,8 @@ _LONGEST = 5.0
 _FLOOR = 1e-100
 
 
-class MinimaxSweeps:
-    """The posterior and the ascent over one set of labels, ready to be run again and again.
-
-    Parameters
-    ----------
-    indptr, annotator, label
-        The labels of item n are ``annotator[indptr[n]:indptr[n + 1]]`` and likewise ``label``.
-    gold
-        Known class of each item, -1 where unknown; None where none is known.
-    n_annotators, n_classes
-        M and K.
-    """
-
-    def __init__(
-        self, indptr: Ints, annotator: Codes, label: Codes, gold: Codes | None, n_annotators: int, n_classes: int
-    ) -> None:
-        self._by_item = indptr, annotator, label
-        self._by_annotator = by_annotator(indptr, annotator, label, n_annotators, n_classes)
-        self._gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
-        self._blocks = {True: blocks.cut(indptr, 0), False: blocks.cut(self._by_annotator[0], 0)}
+class MinimaxSweeps(BothWays):
+    """The posterior and the ascent over one set of labels, ready to be run again and again."""
 
     def posterior(self, prior: Floats, annotators: Floats, items: Floats, q: Floats) -> tuple[Floats, float]:
         """Write the posterior into ``q``; give its sum over items with a label or gold, and the log-likelihood."""
