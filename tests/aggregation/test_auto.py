@@ -112,6 +112,13 @@ def test_equal_classes_are_seen_and_unequal_ones_too() -> None:
     np.testing.assert_allclose(fit.model.prior, [0.7, 0.2, 0.1], atol=0.03)
 
 
+def test_labels_that_nothing_checks_are_not_believed_more_than_four_times_in_five() -> None:
+    fit = auto(Annotations.from_matrix([[0, -1], [1, -1], [-1, 1], [-1, 2]]))
+    np.testing.assert_allclose(fit.posterior.max(axis=1), 0.8)
+    np.testing.assert_array_equal(fit.choice.best, [0, 1, 1, 2])
+    assert "nothing shows who is right" in fit.details["why"]
+
+
 def test_gold_is_held_and_unlabelled_items_are_there() -> None:
     crowd = cs.simulate(200, 12, 3, labels_per_item=5, seed=2)
     gold = np.where(np.arange(200) < 20, np.asarray(crowd.truth), -1)
