@@ -17,6 +17,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "item": ("task", "item", "question", "id"),
     "annotator": ("worker", "annotator", "rater", "judge", "user"),
     "label": ("label", "answer", "response", "value"),
+    "sequence": ("sequence", "sentence", "document", "doc"),
+    "position": ("position", "token", "frame", "time"),
 }
 
 

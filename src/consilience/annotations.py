@@ -298,6 +298,10 @@ class Annotations:
         """
         return truth_codes(truth, self._items, self._classes, column=self.origin.item, what=what, strict=strict)
 
+    def with_items(self, items: Ids) -> Annotations:
+        """Give the same labels with other names for the items."""
+        return self._with(items=items)
+
     def _with(self, **changes: Any) -> Annotations:
         values: dict[str, Any] = {
             "indptr": self.indptr,

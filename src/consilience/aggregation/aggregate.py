@@ -124,7 +124,7 @@ def is_long(columns: list[str]) -> bool:
     from consilience._frames import ALIASES
 
     names = {str(name).strip().lower() for name in columns}
-    return any(names.intersection(aliases) for aliases in ALIASES.values())
+    return any(names.intersection(ALIASES[role]) for role in ("item", "annotator", "label"))
 
 
 def cautions_of(annotations: Annotations) -> list[Caution]:

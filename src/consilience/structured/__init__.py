@@ -1,0 +1,1 @@
+"""Consensus when items depend on each other: sequences (hidden Markov) and networks (Potts fields)."""
