@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -40,6 +41,45 @@ def test_error_rate_is_one_less_scikit_learns_accuracy() -> None:
     posterior, truth = forecast(400, 4, 1)
     labels = posterior.argmax(axis=1)
     assert metrics.error_rate(labels, truth) == pytest.approx(100 - 100 * peer.accuracy_score(truth, labels))
+
+
+@pytest.mark.parametrize("K", [2, 3, 7])
+def test_f_score_is_scikit_learns_macro_average(K: int) -> None:
+    posterior, truth = forecast(400, K, K)
+    labels = posterior.argmax(axis=1)
+    labels[labels == 1] = 0  # a class that nobody says
+    assert metrics.f_score(labels, truth) == pytest.approx(peer.f1_score(truth, labels, average="macro"), rel=1e-12)
+    truth[:50] = -1
+    kept = peer.f1_score(truth[50:], labels[50:], average="macro")
+    assert metrics.f_score(labels, truth) == pytest.approx(kept, rel=1e-12)
+
+
+def test_f_score_of_sequences_is_the_mean_of_theirs() -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 9, 40)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    truth = rng.integers(-1, 4, bounds[-1])
+    labels = np.where(rng.random(bounds[-1]) < 0.6, truth, rng.integers(0, 4, bounds[-1])).clip(0)
+    parts = [slice(a, b) for a, b in itertools.pairwise(bounds)]
+    scores = [
+        peer.f1_score(truth[p][truth[p] >= 0], labels[p][truth[p] >= 0], average="macro", zero_division=0.0)
+        for p in parts
+        if (truth[p] >= 0).any()
+    ]
+    assert metrics.f_score(labels, truth, bounds=bounds) == pytest.approx(np.mean(scores), rel=1e-12)
+    assert metrics.f_score(labels, truth, bounds=np.array([0, truth.size])) == metrics.f_score(labels, truth)
+
+
+def test_f_score_by_hand() -> None:
+    truth, labels = np.array([0, 0, 0, 1, 1, 5]), np.array([0, 0, 1, 1, -1, 1])
+    # class 0: 2 hits of 3 + 2; class 1: 1 of 2 + 3; class 5, which nobody named: none of 1 + 0
+    assert metrics.f_score(labels, truth) == pytest.approx((4 / 5 + 2 / 5 + 0) / 3)
+    with pytest.raises(DataError, match="nothing to judge"):
+        metrics.f_score(labels, np.full(6, -1))
+    with pytest.raises(ParameterError, match="same shape"):
+        metrics.f_score(labels[:2], truth)
+    with pytest.raises(ParameterError, match="bounds end at 5"):
+        metrics.f_score(labels, truth, bounds=np.array([0, 5]))
 
 
 def test_items_by_hand() -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "brier_score",
     "error_rate",
     "expected_calibration_error",
+    "f_score",
     "log_loss",
     "mean_confidence",
     "reliability",
@@ -68,6 +69,36 @@ def error_rate(labels: Codes, truth: Codes) -> float:
         raise ParameterError(f"labels and truth must have the same shape, not {labels.shape} and {truth.shape}")
     judged = _judged(truth)
     return 100.0 * float(np.mean(labels[judged] != truth[judged]))
+
+
+def f_score(labels: Codes, truth: Codes, *, bounds: Ints | None = None) -> float:
+    """Give the mean F-score of the classes, 0 to 1 (Traganitis 2019, eqs (4.24)-(4.29)).
+
+        F_k = 2 P_k R_k / (P_k + R_k) = 2 TP_k / (2 TP_k + FP_k + FN_k)
+
+    FP_k counts items labelled k that are not, FN_k items of class k that are not labelled so; the page has the two
+    swapped, which leaves F_k as it is.  A class that is neither among the labels nor among the truths of the items
+    judged has no F-score and does not count.  With ``bounds``, where each sequence begins (S + 1,), it is the mean of
+    the F-scores of the sequences (section 4.4.1).
+    """
+    labels, truth = np.asarray(labels), np.asarray(truth)
+    if labels.shape != truth.shape:
+        raise ParameterError(f"labels and truth must have the same shape, not {labels.shape} and {truth.shape}")
+    judged = _judged(truth)
+    group = np.zeros(truth.size, np.int64)
+    if bounds is not None:
+        if np.asarray(bounds)[-1] != truth.size:
+            raise ParameterError(f"bounds end at {bounds[-1]}, but there are {truth.size} labels")
+        group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    group, labels, truth = group[judged], labels[judged], truth[judged]
+    # a class within a sequence is one cell; a label of -1 is none
+    K = int(max(labels.max(), truth.max())) + 1
+    said, true = group * K + labels, group * K + truth
+    cells, place = np.unique(np.concatenate([true, said[labels >= 0]]), return_inverse=True)
+    both = np.bincount(place, minlength=cells.size)
+    hits = np.bincount(place[: true.size][labels == truth], minlength=cells.size)
+    of_group = np.unique(cells // K, return_inverse=True)[1]
+    return float(np.mean(np.bincount(of_group, 2.0 * hits / both) / np.bincount(of_group)))
 
 
 def log_loss(posterior: Floats, truth: Codes, *, floor: float = FLOOR) -> float:

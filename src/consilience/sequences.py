@@ -24,6 +24,7 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consilience import _frames
 from consilience._ids import Ids, encode, encode_all, name_rows, numbers_where_all_are, to_column
@@ -54,10 +55,13 @@ class SequenceAnnotations:
 
     def __post_init__(self) -> None:
         S, N = len(self.sequence_ids), self.tokens.n_items
-        if self.indptr.shape != (S + 1,) or self.indptr[0] != 0 or self.indptr[-1] != N or self.position.size != N:
-            raise DataError("tokens, indptr, sequences and positions do not belong together")
-        for name in ("indptr", "position"):
-            array = np.ascontiguousarray(getattr(self, name)).view()
+        indptr = self.indptr
+        if indptr.shape != (S + 1,) or indptr[0] != 0 or indptr[-1] != N or (np.diff(indptr) < 0).any():
+            raise DataError("tokens, indptr and sequences do not belong together")
+        if self.position.shape != (N,):
+            raise DataError("tokens and positions do not belong together")
+        for name, kind in (("indptr", np.int64), ("position", np.int32)):
+            array = np.ascontiguousarray(getattr(self, name), kind).view()
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
@@ -150,12 +154,8 @@ class SequenceAnnotations:
         N = token_key.size
         items = Ids.range(N)
         if duplicates == "error":  # so that the error can name the token
-            items = Ids(
-                [
-                    f"{sequences[int(s)]}:{positions[int(p)]}"
-                    for s, p in zip(token_sequence, token_position, strict=True)
-                ]
-            )
+            names = (sequences.take(token_sequence), positions.take(token_position))
+            items = Ids(pc.binary_join_element_wise(*(part.to_arrow().cast(pa.string()) for part in names), ":"))
         tokens = Annotations.from_codes(
             (token.astype(np.int32), items),
             said_by,

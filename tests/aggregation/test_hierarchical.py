@@ -9,11 +9,12 @@ from scipy.special import betaln, gammaln
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
-from consilience.aggregation import hierarchical as module
+
 from consilience.aggregation.ds_em import dawid_skene_em
 from consilience.aggregation.fit import vote_posterior
 from consilience.aggregation.hierarchical import CoinBeliefs, hierarchical
 from consilience.aggregation.ibcc import ibcc
+from consilience.aggregation.variational import Dirichlet
 from consilience.datasets.hard_cases import long_tail
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ParameterError
@@ -41,9 +42,7 @@ def counts_of_a_crowd(M: int, K: int, seed: int) -> Floats:
 
 def test_the_fixed_point_is_the_optimum_that_scipy_finds() -> None:
     counts = counts_of_a_crowd(40, 3, seed=0)
-    beta = np.ones((3, 3))
-    for _ in range(3000):
-        beta = module._fixed_point(counts, counts.sum(axis=1), beta, beta.sum(axis=0))
+    beta = Dirichlet(np.ones((3, 3)), axis=-2).learned(counts, 3000).pseudo
     best = minimize(
         lambda x: -evidence(counts, np.exp(x).reshape(3, 3)), np.zeros(9), method="L-BFGS-B", options={"ftol": 1e-14}
     )
@@ -52,11 +51,11 @@ def test_the_fixed_point_is_the_optimum_that_scipy_finds() -> None:
 
 def test_every_step_of_the_fixed_point_raises_the_evidence() -> None:
     counts = counts_of_a_crowd(15, 4, seed=1)
-    beta = np.full((4, 4), 2.0)
-    values = [evidence(counts, beta)]
+    habits = Dirichlet(np.full((4, 4), 2.0), axis=-2)
+    values = [evidence(counts, habits.pseudo)]
     for _ in range(50):
-        beta = module._fixed_point(counts, counts.sum(axis=1), beta, beta.sum(axis=0))
-        values.append(evidence(counts, beta))
+        habits = habits.learned(counts, 1)
+        values.append(evidence(counts, habits.pseudo))
     assert np.diff(values).min() > -1e-9
     assert values[-1] > values[0] + 1.0
 
@@ -83,7 +82,7 @@ def test_the_bound_never_falls(coin: bool, accelerate: bool) -> None:
 
 
 def test_with_habits_held_fixed_it_is_ibcc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_fixed_point", lambda counts, totals, beta, strength: beta)
+    monkeypatch.setattr(Dirichlet, "learned", lambda self, counts, steps: self)
     crowd = cs.simulate(200, 10, 2, seed=4)
     one = hierarchical(crowd.annotations, tol=1e-9)
     other = ibcc(crowd.annotations, smoothing=1.0, diagonal=3.0, tol=1e-9)

@@ -38,6 +38,7 @@ from consilience.aggregation.em import Callback, Parameters, sweep_of
 from consilience.aggregation.fit import Fit, vote_posterior
 from consilience.aggregation.variational import (
     LEAST,
+    RATE,
     Beliefs,
     ConfusionBeliefs,
     Dirichlet,
@@ -59,14 +60,10 @@ __all__ = ["CoinBeliefs", "CrowdBeliefs", "hierarchical"]
 
 #: What annotators are taken for before anything is known: right four times in five.
 _RIGHT, _WRONG = 4.0, 1.0
-#: With so many pseudo-labels everybody is the same already.
-_MOST = 1000.0
 #: Steps of the fixed point in every pass over the data.
 _STEPS = 3
 #: Calls that bring β to a given start.
 _SETTLING = 8
-#: Rate of the exponential distribution that β is drawn from: as if one more annotator spoke against sameness.
-_RATE = 1.0
 
 
 def hierarchical(
@@ -140,13 +137,9 @@ class CrowdBeliefs(ConfusionBeliefs):
 
     def __call__(self, statistics: Statistics) -> Expectation:
         """Learn from these counts how the crowd answers, then give the expected logarithms after them."""
-        counts = statistics.counts
-        beta = self.confusions.pseudo
-        for _ in range(_STEPS):
-            beta = _fixed_point(counts, counts.sum(axis=1), beta, beta.sum(axis=0))
-        self.confusions = Dirichlet(beta, axis=-2)
+        self.confusions = self.confusions.learned(statistics.counts, _STEPS)
         expected = super().__call__(statistics)
-        return expected._replace(divergence=expected.divergence + _RATE * float(beta.sum()))
+        return expected._replace(divergence=expected.divergence + RATE * float(self.confusions.pseudo.sum()))
 
 
 class CoinBeliefs:
@@ -160,12 +153,9 @@ class CoinBeliefs:
     def __call__(self, statistics: Statistics) -> Expectation:
         """Learn from these counts how the crowd answers, then give the expected logarithms after them."""
         K, tosses = self.n_classes, self._tosses(statistics)
-        beta = self.coin.pseudo
-        for _ in range(_STEPS):
-            beta = _fixed_point(tosses, tosses.sum(axis=1, keepdims=True), beta, beta.sum(keepdims=True))
-        self.coin = Dirichlet(beta)
+        self.coin = self.coin.learned(tosses, _STEPS)
         expected, divergence = self.coin.expected_log(tosses)
-        divergence += _RATE * float(beta.sum())
+        divergence += RATE * float(self.coin.pseudo.sum())
         # a wrong answer is any of the K - 1 others
         right, wrong = np.exp(expected[:, 0]), np.exp(expected[:, 1]) / max(K - 1, 1)
         tables = np.where(np.eye(K, dtype=bool), right[:, None, None], wrong[:, None, None])
@@ -189,15 +179,3 @@ class CoinBeliefs:
         """How often everybody was right, and wrong, (M, 2)."""
         right = np.einsum("mkk->m", statistics.counts)
         return np.stack([right, np.maximum(statistics.counts.sum(axis=(1, 2)) - right, 0.0)], axis=1)
-
-
-def _fixed_point(counts: Floats, totals: Floats, beta: Floats, strength: Floats) -> Floats:
-    """Take one of Minka's steps; ``strength`` is the sum of ``beta`` as ``totals`` is that of ``counts``."""
-    from scipy.special import psi
-
-    # β ← β · Σ_m [ψ(c_m + β) - ψ(β)] / (rate + Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))])
-    gained = (psi(counts + beta) - psi(beta)).sum(axis=0)
-    spread = (psi(totals + strength) - psi(strength)).sum(axis=0)
-    moved = gained / (spread + _RATE)
-    moved_beta: Floats = np.clip(beta * moved, LEAST, _MOST)
-    return moved_beta

@@ -30,6 +30,7 @@ from consilience.kernels.em import SMALL, Statistics
 
 __all__ = [
     "LEAST",
+    "RATE",
     "Ascent",
     "Beliefs",
     "ConfusionBeliefs",
@@ -44,6 +45,10 @@ __all__ = [
 
 #: The least that a pseudo-label may be.  With less, exp E log A would fall below what the sweep tells from zero.
 LEAST = 0.1
+#: With so many pseudo-labels everybody is the same already.
+_MOST = 1000.0
+#: Rate of the exponential distribution that β is drawn from: as if one more annotator spoke against sameness.
+RATE = 1.0
 
 
 def informed(annotations: Annotations) -> Annotations:
@@ -103,6 +108,22 @@ class Dirichlet:
         prior = gammaln(prior_total).sum() - gammaln(self.pseudo).sum()
         divergence = gammaln(total).sum() - gammaln(a).sum() - prior * (total.size / prior_total.size)
         return expected, float(divergence + (counts * expected).sum())
+
+    def learned(self, counts: Floats, steps: int) -> Dirichlet:
+        """Take steps towards the prior that makes these counts most probable, ``counts[m]`` being one draw each.
+
+        Minka's fixed point ("Estimating a Dirichlet distribution", 2000, eq. (55)), with an exponential prior on β.
+        """
+        from scipy.special import psi
+
+        beta, totals = self.pseudo, counts.sum(axis=self.axis, keepdims=True)
+        for _ in range(steps):
+            strength = beta.sum(axis=self.axis, keepdims=True)
+            # β ← β · Σ_m [ψ(c_m + β) - ψ(β)] / (rate + Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))])
+            gained = (psi(counts + beta) - psi(beta)).sum(axis=0)
+            spread = (psi(totals + strength) - psi(strength)).sum(axis=0)
+            beta = np.clip(beta * (gained / (spread + RATE)), LEAST, _MOST)
+        return Dirichlet(beta, self.axis)
 
     def mean(self, counts: Floats) -> Floats:
         """Give E p under Dirichlet(pseudo + counts)."""

@@ -9,6 +9,19 @@ from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
 from consilience.datasets.loading import Crowd, info, load, names, path
+from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
 
-__all__ = ["CATALOGUE", "Crowd", "DatasetInfo", "Simulation", "info", "load", "names", "path", "simulate"]
+__all__ = [
+    "CATALOGUE",
+    "Crowd",
+    "DatasetInfo",
+    "SequenceSimulation",
+    "Simulation",
+    "info",
+    "load",
+    "names",
+    "path",
+    "simulate",
+    "simulate_sequences",
+]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -35,8 +36,16 @@ def _slp_vectoriser() -> Iterator[None]:
             settings.SLP_VECTORIZE = before
 
 
-def compiled(function: Callable[..., Any], signature: Any) -> Callable[..., Any]:
-    """Compile ``function`` for one signature, or load it from the cache beside its file."""
+def compiled(
+    function: Callable[..., Any], signature: Any, helpers: tuple[Callable[..., Any], ...] = ()
+) -> Callable[..., Any]:
+    """Compile ``function`` for one signature, or load it from the cache beside its file.
+
+    ``helpers`` are the functions of its module that it calls.
+    """
+    if helpers:  # a copy that sees them compiled: numba would not cache a closure
+        scope = {**function.__globals__, **{helper.__name__: inlined(helper) for helper in helpers}}
+        function = FunctionType(function.__code__, scope, function.__name__)
     with _slp_vectoriser():
         kernel: Callable[..., Any] = numba.njit(signature, nogil=True, cache=True, error_model="numpy")(function)
     return kernel

@@ -1,0 +1,269 @@
+"""Forward-backward in logarithms, where nothing underflows, and the most probable path (Viterbi).
+
+The equations are those of :mod:`consilience.kernels.chains`.  α_n is kept as a logarithm with its sum taken out, β_n
+with its largest taken out, so that numbers stay near zero however long the sequence; q_n and ξ_n are normalised by
+
+    z_n  =  Σ_k α_n(k) β_n(k)                                                           (E.9)
+
+The path maximises the joint probability of truths and labels:
+
+    δ_1(k)  =  log start(k) + log b_1(k),    δ_n+1(i)  =  log b_n+1(i) + max_k (log T(i, k) + δ_n(k))
+
+and of equally good classes, at the end as on the way back, the lower is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from consilience.kernels import blocks, em
+from consilience.kernels._arrays import Codes, Floats, Ints, code_dtype
+
+__all__ = ["decode", "logarithms", "sweep"]
+
+
+def logarithms(start: Floats, transitions: Floats) -> tuple[Floats, Floats]:
+    """Take logarithms; that of zero is -inf."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.ascontiguousarray(start)), np.log(np.ascontiguousarray(transitions))
+
+
+def sweep(
+    sequences: Ints,
+    bounds: Ints,
+    indptr: Ints,
+    annotator: Codes,
+    symbol: Codes,
+    gold: Codes,
+    owner: Codes,
+    n_symbols: int,
+    start: Floats,
+    transitions: Floats,
+    table: Floats,
+    alpha: Floats,
+    b: Floats,
+    out: Floats,
+    pairs: Floats,
+    sums: Floats,
+) -> int:
+    """Add what these sequences contribute to ``table[:, K:]``, ``pairs[i, k]`` and ``sums``, and write ``out`` if any.
+
+    ``table``, ``pairs`` and ``sums`` are those of one block in :mod:`consilience.kernels.chains`; ``alpha`` and ``b``
+    are scratch as long as the longest of the sequences.  Gives the number of the first sequence that is impossible,
+    or -1.
+    """
+    K = start.size
+    log_start, log_transitions = logarithms(start, transitions)
+    log_table = np.log(table[:, :K])
+    kernel = _sweep_kernel(annotator.dtype.name, symbol.dtype.name)
+    labels = annotator, symbol, np.uint64(n_symbols), gold, owner
+    model = log_start, log_transitions, log_table
+    return int(kernel(sequences, bounds, indptr, *labels, *model, table, alpha, b, out, pairs, sums))
+
+
+def decode(
+    bounds: Ints,
+    indptr: Ints,
+    annotator: Codes,
+    symbol: Codes,
+    gold: Codes,
+    owner: Codes,
+    start: Floats,
+    transitions: Floats,
+    emissions: Floats,
+    cut: list[tuple[int, int]],
+) -> tuple[Codes, int]:
+    """Give the most probable path (N,), and the number of the first sequence that has none, or -1."""
+    _, R, K = emissions.shape
+    log_start, log_transitions = logarithms(start, transitions)
+    log_table = np.log(np.maximum(emissions, em.FLOOR)).reshape(-1, K)
+    pointer = code_dtype(K)
+    kernel = _decode_kernel(annotator.dtype.name, symbol.dtype.name, pointer.name)
+    path = np.empty(indptr.size - 1, np.int32)
+    model = log_start, log_transitions, log_table
+
+    def work(first: int, stop: int) -> int:
+        longest = int(np.diff(bounds[first : stop + 1]).max(initial=0))
+        labels = annotator, symbol, np.uint64(R), gold, owner
+        return int(kernel(first, stop, bounds, indptr, *labels, *model, np.empty((longest, K), pointer), path))
+
+    return path, next((impossible for impossible in blocks.run(work, cut) if impossible >= 0), -1)
+
+
+def _log_weights(
+    n: Any,
+    indptr: Any,
+    annotator: Any,
+    symbol: Any,
+    n_symbols: Any,
+    gold: Any,
+    owner: Any,
+    log_table: Any,
+    weights: Any,
+) -> None:
+    """Write log b_n; all classes but a known one are impossible."""
+    K = weights.size
+    for k in range(K):
+        weights[k] = 0.0
+    for label in range(indptr[n], indptr[n + 1]):
+        r = np.uint64(annotator[label]) * n_symbols + np.uint64(symbol[label])
+        for k in range(K):
+            weights[k] += log_table[r, k]
+    if gold.size > 0 and gold[n] >= 0:
+        for k in range(K):
+            if owner[k] != gold[n]:
+                weights[k] = -np.inf
+
+
+def _log_sum(terms: Any) -> Any:
+    """Give log Σ exp(terms), -inf where all are."""
+    top = terms.max()
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for term in terms:
+        total += np.exp(term - top)
+    return top + np.log(total)
+
+
+def _log_chains(
+    sequences: Any,
+    bounds: Any,
+    indptr: Any,
+    annotator: Any,
+    symbol: Any,
+    n_symbols: Any,
+    gold: Any,
+    owner: Any,
+    log_start: Any,
+    log_transitions: Any,
+    log_table: Any,
+    table: Any,
+    alpha: Any,
+    b: Any,
+    out: Any,
+    pairs: Any,
+    sums: Any,
+) -> Any:
+    K = log_start.size
+    beta, ahead, terms = np.empty(K), np.empty(K), np.empty(K)
+    for sequence in sequences:
+        begin, length = bounds[sequence], bounds[sequence + 1] - bounds[sequence]
+        for row in range(length):
+            _log_weights(begin + row, indptr, annotator, symbol, n_symbols, gold, owner, log_table, b[row])
+            for i in range(K):
+                if row == 0:
+                    alpha[row, i] = log_start[i] + b[row, i]
+                else:
+                    for k in range(K):
+                        terms[k] = log_transitions[i, k] + alpha[row - 1, k]
+                    alpha[row, i] = _log_sum(terms) + b[row, i]
+            scale = _log_sum(alpha[row])
+            if not scale > -np.inf:
+                return sequence
+            sums[2 * K] += scale
+            for k in range(K):
+                alpha[row, k] -= scale
+        for row in range(length - 1, -1, -1):
+            for k in range(K):
+                beta[k] = 0.0
+                if row < length - 1:
+                    for i in range(K):
+                        terms[i] = log_transitions[i, k] + ahead[i]
+                    beta[k] = _log_sum(terms)
+            for k in range(K):
+                terms[k] = alpha[row, k] + beta[k]
+            z = _log_sum(terms)
+            if row < length - 1:
+                for i in range(K):
+                    for k in range(K):
+                        pairs[i, k] += np.exp(alpha[row, k] + log_transitions[i, k] + ahead[i] - z)
+            for k in range(K):
+                terms[k] = np.exp(terms[k] - z)
+                sums[k] += terms[k]
+                if row == 0:
+                    sums[K + k] += terms[k]
+                if out.size > 0:
+                    out[begin + row, k] = terms[k]
+            for label in range(indptr[begin + row], indptr[begin + row + 1]):
+                r = np.uint64(annotator[label]) * n_symbols + np.uint64(symbol[label])
+                for k in range(K):
+                    table[r, K + k] += terms[k]
+            top = beta.max()
+            for k in range(K):
+                ahead[k] = beta[k] - top + b[row, k]
+    return -1
+
+
+def _log_paths(
+    first: Any,
+    stop: Any,
+    bounds: Any,
+    indptr: Any,
+    annotator: Any,
+    symbol: Any,
+    n_symbols: Any,
+    gold: Any,
+    owner: Any,
+    log_start: Any,
+    log_transitions: Any,
+    log_table: Any,
+    pointer: Any,
+    path: Any,
+) -> Any:
+    K = log_start.size
+    score, before, weights = np.empty(K), np.empty(K), np.empty(K)
+    for sequence in range(first, stop):
+        begin, length = bounds[sequence], bounds[sequence + 1] - bounds[sequence]
+        for row in range(length):
+            _log_weights(begin + row, indptr, annotator, symbol, n_symbols, gold, owner, log_table, weights)
+            for i in range(K):
+                best, chosen = log_start[i], 0
+                if row > 0:
+                    best = log_transitions[i, 0] + before[0]
+                    for k in range(1, K):
+                        if log_transitions[i, k] + before[k] > best:
+                            best, chosen = log_transitions[i, k] + before[k], k
+                score[i] = best + weights[i]
+                pointer[row, i] = chosen
+            top = score.max()
+            if not top > -np.inf:
+                return sequence
+            for k in range(K):
+                before[k] = score[k] - top
+        if length > 0:
+            path[begin + length - 1] = before.argmax()
+        for row in range(length - 1, 0, -1):
+            path[begin + row - 1] = pointer[row, path[begin + row]]
+    return -1
+
+
+@lru_cache(maxsize=16)
+def _sweep_kernel(annotator: str, symbol: str) -> Callable[..., Any]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    matrix = array("float64", 2, readonly=False)
+    model = array("float64"), array("float64", 2), array("float64", 2)
+    labels = array(annotator), array(symbol), types.uint64, array("int32"), array("int32")
+    places = array("int64"), array("int64"), array("int64")
+    signature = types.int64(*places, *labels, *model, *[matrix] * 5, array("float64", readonly=False))
+    return compiled(_log_chains, signature, (_log_weights, _log_sum))
+
+
+@lru_cache(maxsize=16)
+def _decode_kernel(annotator: str, symbol: str, pointer: str) -> Callable[..., Any]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    model = array("float64"), array("float64", 2), array("float64", 2)
+    labels = array(annotator), array(symbol), types.uint64, array("int32"), array("int32")
+    places = types.int64, types.int64, array("int64"), array("int64")
+    results = array(pointer, 2, readonly=False), array("int32", readonly=False)
+    return compiled(_log_paths, types.int64(*places, *labels, *model, *results), (_log_weights,))

@@ -1,0 +1,149 @@
+"""What one annotator said of a token and another of the token before it.
+
+For annotators m and j and neighbouring tokens n - 1 and n of one sequence, the sample counterpart of Traganitis 2019,
+eq. (4.4), with missing labels:
+
+    S[m, j](a, b) = #{n of which m said a, and j said b of n - 1} / #{n that m labelled, and j labelled n - 1}.
+
+S[m, j] is not the transpose of S[j, m], and S[m, m] is a moment like any other: given the truths, what an annotator
+says of one token is independent of what they say of the next.  So all ordered pairs count (eq. (4.5) prints j > m).
+Only pairs that occur are kept: memory grows with what was observed, never with M².  Counts of disjoint sets of
+sequences add up.
+
+====== ===================== ===================================
+symbol name                  shape
+====== ===================== ===================================
+m, j   ``who``               (P, 2): who spoke now, who before
+S      ``frequencies``       (P, K, K), each block sums to one
+====== ===================== ===================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from consilience._ids import Ids
+from consilience.exceptions import ParameterError
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.lagged import count_lagged
+from consilience.sequences import SequenceAnnotations
+
+__all__ = ["LaggedMoments", "lagged_moments"]
+
+
+def lagged_moments(sequences: SequenceAnnotations) -> LaggedMoments:
+    """Count the label pairs of neighbouring tokens, for all ordered pairs of annotators, in one pass."""
+    a = sequences.tokens
+    who, counts = count_lagged(sequences.indptr, a.indptr, a.annotator, a.label, a.n_annotators, a.n_classes)
+    return LaggedMoments(who, counts, a.annotator_ids, a.class_ids)
+
+
+@dataclass(frozen=True, eq=False)
+class LaggedMoments:
+    """Label counts of neighbouring tokens, for the ordered pairs of annotators that have any.
+
+    Parameters
+    ----------
+    who
+        Annotator of the later and of the earlier token, (P, 2), rows in lexicographic order.
+    counts
+        ``counts[p, a, b]``: how often the first of pair p said a where the second had said b one token earlier.  Whole
+        numbers from data; any nonnegative numbers where blocks are known otherwise.
+    annotators, classes
+        Their names.
+    """
+
+    who: Codes
+    counts: Codes
+    annotators: Ids
+    classes: Ids
+
+    def __post_init__(self) -> None:
+        who = np.ascontiguousarray(self.who, np.int32)
+        counts = np.ascontiguousarray(self.counts)
+        K = len(self.classes)
+        if who.ndim != 2 or who.shape[1:] != (2,) or counts.shape != (len(who), K, K):
+            raise ParameterError(
+                f"lagged moments need who of shape (P, 2) and counts of shape (P, {K}, {K}), "
+                f"not {who.shape} and {counts.shape}"
+            )
+        if who.size and not (who.min() >= 0 and who.max() < len(self.annotators)):
+            raise ParameterError(f"the annotators of a pair must be codes from 0 to {len(self.annotators) - 1}")
+        if np.any(np.diff(self._keys(who)) <= 0):
+            raise ParameterError("pairs must be in increasing order, each once")
+        for name, values in (("who", who), ("counts", counts)):
+            values = values.view()
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+
+    def _keys(self, who: Codes) -> Ints:
+        keys: Ints = who[:, 0].astype(np.int64) * len(self.annotators) + who[:, 1]
+        return keys
+
+    def __len__(self) -> int:
+        return len(self.who)
+
+    @property
+    def n_annotators(self) -> int:
+        """M."""
+        return len(self.annotators)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @cached_property
+    def totals(self) -> Floats:
+        """Label pairs of each pair of annotators, (P,)."""
+        totals: Floats = self.counts.sum(axis=(1, 2), dtype=np.float64)
+        return totals
+
+    @property
+    def frequencies(self) -> Floats:
+        """S: the blocks, each summing to one, (P, K, K)."""
+        frequencies: Floats = self.counts / np.where(self.totals > 0, self.totals, 1.0)[:, None, None]
+        return frequencies
+
+    def block(self, now: int, before: int) -> Floats | None:
+        """Give ``S[now, before]``, (K, K), or None when the two were never a token apart."""
+        keys = self._keys(self.who)
+        at = int(np.searchsorted(keys, now * len(self.annotators) + before))
+        if at == keys.size or tuple(self.who[at]) != (now, before):
+            return None
+        block: Floats = self.counts[at] / self.totals[at]
+        return block
+
+    def __add__(self, other: LaggedMoments) -> LaggedMoments:
+        """Join the counts of two disjoint sets of sequences."""
+        if not isinstance(other, LaggedMoments):
+            return NotImplemented
+        if self.annotators != other.annotators or self.classes != other.classes:
+            raise ParameterError("only lagged moments of the same annotators and classes add up; recode one first")
+        keys, place = np.unique(np.concatenate([self._keys(p.who) for p in (self, other)]), return_inverse=True)
+        kind = np.result_type(self.counts.dtype, other.counts.dtype)
+        counts = np.zeros((keys.size, *self.counts.shape[1:]), kind if kind.kind == "f" else np.uint64)
+        for part, at in (self, place[: len(self)]), (other, place[len(self) :]):
+            counts[at] += part.counts
+        if kind.kind != "f":
+            counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+        who = np.stack(np.divmod(keys, max(len(self.annotators), 1)), axis=1)
+        return LaggedMoments(who, counts, self.annotators, self.classes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LaggedMoments):
+            return NotImplemented
+        return bool(
+            self.annotators == other.annotators
+            and self.classes == other.classes
+            and np.array_equal(self.who, other.who)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<LaggedMoments: {len(self)} pairs of {self.n_annotators} annotators, {self.n_classes} classes>"
