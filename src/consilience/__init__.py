@@ -32,28 +32,37 @@ _HOME = {
     "Diagnosis": "consilience.diagnose",
     "EigenRatio": "consilience.aggregation.estimators",
     "GhoshSVD": "consilience.aggregation.estimators",
+    "HiddenMarkov": "consilience.hidden_markov",
     "HierarchicalDawidSkene": "consilience.aggregation.estimators",
     "MajorityVote": "consilience.aggregation.estimators",
     "MinimaxEntropy": "consilience.aggregation.estimators",
     "MultiSPA": "consilience.aggregation.estimators",
+    "NetworkConsensus": "consilience.structured.network_consensus",
     "OneCoin": "consilience.aggregation.estimators",
     "PlainSymNMF": "consilience.aggregation.estimators",
     "RobustSymNMF": "consilience.aggregation.estimators",
+    "SequenceAnnotations": "consilience.sequences",
+    "SequenceConsensus": "consilience.structured.sequence_consensus",
+    "SequenceRun": "consilience.sequence_run",
     "SpectralDawidSkene": "consilience.aggregation.estimators",
     "SpectralMetaLearner": "consilience.aggregation.estimators",
     "SymNMF": "consilience.factor.estimators",
     "TensorADMM": "consilience.aggregation.estimators",
     "TensorAugmentation": "consilience.aggregation.estimators",
     "TriangularEstimation": "consilience.aggregation.estimators",
-    "aggregate": "consilience.aggregation.aggregate",
+    "aggregate": "consilience.structured.aggregate",
     "compare": "consilience.aggregation.compare",
     "diagnose": "consilience.diagnose",
     "load": "consilience.io",
+    "nearest_neighbours": "consilience.structured.graph",
     "read": "consilience.io",
+    "read_edges": "consilience.io.edges",
+    "read_sequence_truth": "consilience.io.sequences",
+    "read_sequences": "consilience.io.sequences",
     "read_truth": "consilience.io",
     "simulate": "consilience.datasets",
 }
-_MODULES = ("datasets", "exceptions", "factor", "metrics", "moments")
+_MODULES = ("datasets", "exceptions", "factor", "metrics", "moments", "spans")
 
 __all__ = [
     "EBCC",
@@ -74,13 +83,18 @@ __all__ = [
     "Diagnosis",
     "EigenRatio",
     "GhoshSVD",
+    "HiddenMarkov",
     "HierarchicalDawidSkene",
     "MajorityVote",
     "MinimaxEntropy",
     "MultiSPA",
+    "NetworkConsensus",
     "OneCoin",
     "PlainSymNMF",
     "RobustSymNMF",
+    "SequenceAnnotations",
+    "SequenceConsensus",
+    "SequenceRun",
     "SpectralDawidSkene",
     "SpectralMetaLearner",
     "SymNMF",
@@ -97,14 +111,18 @@ __all__ = [
     "load",
     "metrics",
     "moments",
+    "nearest_neighbours",
     "read",
+    "read_edges",
+    "read_sequence_truth",
+    "read_sequences",
     "read_truth",
     "simulate",
+    "spans",
 ]
 
 if TYPE_CHECKING:
-    from consilience import datasets, exceptions, factor, metrics, moments
-    from consilience.aggregation.aggregate import aggregate
+    from consilience import datasets, exceptions, factor, metrics, moments, spans
     from consilience.aggregation.compare import compare
     from consilience.aggregation.comparison import Comparison
     from consilience.aggregation.estimators import (
@@ -140,7 +158,16 @@ if TYPE_CHECKING:
     from consilience.dawid_skene import DawidSkene
     from consilience.diagnose import Diagnosis, diagnose
     from consilience.factor.estimators import SymNMF
+    from consilience.hidden_markov import HiddenMarkov
     from consilience.io import load, read, read_truth
+    from consilience.io.edges import read_edges
+    from consilience.io.sequences import read_sequence_truth, read_sequences
+    from consilience.sequence_run import SequenceRun
+    from consilience.sequences import SequenceAnnotations
+    from consilience.structured.aggregate import aggregate
+    from consilience.structured.graph import nearest_neighbours
+    from consilience.structured.network_consensus import NetworkConsensus
+    from consilience.structured.sequence_consensus import SequenceConsensus
 
 
 def __getattr__(name: str) -> Any:

@@ -177,10 +177,14 @@ class Consensus:
                 "annotator": self.origin.annotator,
                 "label": self.origin.label,
             }
+            self._save_more(fresh)
             content = {**self.summary(), "columns": origin}
             (fresh / _SUMMARY).write_text(
                 json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8"
             )
+
+    def _save_more(self, folder: Path) -> None:
+        """Write what a richer kind of run adds."""
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Consensus:

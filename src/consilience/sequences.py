@@ -259,6 +259,15 @@ class SequenceAnnotations:
         """Sequence of every token, (N,)."""
         return np.repeat(np.arange(self.n_sequences), self.lengths)
 
+    def turned(self) -> Ints:
+        """Give for every place of a sequence the token that stands there when it is read from the end, (N,)."""
+        return np.repeat(self.indptr[:-1] + self.indptr[1:] - 1, self.lengths) - np.arange(self.n_tokens)
+
+    def backwards(self) -> SequenceAnnotations:
+        """Give the same sequences read from the end; positions stay in ascending order."""
+        tokens = self.tokens.select_items(self.turned()).with_items(Ids.range(self.n_tokens))
+        return replace(self, tokens=tokens, words=None)
+
     def token_columns(self) -> dict[str, pa.Array]:
         """Give the columns that tell the tokens apart: sequence, position and, where known, the word."""
         columns = {

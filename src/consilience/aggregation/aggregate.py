@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from consilience.exceptions import FewLabelsWarning, ParameterError, warn
 from consilience.kernels.grouping import components
 from consilience.kernels.votes import vote_statistics
 
-__all__ = ["aggregate", "as_annotations", "cautions_of", "warn_of"]
+__all__ = ["aggregate", "as_annotations", "cautions_of", "diagnose_run", "story", "warn_of"]
 
 
 def aggregate(
@@ -59,29 +60,13 @@ def aggregate(
     chosen, _, full_name = registry.resolve(method)
     seeded = {"random_state": seed} if "random_state" in chosen.parameters else {}
     fit = registry.fit(method, annotations, callback=callback, **seeded, **parameters)
-    cautions = [*cautions_of(annotations), *fit.cautions]
-    warn_of(cautions)
+    warn_of([*cautions_of(annotations), *fit.cautions])
     statistics = vote_statistics(
         annotations.indptr, annotations.annotator, annotations.label, fit.posterior, annotations.n_annotators
     )
-    run = {
-        "method": full_name,
-        "chosen_by": "auto" if method == "auto" else "user",
-        "parameters": parameters,
-        "N": annotations.n_items,
-        "M": annotations.n_annotators,
-        "K": annotations.n_classes,
-        "labels": annotations.n_labels,
-        "gold_items": 0 if annotations.gold is None else int((annotations.gold >= 0).sum()),
-        "seed": seed,
-        "seconds": round(time.perf_counter() - begun, 6),
-        "log_likelihood": fit.log_likelihood,
-        "converged": fit.converged,
-        "iterations": fit.iterations,
-        "history": [float(value) for value in fit.history],
-        **fit.details,
-        "warnings": [*annotations.origin.notes, *(sentence for sentence, _ in cautions)],
-    }
+    run = story(
+        annotations, fit, method=full_name, by_user=method != "auto", parameters=parameters, seed=seed, begun=begun
+    )
     return Consensus(
         fit.model,
         fit.posterior,
@@ -91,11 +76,70 @@ def aggregate(
         statistics.counts,
         run,
         annotations.origin,
-        partial(_diagnose, annotations),
+        partial(diagnose_run, annotations),
     )
 
 
-def _diagnose(annotations: Annotations, consensus: Consensus) -> Any:
+class Told(Protocol):
+    """What a fit tells of itself."""
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log-probability of all labels."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was met."""
+
+    @property
+    def history(self) -> list[float]:
+        """The objective after every pass."""
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What the user should know."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """Figures of the method's own."""
+
+
+def story(
+    annotations: Annotations,
+    fit: Told,
+    *,
+    method: str,
+    by_user: bool,
+    parameters: Mapping[str, Any],
+    seed: int | None,
+    begun: float,
+    **more: Any,
+) -> dict[str, Any]:
+    """Tell how a run went, in plain values; ``more`` figures stand behind the counts."""
+    sentences = [sentence for sentence, _ in (*cautions_of(annotations), *fit.cautions)]
+    return {
+        "method": method,
+        "chosen_by": "user" if by_user else "auto",
+        "parameters": dict(parameters),
+        "N": annotations.n_items,
+        "M": annotations.n_annotators,
+        "K": annotations.n_classes,
+        "labels": annotations.n_labels,
+        **more,
+        "gold_items": 0 if annotations.gold is None else int((annotations.gold >= 0).sum()),
+        "seed": seed,
+        "seconds": round(time.perf_counter() - begun, 6),
+        "log_likelihood": fit.log_likelihood,
+        "converged": fit.converged,
+        "iterations": len(fit.history),
+        "history": [float(value) for value in fit.history],
+        **fit.details,
+        "warnings": [*annotations.origin.notes, *sentences],
+    }
+
+
+def diagnose_run(annotations: Annotations, consensus: Consensus) -> Any:
+    """Diagnose the labels that a run came from."""
     from consilience.diagnose import diagnose
 
     return diagnose(annotations, consensus=consensus, seed=consensus.run["seed"] or 0)

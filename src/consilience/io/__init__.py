@@ -20,6 +20,7 @@ from consilience.annotations import Annotations, Duplicates, Origin
 from consilience.consensus import Consensus
 from consilience.exceptions import ColumnError, DataError
 from consilience.io.formats import recognise
+from consilience.sequence_run import SequenceRun
 
 __all__ = ["load", "read", "read_truth"]
 
@@ -128,4 +129,4 @@ def _naming(place: Path) -> Iterator[None]:
 
 def load(folder: str | os.PathLike[str]) -> Consensus:
     """Read a run that was saved with :meth:`consilience.Consensus.save`."""
-    return Consensus.load(folder)
+    return SequenceRun.load(folder) if SequenceRun.is_saved_in(folder) else Consensus.load(folder)

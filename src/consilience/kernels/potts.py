@@ -1,0 +1,206 @@
+"""Sweeps over a graph of items: mean field, iterated conditional modes, and the local energies behind both.
+
+The Potts field (Traganitis 2019, section 4.3) with evidence e, edges of strength s and a scale c for each class is
+
+    log Pr(y, labels)  =  Σ_n e[n, y_n]  +  Σ_edges s_e c[y_n] [y_n = y_n']  +  constant.
+
+========== ================================================== ==================
+symbol     name                                               shape
+========== ================================================== ==================
+e          ``evidence``, -inf where a class is ruled out      (N, K)
+..         ``indptr``, ``neighbour``: n's are                 (N + 1,), (2 E,)
+           ``neighbour[indptr[n]:indptr[n + 1]]``
+s          ``strength``, the same in both directions          (2 E,)
+c          ``scale``                                          (K,)
+q          ``q``, the mean field                              (N, K)
+y          ``state``, one labelling                           (N,)
+========== ================================================== ==================
+
+A sweep visits items in their order, each seeing what was just decided for those before it (Gauss-Seidel), in one
+thread: the result does not depend on how many there are, and no step can lower what the sweep climbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from consilience.kernels import blocks
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.em import FLOOR, SMALL
+
+__all__ = ["conditional_log_likelihood", "icm_sweep", "label_evidence", "mean_field_sweep", "support"]
+
+
+def label_evidence(indptr: Ints, annotator: Codes, label: Codes, confusions: Floats) -> Floats:
+    """Give ``Σ log confusions[m, i, k]`` over the labels (m, i) of every item, (N, K)."""
+    M, K, _ = confusions.shape
+    log_confusions = np.log(np.maximum(confusions, FLOOR)).reshape(M * K, K)
+    N = indptr.size - 1
+    out = np.zeros((N, K))
+    if label.size < SMALL:
+        item = np.repeat(np.arange(N), np.diff(indptr))
+        cell = annotator.astype(np.int64) * K + label
+        for k in range(K):
+            out[:, k] = np.bincount(item, log_confusions[cell, k], N)
+        return out
+    kernel = _evidence_kernel(annotator.dtype.name, label.dtype.name)
+    blocks.run(
+        lambda first, stop: kernel(first, stop, indptr, annotator, label, log_confusions, out), blocks.cut(indptr, 1)
+    )
+    return out
+
+
+def mean_field_sweep(
+    indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, q: Floats
+) -> float:
+    """Update the mean field in place, item after item, and give the largest change of a probability."""
+    return float(_kernels()[0](indptr, neighbour, strength, evidence, scale, q))
+
+
+def icm_sweep(indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, state: Ints) -> int:
+    """Give every item its best class beside its neighbours' (4.20), in place; tell how many changed.
+
+    A class takes the place of another only if it is better: a tie changes nothing.
+    """
+    return int(_kernels()[1](indptr, neighbour, strength, evidence, scale, state))
+
+
+def support(indptr: Ints, neighbour: Codes, strength: Floats, q: Floats, rows: Ints | None = None) -> Floats:
+    """Give ``Σ_n' s q[n', k]`` over the neighbours of each item (of ``rows``, where given), (rows, K).
+
+    Minus ``c[k]`` times it is the local energy U_n(k) of (4.15), up to a constant.
+    """
+    chosen = np.arange(indptr.size - 1) if rows is None else np.ascontiguousarray(rows, np.int64)
+    out = np.zeros((chosen.size, q.shape[1]))
+    _kernels()[2](indptr, neighbour, strength, q, chosen, out)
+    return out
+
+
+def conditional_log_likelihood(
+    indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, field: Floats, scale: Floats, q: Floats
+) -> float:
+    """Give ``Σ_n log Pr(labels of n | the mean field of its neighbours)``; ``evidence`` includes ``field`` (K,)."""
+    return float(_kernels()[3](indptr, neighbour, strength, evidence, field, scale, q))
+
+
+def _evidence(first: Any, stop: Any, indptr: Any, annotator: Any, label: Any, log_confusions: Any, out: Any) -> None:
+    K = out.shape[1]
+    for n in range(first, stop):
+        for i in range(indptr[n], indptr[n + 1]):
+            r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
+            for k in range(K):
+                out[n, k] += log_confusions[r, k]
+
+
+def _mean_field(indptr: Any, neighbour: Any, strength: Any, evidence: Any, scale: Any, q: Any) -> Any:
+    N, K = q.shape
+    t = np.empty(K)
+    largest = 0.0
+    for n in range(N):
+        for k in range(K):
+            t[k] = 0.0
+        for j in range(indptr[n], indptr[n + 1]):
+            other, s = np.uint64(neighbour[j]), strength[j]
+            for k in range(K):
+                t[k] += s * q[other, k]
+        # q_n(k) ∝ exp(e[n, k] + c_k Σ_n' s q_n'(k))
+        top = -np.inf
+        for k in range(K):
+            t[k] = evidence[n, k] + scale[k] * t[k]
+            top = max(top, t[k])
+        total = 0.0
+        for k in range(K):
+            t[k] = np.exp(t[k] - top)
+            total += t[k]
+        for k in range(K):
+            new = t[k] / total
+            largest = max(largest, abs(new - q[n, k]))
+            q[n, k] = new
+    return largest
+
+
+def _icm(indptr: Any, neighbour: Any, strength: Any, evidence: Any, scale: Any, state: Any) -> Any:
+    N, K = evidence.shape
+    t = np.empty(K)
+    changed = 0
+    for n in range(N):
+        for k in range(K):
+            t[k] = evidence[n, k]
+        for j in range(indptr[n], indptr[n + 1]):
+            k = state[neighbour[j]]
+            t[k] += scale[k] * strength[j]
+        # y_n = argmax_k e[n, k] - U_n(k)                                            (4.20)
+        best = state[n]
+        for k in range(K):
+            if t[k] > t[best]:
+                best = k
+        if best != state[n]:
+            state[n] = best
+            changed += 1
+    return changed
+
+
+def _support(indptr: Any, neighbour: Any, strength: Any, q: Any, rows: Any, out: Any) -> None:
+    K = q.shape[1]
+    for r in range(rows.size):
+        for j in range(indptr[rows[r]], indptr[rows[r] + 1]):
+            for k in range(K):
+                out[r, k] += strength[j] * q[neighbour[j], k]
+
+
+def _conditional(indptr: Any, neighbour: Any, strength: Any, evidence: Any, field: Any, scale: Any, q: Any) -> Any:
+    N, K = q.shape
+    t = np.empty(K)
+    total = 0.0
+    for n in range(N):
+        for k in range(K):
+            t[k] = 0.0
+        for j in range(indptr[n], indptr[n + 1]):
+            other, s = np.uint64(neighbour[j]), strength[j]
+            for k in range(K):
+                t[k] += s * q[other, k]
+        # log Σ_k exp(e + c s) - log Σ_k exp(h + c s)
+        top_joint = top_prior = -np.inf
+        for k in range(K):
+            t[k] *= scale[k]
+            top_joint = max(top_joint, evidence[n, k] + t[k])
+            top_prior = max(top_prior, field[k] + t[k])
+        joint = prior = 0.0
+        for k in range(K):
+            joint += np.exp(evidence[n, k] + t[k] - top_joint)
+            prior += np.exp(field[k] + t[k] - top_prior)
+        total += top_joint + np.log(joint) - top_prior - np.log(prior)
+    return total
+
+
+@lru_cache(maxsize=8)
+def _evidence_kernel(annotator: str, label: str) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    data = array("int64"), array(annotator), array(label)
+    table, out = array("float64", 2), array("float64", 2, readonly=False)
+    return compiled(_evidence, types.void(types.int64, types.int64, *data, table, out))
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> tuple[Callable[..., Any], ...]:
+    """Compile the sweeps: mean field, ICM, support, conditional likelihood."""
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    graph = array("int64"), array("int32"), array("float64")
+    vector, matrix, written = array("float64"), array("float64", 2), array("float64", 2, readonly=False)
+    state = array("int64", readonly=False)
+    return (
+        compiled(_mean_field, types.float64(*graph, matrix, vector, written)),
+        compiled(_icm, types.int64(*graph, matrix, vector, state)),
+        compiled(_support, types.void(*graph, matrix, array("int64"), written)),
+        compiled(_conditional, types.float64(*graph, matrix, vector, vector, matrix)),
+    )

@@ -1,0 +1,239 @@
+"""Consensus of items on a graph: from labels and edges to labels with probabilities, as a function and as an estimator.
+
+``aggregate_network`` gives a :class:`consilience.Consensus`; ``NetworkConsensus`` has scikit-learn's manners.  Both run
+:func:`consilience.structured.network_em.network_em`.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from consilience.aggregation.aggregate import as_annotations, cautions_of, warn_of
+from consilience.aggregation.em import Callback
+from consilience.aggregation.estimators.base import CrowdEstimator
+from consilience.annotations import Annotations
+from consilience.consensus import Consensus
+from consilience.exceptions import ParameterError
+from consilience.kernels.votes import vote_statistics
+from consilience.structured.graph import as_graph
+from consilience.structured.network_em import Inference, network_em
+from consilience.structured.potts import FieldKind
+
+__all__ = ["SUFFIX", "NetworkConsensus", "aggregate_network"]
+
+#: Put behind the name of a crowd method: started from it, refined by EM on the graph.
+SUFFIX = "+network"
+
+
+def aggregate_network(
+    data: Any,
+    graph: Any,
+    method: str = "majority",
+    *,
+    gold: Any = None,
+    seed: int | None = 0,
+    callback: Callback | None = None,
+    **parameters: Any,
+) -> Consensus:
+    """Turn what annotators said of items on a graph into labels with probabilities.
+
+    Parameters
+    ----------
+    data
+        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
+    graph
+        Which items are neighbours: a frame or file with ``source`` and ``target``, pairs of ids, a scipy sparse
+        matrix, or what :func:`nearest_neighbours` gives.
+    method
+        The crowd method to start from, with or without ``+network`` behind its name.
+    gold, seed, callback
+        As for :func:`consilience.aggregate`.
+    **parameters
+        Those of :func:`consilience.structured.network_em.network_em`, such as ``delta`` and ``inference``.
+    """
+    annotations = as_annotations(data)
+    if gold is not None:
+        annotations = annotations.with_gold(gold)
+    begun = time.perf_counter()
+    joined = as_graph(graph, annotations)
+    start = method.removesuffix(SUFFIX)
+    fit = network_em(annotations, joined, method=start, random_state=seed, callback=callback, **parameters)
+    cautions = [*cautions_of(annotations), *fit.cautions]
+    warn_of(cautions)
+    a = annotations
+    statistics = vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators)
+    run = {
+        "method": f"{start}{SUFFIX}",
+        "chosen_by": "user",
+        "parameters": {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()},
+        "N": a.n_items,
+        "M": a.n_annotators,
+        "K": a.n_classes,
+        "labels": a.n_labels,
+        "edges": joined.n_edges,
+        "gold_items": 0 if a.gold is None else int((a.gold >= 0).sum()),
+        "seed": seed,
+        "seconds": round(time.perf_counter() - begun, 6),
+        "log_likelihood": fit.log_likelihood,
+        "converged": fit.converged,
+        "iterations": fit.iterations,
+        "history": [float(value) for value in fit.history],
+        **fit.details,
+        "warnings": [*a.origin.notes, *(sentence for sentence, _ in cautions)],
+    }
+    return Consensus(
+        fit.model,
+        fit.posterior,
+        fit.choice,
+        a.item_ids,
+        a.labels_per_item,
+        statistics.counts,
+        run,
+        a.origin,
+        partial(_diagnose, a),
+    )
+
+
+def _diagnose(annotations: Annotations, consensus: Consensus) -> Any:
+    from consilience.diagnose import diagnose
+
+    return diagnose(annotations, consensus=consensus, seed=consensus.run["seed"] or 0)
+
+
+class NetworkConsensus(CrowdEstimator):
+    r"""Annotators of items on a graph: a Potts field joins the truths of neighbours.
+
+    .. math:: \Pr(y) \propto \exp\Big(\sum_n h_{y_n} + \sum_{(n, n')} w\,\delta\,c_{y_n} [y_n = y_{n'}]\Big)
+
+    Parameters
+    ----------
+    method
+        The crowd method to start from, by name.
+    delta
+        Coupling of neighbours: a number ≥ 0, one for each item, or "auto" to choose it without truth, by
+        pseudo-likelihood.  0 gives the crowd method as it is.
+    field
+        "stationary" (agreement on a rare class counts more), "prior" or "uniform".
+    inference
+        "mean-field", or "icm" for iterated conditional modes.
+    smoothing, shrinkage
+        Labels added to every cell of the confusions: equally, and as the whole crowd answers.
+    max_iter, tol
+        Passes over labels and edges, and the relative change of the objective that ends them.
+    random_state
+        Of the crowd method.
+    callback
+        Told of every pass; ends the fit by returning True.
+
+    Attributes
+    ----------
+    delta_ : float
+        The coupling; the mean over the items where each has its own.
+
+    Notes
+    -----
+    ``labels_`` and ``probas_`` are those of the fitted items beside their neighbours; ``predict()`` without data gives
+    them too.  ``predict(X)`` judges items by their labels alone: new items have no place in the graph.  Mean field is
+    too sure of itself: take the probabilities for a ranking.
+
+    Examples
+    --------
+    >>> from consilience.structured.network_consensus import NetworkConsensus
+    >>> votes = [[0, 0, 0], [0, 0, 1], [1, 1, 0], [0, 0, 0], [1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 1, 1]]
+    >>> path = [(n, n + 1) for n in range(7)]
+    >>> NetworkConsensus(delta=2.0).fit(votes, graph=path).labels_
+    array([0, 0, 0, 0, 1, 1, 1, 1])
+    """
+
+    _method = "majority"
+
+    def __init__(
+        self,
+        *,
+        method: str = "majority",
+        delta: Any = "auto",
+        field: FieldKind = "stationary",
+        inference: Inference = "mean-field",
+        smoothing: float = 0.0,
+        shrinkage: float = 0.25,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.method = method
+        self.delta = delta
+        self.field = field
+        self.inference = inference
+        self.smoothing = smoothing
+        self.shrinkage = shrinkage
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None) -> Self:
+        """Learn the annotators, and the labels of items beside their neighbours.
+
+        Parameters
+        ----------
+        X
+            A long frame, a matrix of items × annotators, or Annotations.
+        y
+            Not used: there for scikit-learn's pipelines.
+        graph
+            Which items are neighbours: see :func:`aggregate_network`.  The items of a matrix are its rows, from 0.
+        gold
+            Known truths, held fixed; ``true_labels`` is crowd-kit's name for it.
+        """
+        if graph is None:
+            raise ParameterError("NetworkConsensus needs to know which items are neighbours: fit(X, graph=edges)")
+        annotations = self._annotations(X, reset=True)
+        gold = true_labels if gold is None else gold
+        if gold is not None:
+            annotations = annotations.with_gold(gold)
+        options = self.get_params(deep=False)
+        options |= {"method": self.method.removesuffix(SUFFIX), "random_state": _seed(self.random_state)}
+        fit = network_em(annotations, graph, **options)
+        warn_of([*cautions_of(annotations), *fit.cautions])
+        self.model_, self.classes_ = fit.model, annotations.classes
+        self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
+        self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
+        self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
+        self.delta_ = fit.details["delta"]
+        self.probas_ = self._dress(X, annotations, fit.posterior)
+        self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
+        return self
+
+    def predict(self, X: Any = None) -> Any:
+        """Give the labels of the fitted items, or of other items by what annotators say of them alone."""
+        check_is_fitted(self, "model_")
+        return self.labels_ if X is None else super().predict(X)
+
+    def predict_proba(self, X: Any = None) -> Any:
+        """Give the probabilities of the fitted items, or of other items by what annotators say of them alone."""
+        check_is_fitted(self, "model_")
+        return self.probas_ if X is None else super().predict_proba(X)
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None
+    ) -> Any:
+        """Fit, and give the labels of the same items."""
+        return self.fit(X, y, graph=graph, gold=gold, true_labels=true_labels).labels_
+
+    def fit_predict_proba(
+        self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None
+    ) -> Any:
+        """Fit, and give the probabilities of the same items."""
+        return self.fit(X, y, graph=graph, gold=gold, true_labels=true_labels).probas_
+
+
+def _seed(random_state: Any) -> Any:
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return random_state

@@ -1,0 +1,254 @@
+"""EM for items on a graph: Algorithms 4.3 and 4.4 of Traganitis (2019).
+
+From the model and the labels of any crowd method, in turns:
+
+* the coupling δ, where it is to be chosen (:mod:`consilience.structured.potts`);
+* the labelling given annotators and neighbours (E-step), by mean field,
+
+      q_n(k)  ∝  exp( h_k  +  Σ_labels log A_m(i, k)  +  Σ_n' w δ c_k q_n'(k) ),
+
+  or by iterated conditional modes (4.20) with q the probabilities beside that labelling (4.21);
+* the confusions given q (M-step, (4.23)), as in the i.i.d. model.
+
+========== ========================================= ==========
+symbol     name                                      shape
+========== ========================================= ==========
+q          ``posterior``                             (N, K)
+A_m        ``confusions[m]``                         (M, K, K)
+h, c, δ    see :mod:`consilience.structured.potts`
+========== ========================================= ==========
+
+What is recorded is Σ_n log Pr(labels of n | neighbours at q), plus the penalty of the M-step: without edges, the i.i.d.
+log-likelihood.  A pass may lower it; what never falls is the bound of the mean field (or the energy of ICM) during the
+sweeps of one pass.  δ is held after ``_SETTLE`` passes, so that the rest can converge.
+
+Items are swept in ascending order of their ids, so the order of the rows does not matter.  An item without neighbours
+has exactly the posterior of the fitted Dawid-Skene model; without any coupling, the fit is that of the crowd method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from consilience.aggregation import registry
+from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress
+from consilience.aggregation.fit import Caution, Fit, crowd_confusion
+from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
+from consilience.exceptions import ConvergenceWarning, FewLabelsWarning, ParameterError
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.potts import label_evidence
+from consilience.kernels.votes import vote_statistics
+from consilience.structured.graph import Graph, as_graph
+from consilience.structured.potts import (
+    Field,
+    FieldKind,
+    edge_agreement,
+    most_delta,
+    pseudo_likelihood_delta,
+)
+
+__all__ = ["Inference", "network_em"]
+
+Inference = Literal["mean-field", "icm"]
+
+#: δ is chosen anew in so many passes, then held.
+_SETTLE = 20
+#: Sweeps of one E-step at most, and the change of a probability that ends them.
+_SWEEPS, _SWEPT = 3, 1e-4
+
+
+def network_em(
+    annotations: Annotations,
+    graph: Any,
+    *,
+    method: str | Fit = "majority",
+    delta: float | Floats | Literal["auto"] = "auto",
+    field: FieldKind = "stationary",
+    inference: Inference = "mean-field",
+    smoothing: float = 0.0,
+    shrinkage: float = 0.25,
+    max_iter: int = 200,
+    tol: float = 1e-6,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit annotators and labels of items on a graph.
+
+    Parameters
+    ----------
+    annotations
+        The labels.  Gold items are held at their gold.
+    graph
+        Edges as a frame or pairs of ids, a scipy sparse matrix, or a file: see
+        :func:`consilience.structured.graph.as_graph`.
+    method
+        The crowd method to start from, by name, or its fit.
+    delta
+        Coupling of neighbours: a number ≥ 0, one for each item (in the order of ``annotations.items``; an edge has the
+        mean of its two), or "auto".  The thesis' δ is twice this.
+    field
+        "stationary", "prior" or "uniform": see :mod:`consilience.structured.potts`.
+    inference
+        "mean-field" or "icm".
+    smoothing, shrinkage
+        Labels added to the confusions, as in :func:`consilience.aggregation.ds_em.dawid_skene_em`.
+    max_iter, tol
+        Passes, and the relative change of the objective that ends them (0: run all).
+    random_state
+        Of the crowd method.
+    callback
+        Told of every pass; ends the fit by returning True.
+    """
+    _check(field, inference, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
+    joined, coupling = as_graph(graph, annotations), _coupling(delta, annotations)
+    start = method if isinstance(method, Fit) else _crowd_fit(method, annotations, random_state)
+    if isinstance(coupling, np.ndarray):  # an edge of no strength is none
+        low, high, weight = joined.edges()
+        kept = coupling[low] + coupling[high] > 0
+        joined = Graph.from_edges(low[kept], high[kept], weight[kept], n_items=joined.n_items)
+    elif coupling == 0:
+        return replace(start, details={**start.details, **_story(0.0, field, inference, method)})
+    if joined.n_edges == 0:
+        caution = "no edge joins two labelled items: this is what the crowd method gives without a graph"
+        story = _story(0.0, field, inference, method)
+        return replace(
+            start, cautions=(*start.cautions, (caution, FewLabelsWarning)), details={**start.details, **story}
+        )
+    used = annotations.used_classes
+    classes = annotations.class_ids
+    inner = annotations
+    if not used.all():  # a class that nobody used is nobody's truth
+        inner = annotations.recode(annotations.annotator_ids, classes.take(np.flatnonzero(used)))
+    # the order of the ids, not of the rows, is the order of the sweeps
+    rank = annotations.item_ids.sorted()[1]
+    order = np.argsort(rank, kind="stable")
+    if not np.array_equal(order, np.arange(order.size)):
+        inner, joined = inner.select_items(order), joined.select(order)
+        coupling = coupling[order] if isinstance(coupling, np.ndarray) else coupling
+    here = np.flatnonzero(used)
+    begin = Parameters(
+        start.model.prior[here], start.model.confusions[np.ix_(np.arange(inner.n_annotators), here, here)]
+    )
+    step = ConfusionStep(_pseudo(inner, smoothing, shrinkage))
+    run = _Run(inner, joined, step, coupling, field, inference)
+    fitted = run(begin, np.ascontiguousarray(start.posterior[order][:, here]), max_iter, tol, callback)
+    fitted = replace(
+        fitted,
+        posterior=fitted.posterior[rank],
+        cautions=(*start.cautions, *fitted.cautions),
+        details={**start.details, **fitted.details, **_started(method)},
+    )
+    return fitted if used.all() else fitted.among(classes, used)
+
+
+class _Run:
+    """The passes over one graph."""
+
+    def __init__(
+        self,
+        annotations: Annotations,
+        graph: Graph,
+        step: ConfusionStep,
+        delta: float | Floats | None,
+        kind: FieldKind,
+        inference: Inference,
+    ) -> None:
+        self.annotations, self.graph, self.step, self.kind, self.inference = annotations, graph, step, kind, inference
+        self.given = delta is not None
+        self.gold: Ints | None = None if annotations.gold is None else annotations.gold.astype(np.int64)
+        self.delta: float | Floats = 0.0 if delta is None else delta
+
+    def __call__(self, at: Parameters, q: Floats, max_iter: int, tol: float, callback: Callback | None) -> Fit:
+        """Run EM from parameters and a posterior."""
+        a = self.annotations
+        state = q.argmax(axis=1)
+        history: list[float] = []
+        converged = False
+        log_likelihood = float("nan")
+        for iteration in range(1, max(max_iter, 1) + 1):
+            log_labels = label_evidence(a.indptr, a.annotator, a.label, at.confusions)
+            if iteration <= _SETTLE and not self.given:
+                most = most_delta(edge_agreement(self.graph, log_labels, at.prior), q.shape[1])
+                labelling = np.eye(q.shape[1])[state] if self.inference == "icm" else q
+                self.delta = pseudo_likelihood_delta(self.graph, labelling, at.prior, self.kind, most)
+            model = Field.of(self.graph, self.delta, at.prior, self.kind)
+            evidence = model.evidence(log_labels, at.prior, self.gold)
+            if self.inference == "mean-field":
+                model.mean_field(evidence, q, _SWEEPS, _SWEPT)
+            else:
+                model.icm(evidence, state, _SWEEPS)
+                q = model.conditional(evidence, state)
+            log_likelihood = model.log_likelihood(evidence, q)
+            objective = log_likelihood + self.step.penalty(at)
+            change = abs(objective - history[-1]) / max(abs(objective), 1.0) if history else float("nan")
+            history.append(objective)
+            asked = callback and callback(Progress(iteration, max_iter, objective, change))
+            settled = iteration > _SETTLE or self.given
+            if tol > 0 and settled and change <= tol:
+                converged = True
+                break
+            if asked is True or iteration >= max_iter:
+                break
+            at = self.step(vote_statistics(a.indptr, a.annotator, a.label, q, a.n_annotators))
+        cautions: tuple[Caution, ...] = ()
+        if tol > 0 and not converged:
+            sentence = (
+                f"EM on the graph did not converge in {len(history)} passes (relative tolerance {tol:g}); "
+                "raise max_iter, or take the result as preliminary"
+            )
+            cautions = ((sentence, ConvergenceWarning),)
+        fitted = DawidSkene(*at, a.class_ids, a.annotator_ids)
+        story = _story(self.delta, self.kind, self.inference, None)
+        return Fit(fitted, q, log_likelihood, converged, history, cautions, details=story)
+
+
+def _crowd_fit(method: str, annotations: Annotations, random_state: Any) -> Fit:
+    seeded = {"random_state": random_state} if "random_state" in registry.resolve(method)[0].parameters else {}
+    return registry.fit(method, annotations, **seeded)
+
+
+def _pseudo(annotations: Annotations, smoothing: float, shrinkage: float) -> float | Floats:
+    if not shrinkage:
+        return smoothing
+    return smoothing + shrinkage * annotations.n_classes * crowd_confusion(annotations)
+
+
+def _coupling(delta: Any, annotations: Annotations) -> float | Floats | None:
+    """Give the coupling as a number or one for each item; None where it is to be chosen."""
+    if isinstance(delta, str):
+        if delta != "auto":
+            raise ParameterError(f"delta must be a number ≥ 0, one for each item, or 'auto', not {delta!r}")
+        return None
+    values = np.asarray(delta, np.float64)
+    if values.shape not in ((), (annotations.n_items,)) or not np.all(np.isfinite(values) & (values >= 0)):
+        got = repr(delta) if values.size == 1 else f"values of shape {values.shape}, the least {values.min(initial=0)}"
+        raise ParameterError(
+            f"delta must be a number ≥ 0, one for each of the {annotations.n_items} items, or 'auto'; got {got}"
+        )
+    return float(values) if values.shape == () else values
+
+
+def _check(field: str, inference: str, **others: Any) -> None:
+    registry.check_parameters(others)
+    if field not in ("stationary", "prior", "uniform"):
+        raise ParameterError(f"field must be 'stationary', 'prior' or 'uniform', not {field!r}")
+    if inference not in ("mean-field", "icm"):
+        raise ParameterError(f"inference must be 'mean-field' or 'icm', not {inference!r}")
+
+
+def _started(method: str | Fit) -> dict[str, Any]:
+    return {"start": method} if isinstance(method, str) else {}
+
+
+def _story(delta: float | Floats, field: str, inference: str, method: Any) -> dict[str, Any]:
+    typical = float(np.mean(delta))
+    return {
+        "delta": typical,
+        "field": field,
+        "inference": inference,
+        **(_started(method) if isinstance(method, str) else {}),
+    }

@@ -1,0 +1,225 @@
+"""The Potts field: how much neighbours say about an item, and how that is learned without any truth.
+
+Labels of items on a graph (Traganitis 2019, eqs (4.12)-(4.15)) have the probability
+
+    Pr(y)  ∝  exp( Σ_n h[y_n]  +  Σ_edges w_e δ_e c[y_n] [y_n = y_n'] ).
+
+======= =============== ======================================================= ================
+symbol  name            meaning                                                 shape
+======= =============== ======================================================= ================
+h       ``field``       log-odds of the classes where neighbours say nothing    (K,)
+δ       ``delta``       coupling; of an edge, the mean of its two items'        number or (N,)
+w       ``weight``      of the edges, as given                                  (2 E,)
+c       ``scale``       how much agreement on a class counts                    (K,)
+π       ``prior``       share of the classes                                    (K,)
+======= =============== ======================================================= ================
+
+The thesis halves its energies: its δ_n is twice ours (erratum: the halves only rescale δ), and it must be symmetric.
+
+**Fields.**  With h = log π and c = 1 ("prior") frequent classes win twice, by h and by having more neighbours of their
+kind; the rare ones die out.  The thesis has h = 0 and c = 1 ("uniform"), which forgets the prior where an item has few
+neighbours.  The default ("stationary") keeps both: if the far end of an edge is of the same class with probability a
+and else drawn from π, the end y_n' multiplies the odds of class k by 1 - a + a [k = y_n'] / π_k, whose logarithm is
+
+    h = log π,      δ c[k]  =  log(1 + (e^δ - 1) / (K π_k)),      a / (1 - a) = (e^δ - 1) / K,
+
+so that on a tree every item has the class probabilities π, however many neighbours it has.  With equal classes c = 1.
+
+**δ without truth** maximises the pseudo-likelihood (Besag 1975) of the labelling, expected under the mean field q:
+
+    Σ_n Σ_k q_n(k) log Pr(y_n = k | neighbours at q),
+
+but not beyond what :func:`edge_agreement` finds in the labels of the two ends of an edge alone: a mean field that is
+too sure of its own clusters must not talk itself into more.
+
+**How alike the ends of an edge are.**  With p_n the posterior from the labels of n alone and p̄ the mean of p over the
+ends of edges, a maximises
+
+    mean over edges of  log( 1 - a + a Σ_k p_n(k) p_n'(k) / p̄_k ),
+
+a lower bound of what one end tells of the other (Donsker & Varadhan 1975; over independent ends the mean of what
+stands in the logarithm is one).
+
+J. Besag, "Statistical analysis of non-lattice data", The Statistician 24 (1975).  M. Donsker and S. Varadhan,
+"Asymptotic evaluation of certain Markov process expectations for large time", Comm. Pure Appl. Math. 28 (1975).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from consilience.kernels import potts as kernels
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.em import FLOOR
+from consilience.structured.graph import Graph
+
+__all__ = [
+    "Field",
+    "FieldKind",
+    "edge_agreement",
+    "most_delta",
+    "pseudo_likelihood_delta",
+]
+
+FieldKind = Literal["stationary", "prior", "uniform"]
+
+#: δ is looked for below this: e^12 to one.
+MOST_DELTA = 12.0
+#: So many items and edges are enough to choose δ and a by.
+_SAMPLE_ITEMS, _SAMPLE_EDGES = 50_000, 100_000
+_RESOLUTION = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """The field of one graph with given coupling and prior: arrays that the sweeps take."""
+
+    graph: Graph
+    strength: Floats  #: w δ of every edge, (2 E,)
+    field: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, graph: Graph, delta: float | Floats, prior: Floats, kind: FieldKind) -> Field:
+        """Build the field of a coupling: one number, or one for each item."""
+        if isinstance(delta, np.ndarray):
+            ends = np.repeat(delta, graph.degree)
+            strength = graph.weight * 0.5 * (ends + delta[graph.neighbour])
+            typical = float(strength.sum() / max(graph.weight.sum(), FLOOR))
+        else:
+            strength, typical = graph.weight * delta, float(delta)
+        field, scale = field_and_scale(typical, prior, kind)
+        return cls(graph, strength, field, scale)
+
+    def evidence(self, log_labels: Floats, prior: Floats, gold: Ints | None) -> Floats:
+        """Give ``h + Σ log A`` (N, K), with all classes but the gold ruled out where it is known.
+
+        Items without neighbours have the log-prior for h, whatever the field.
+        """
+        evidence = log_labels + self.field
+        alone = ~self.graph.joined
+        evidence[alone] = log_labels[alone] + np.log(np.maximum(prior, FLOOR))
+        if gold is not None:
+            known = gold >= 0
+            evidence[known] = np.where(np.arange(self.field.size) == gold[known, None], evidence[known], -np.inf)
+        return evidence
+
+    def mean_field(self, evidence: Floats, q: Floats, sweeps: int, tol: float) -> None:
+        """Sweep q in place until no probability changes by more than ``tol``."""
+        g = self.graph
+        for _ in range(sweeps):
+            if kernels.mean_field_sweep(g.indptr, g.neighbour, self.strength, evidence, self.scale, q) <= tol:
+                break
+
+    def icm(self, evidence: Floats, state: Ints, sweeps: int) -> None:
+        """Sweep the labelling in place until no label changes."""
+        g = self.graph
+        for _ in range(sweeps):
+            if kernels.icm_sweep(g.indptr, g.neighbour, self.strength, evidence, self.scale, state) == 0:
+                break
+
+    def conditional(self, evidence: Floats, state: Ints) -> Floats:
+        """Give ``Pr(y_n = k | labels of n, neighbours at this labelling)``, (N, K)  (4.21)."""
+        g, K = self.graph, self.field.size
+        q = evidence + self.scale * kernels.support(g.indptr, g.neighbour, self.strength, np.eye(K)[state])
+        return softmax(q)
+
+    def log_likelihood(self, evidence: Floats, q: Floats) -> float:
+        """Give ``Σ_n log Pr(labels of n | neighbours at q)``: with no edges, the log-likelihood of the labels."""
+        g = self.graph
+        return kernels.conditional_log_likelihood(
+            g.indptr, g.neighbour, self.strength, evidence, self.field, self.scale, q
+        )
+
+    def bound(self, evidence: Floats, q: Floats) -> float:
+        """Give what mean-field sweeps climb: a lower bound of log Pr(labels) + log Z.
+
+        Σ_n Σ_k q (e - log q)  +  Σ_edges w δ Σ_k c_k q_n(k) q_n'(k)
+        """
+        g = self.graph
+        said = kernels.support(g.indptr, g.neighbour, self.strength, q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.where(q > 0, q * (evidence - np.log(q)), 0.0)
+        return float(own.sum() + 0.5 * (q * said * self.scale).sum())
+
+    def energy(self, evidence: Floats, state: Ints) -> float:
+        """Give log Pr(y, labels) + log Z of a labelling: what ICM climbs."""
+        g = self.graph
+        start = np.repeat(np.arange(g.n_items), g.degree)
+        same = state[start] == state[g.neighbour]
+        coupled = 0.5 * float((self.strength * self.scale[state[start]])[same].sum())
+        return float(evidence[np.arange(g.n_items), state].sum()) + coupled
+
+
+def field_and_scale(delta: float, prior: Floats, kind: FieldKind) -> tuple[Floats, Floats]:
+    """Give h and c, (K,) each."""
+    K = prior.size
+    prior = np.maximum(prior, FLOOR)
+    if kind == "uniform" and delta > 0:
+        return np.zeros(K), np.ones(K)
+    if kind != "stationary" or delta <= 0:
+        return np.log(prior), np.ones(K)
+    # δ c[k] = log(1 + (e^δ - 1) / (K π_k))
+    return np.log(prior), np.log1p(np.expm1(delta) / (K * prior)) / delta
+
+
+def softmax(scores: Floats) -> Floats:
+    """Normalise exp(scores) over the classes."""
+    scores = scores - scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
+
+
+def pseudo_likelihood_delta(graph: Graph, q: Floats, prior: Floats, kind: FieldKind, most: float = MOST_DELTA) -> float:
+    """Choose δ by the pseudo-likelihood expected under q, up to ``most``; see the module."""
+    from scipy.optimize import minimize_scalar
+
+    rows = np.flatnonzero(graph.joined)
+    rows = rows[:: max(1, rows.size // _SAMPLE_ITEMS)]
+    if not rows.size or most <= _RESOLUTION:
+        return 0.0
+    said, here = kernels.support(graph.indptr, graph.neighbour, graph.weight, q, rows), q[rows]
+
+    def loss(delta: float) -> float:
+        field, scale = field_and_scale(delta, prior, kind)
+        t = field + delta * scale * said
+        top = t.max(axis=1, keepdims=True)
+        normaliser = top[:, 0] + np.log(np.exp(t - top).sum(axis=1))
+        return float(normaliser.sum() - (here * t).sum()) / rows.size
+
+    return float(minimize_scalar(loss, bounds=(0.0, most), method="bounded", options={"xatol": _RESOLUTION}).x)
+
+
+def most_delta(share: float, n_classes: int) -> float:
+    """Give the δ that stands for a share a of agreement, were the graph a tree."""
+    return min(float(np.log1p(n_classes * share / max(1.0 - share, FLOOR))), MOST_DELTA)
+
+
+def edge_agreement(graph: Graph, log_labels: Floats, prior: Floats) -> float:
+    """Learn a, how alike the two ends of an edge are, from the labels of the ends alone; see the module."""
+    # both directions of an edge are as good as one
+    at = np.arange(0, graph.neighbour.size, max(1, graph.neighbour.size // (2 * _SAMPLE_EDGES)))
+    low, high = np.searchsorted(graph.indptr, at, "right") - 1, graph.neighbour[at].astype(np.int64)
+    weight = graph.weight[at] / graph.weight[at].sum()
+    nodes, ends = np.unique(np.concatenate([low, high]), return_inverse=True)
+    first, second = ends[: low.size], ends[low.size :]
+    p = softmax(np.log(np.maximum(prior, FLOOR)) + log_labels[nodes])
+    mean = np.maximum(np.bincount(ends, np.tile(weight, 2) / 2, nodes.size) @ p, FLOOR)
+    likeness = np.einsum("ek,ek->e", p[first] / mean, p[second]) - 1.0
+    return _best_share(likeness, weight)
+
+
+def _best_share(likeness: Floats, weight: Floats) -> float:
+    """Maximise Σ weight log(1 + a likeness) over a in [0, 1], which is concave, by bisection of its slope."""
+    low, high = 0.0, 1.0 - 1e-6
+    for _ in range(30):
+        a = 0.5 * (low + high)
+        if (weight * likeness / (1.0 + a * likeness)).sum() > 0:
+            low = a
+        else:
+            high = a
+    return 0.5 * (low + high)

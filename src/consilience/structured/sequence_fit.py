@@ -1,0 +1,328 @@
+"""From labels of tokens to a hidden Markov model: in two steps by moments, by Baum-Welch, or as the labels ask for.
+
+``hmm``      Confusions from any crowd method, tokens taken as independent; then the transitions from what annotators
+             said of neighbouring tokens (thesis Alg. 4.2, (4.5)-(4.6)).
+``hmm+em``   The same, then Baum-Welch (Alg. 4.1).
+``auto``     Variational Bayes, for labels that depend on the truth alone, and for labels that also depend on what the
+             annotator said of the token before.  The lower bound tells which suits the data.  Where it is the second,
+             four chains are averaged: read forwards and backwards, with one and with two states a class.  The second
+             state begins with the tokens on which annotators differ, and lets annotators err together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from consilience.aggregation import registry
+from consilience.aggregation.em import Callback
+from consilience.aggregation.fit import Caution, Fit, crowd_confusion, vote_posterior
+from consilience.chain_mixture import ChainMixture, Never
+from consilience.exceptions import ConvergenceWarning, ParameterError
+from consilience.factor.transitions import fit_transitions
+from consilience.hidden_markov import HiddenMarkov, chain_sweep
+from consilience.kernels._arrays import Floats
+from consilience.kernels.chains import ChainStatistics, ChainSweep
+from consilience.kernels.lagged import has_predecessor
+from consilience.moments.lagged import lagged_moments
+from consilience.sequences import SequenceAnnotations
+from consilience.spans import are_tags, forbidden_starts, forbidden_transitions
+from consilience.structured.baum_welch import ChainMStep, ChainParameters, ModeStep, run_baum_welch
+from consilience.structured.chain_beliefs import ChainBeliefs
+
+__all__ = ["CHAIN", "ChainFit", "fit_auto", "fit_hmm", "fit_sequences", "split_name"]
+
+CHAIN = "+hmm"
+#: How surely a token starts in the first state of its class, at the least and at the most.
+_LEAST_SHARE = 0.05
+#: A richer model must have a lower bound higher by so many nats.
+_MARGIN = 20.0
+#: Pseudo-labels of variational Bayes: in every cell, and in every column spread as the crowd answers.
+_SMOOTHING, _SHRINKAGE = 0.3, 3.0
+
+
+@dataclass(frozen=True)
+class ChainFit:
+    """A fitted chain, and how it was found."""
+
+    model: ChainMixture
+    log_likelihood: float
+    converged: bool = True
+    history: list[float] = field(default_factory=list)
+    cautions: tuple[Caution, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def split_name(method: str) -> tuple[str, bool, bool]:
+    """Split ``crowd+hmm+em`` into the crowd method, whether a chain is asked for, and whether EM refines it.
+
+    ``auto`` stands for itself, ``hmm`` for ``auto+hmm``; the crowd method of a plain name is that name.
+    """
+    if method == "auto":
+        return "auto", False, False
+    refined = method.endswith(registry.REFINED)
+    name = method.removesuffix(registry.REFINED) if refined else method
+    if name == CHAIN[1:]:
+        return "auto", True, refined
+    if not name.endswith(CHAIN):
+        raise ParameterError(
+            f"{method!r} is no method for sequences: they are 'auto', and any crowd method followed by '{CHAIN}' or "
+            f"'{CHAIN}{registry.REFINED}', such as 'ds-em{CHAIN}{registry.REFINED}'"
+        )
+    base = name.removesuffix(CHAIN)
+    registry.resolve(base)
+    return base, True, refined
+
+
+def fit_sequences(
+    sequences: SequenceAnnotations,
+    method: str = "auto",
+    *,
+    valid: bool = True,
+    smoothing: float | None = None,
+    shrinkage: float | None = None,
+    max_iter: int = 500,
+    tol: float | None = None,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> ChainFit:
+    """Fit a hidden Markov model to what annotators said of tokens in order.
+
+    Parameters
+    ----------
+    sequences
+        The labels.  Gold tokens are held at their gold.
+    method
+        "auto", or a crowd method with ``+hmm`` or ``+hmm+em``.
+    valid
+        Where the classes are BIO tags: hold transitions that cannot be (I-x after O) at zero.
+    smoothing, shrinkage
+        For ``+hmm+em``: labels added to every cell of every confusion, evenly and as the crowd answers; 0.01 and 0.25
+        by default.
+    max_iter, tol
+        Passes over the data for one chain, and the relative change of the objective that ends them (0: run all);
+        1e-5 by default for "auto", else 1e-6.
+    random_state
+        Decides what is random in the crowd method.
+    callback
+        Told of every pass; ends the fit by returning True.
+    """
+    tol = (1e-5 if method == "auto" else 1e-6) if tol is None else tol
+    registry.check_parameters(
+        {"max_iter": max_iter, "tol": tol, "smoothing": smoothing or 0.0, "shrinkage": shrinkage or 0.0}
+    )
+    base, _, refined = split_name(method)
+    never = forbidden(sequences) if valid else None
+    passes: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
+    if method == "auto":
+        if smoothing is not None or shrinkage is not None:
+            raise ParameterError("'auto' learns how far to smooth: smoothing and shrinkage are for '+hmm+em'")
+        return fit_auto(sequences, never, random_state=random_state, **passes)
+    first = fit_hmm(sequences, _crowd_fit(sequences, base, random_state), never)
+    if not refined:
+        return first
+    a = sequences.tokens
+    evenly, alike = 0.01 if smoothing is None else smoothing, 0.25 if shrinkage is None else shrinkage
+    pseudo = evenly + alike * a.n_classes * crowd_confusion(a)
+    step = ModeStep(a.n_classes, pseudo, 0.01, never)
+    sweep = chain_sweep(sequences, context=False, states=1)
+    begin = sweep(*parameters_of(first.model.chains[0]))
+    fitted = _run(sequences, sweep, begin, step, **passes)
+    return replace(fitted, cautions=(*first.cautions, *fitted.cautions), details=first.details)
+
+
+def forbidden(sequences: SequenceAnnotations) -> Never | None:
+    """Give what BIO tags rule out; None where the classes are no such tags."""
+    classes = list(sequences.tokens.class_ids)
+    if not are_tags(classes):
+        return None
+    return Never(forbidden_starts(classes), forbidden_transitions(classes))
+
+
+def parameters_of(model: HiddenMarkov) -> ChainParameters:
+    """Give a model's parameters as a pass takes them."""
+    return ChainParameters(
+        model.start, model.transitions, model.emissions.reshape(len(model.annotators), -1, model.start.size)
+    )
+
+
+# ---- two steps, by moments ----------------------------------------------------------------------------------
+
+
+def _crowd_fit(sequences: SequenceAnnotations, method: str, random_state: Any) -> Fit:
+    chosen, _, _ = registry.resolve(method)
+    seeded = {"random_state": random_state} if "random_state" in chosen.parameters else {}
+    return registry.fit(method, sequences.tokens, **seeded)
+
+
+def fit_hmm(sequences: SequenceAnnotations, crowd: Fit, never: Never | None = None) -> ChainFit:
+    """Add a chain to a crowd model: transitions from lagged moments, the start from the first tokens.
+
+    Thesis Alg. 4.2.  Transitions that cannot be are set to zero and the others of their column scaled up.
+    """
+    a = sequences.tokens
+    found = fit_transitions(lagged_moments(sequences), crowd.model.confusions, crowd.model.prior)
+    firsts = sequences.indptr[:-1][sequences.lengths > 0]
+    start = crowd.posterior[firsts].sum(axis=0) + crowd.model.prior
+    transitions = found.transitions
+    if never is not None:
+        start = np.where(never.start, 0.0, start)
+        transitions = np.where(never.pair, 0.0, transitions + 1e-6)
+    model = HiddenMarkov(
+        start / start.sum(),
+        transitions / transitions.sum(axis=0),
+        crowd.model.confusions[:, None],
+        a.class_ids,
+        a.annotator_ids,
+    )
+    cautions = list(crowd.cautions)
+    if not found.converged:
+        cautions.append(("the transitions were not solved to optimality", ConvergenceWarning))
+    converged = crowd.converged and found.converged
+    likelihood = model.log_likelihood(sequences)
+    return ChainFit(ChainMixture((model,)), likelihood, converged, [], tuple(cautions), crowd.details)
+
+
+# ---- as the labels ask for ----------------------------------------------------------------------------------
+
+
+#: What is said of either choice.
+_PLAIN = "labels that depend on the truth alone"
+_CONTEXT = "labels that also depend on what the annotator said before; four chains averaged"
+
+
+def fit_auto(
+    sequences: SequenceAnnotations,
+    never: Never | None,
+    *,
+    random_state: Any,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None,
+) -> ChainFit:
+    """Fit chains by variational Bayes, as rich as the lower bound says."""
+    a = sequences.tokens
+    passes: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
+    crowd = _crowd_fit(sequences, "auto", random_state)
+    plain = _bayes(sequences, crowd.posterior, never, context=False, states=1, **passes)
+    bounds = {_PLAIN: plain.history[-1]}
+    chosen, fits = _PLAIN, [plain]
+    if a.n_annotators * (a.n_classes + 1) * a.n_classes**2 <= a.n_labels:
+        votes = vote_posterior(a)
+        forward = _bayes(sequences, votes, never, context=True, states=1, **passes)
+        bounds[_CONTEXT] = forward.history[-1]
+        if bounds[_CONTEXT] > bounds[_PLAIN] + _MARGIN:
+            turned, turned_votes = sequences.backwards(), votes[sequences.turned()]
+            # read from the end, what must not follow must not precede
+            never_turned = None if never is None else Never(np.zeros_like(never.start), never.pair.T)
+            chosen, fits = _CONTEXT, [forward]
+            fits.append(_bayes(sequences, votes, never, context=True, states=2, **passes))
+            for states in (1, 2):
+                fits.append(_bayes(turned, turned_votes, never_turned, context=True, states=states, **passes))
+    if len(bounds) == 1:
+        why = "there are too few labels to learn more from"
+    else:
+        why = f"its lower bound is {abs(bounds[_CONTEXT] - bounds[_PLAIN]):.0f} nats above the other's"
+    backward = (False, False, True, True)
+    chains = (replace(fit.model.chains[0], backward=back) for fit, back in zip(fits, backward, strict=False))
+    return ChainFit(
+        ChainMixture(tuple(chains)),
+        float(np.mean([fit.log_likelihood for fit in fits])),
+        all(fit.converged for fit in fits),
+        fits[0].history,
+        tuple(dict.fromkeys(caution for fit in fits for caution in fit.cautions)),
+        {"chosen": chosen, "why": why, "lower_bounds": bounds},
+    )
+
+
+def _bayes(
+    sequences: SequenceAnnotations,
+    posterior: Floats,
+    never: Never | None,
+    *,
+    context: bool,
+    states: int,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None,
+) -> ChainFit:
+    """Fit one chain by variational Bayes from a posterior (N, K).
+
+    Everybody is taken to answer like the crowd, judged by the votes, until their labels say otherwise.
+    """
+    a = sequences.tokens
+    K = a.n_classes
+    votes = vote_posterior(a)
+    sweep = chain_sweep(sequences, context=context, states=states)
+    crowd = chain_sweep(sequences, context=context, states=1) if states > 1 else sweep
+    pooled = statistics_of(sequences, crowd, votes).counts.sum(axis=0).reshape(-1, K, K) + 0.5
+    pooled /= pooled.sum(axis=1, keepdims=True)
+    pseudo = np.repeat(_SMOOTHING + _SHRINKAGE * pooled, states, axis=2)
+    begin = statistics_of(sequences, sweep, _in_states(posterior, votes) if states > 1 else posterior)
+    step = ChainBeliefs(pseudo, _by_state(never, states))
+    return _run(sequences, sweep, begin, step, max_iter=max_iter, tol=tol, callback=callback)
+
+
+def _by_state(never: Never | None, states: int) -> Never | None:
+    if never is None or states == 1:
+        return never
+    pair = np.repeat(np.repeat(never.pair, states, axis=0), states, axis=1)
+    return Never(np.repeat(never.start, states), pair)
+
+
+def _in_states(posterior: Floats, votes: Floats) -> Floats:
+    """Share every token between the two states of its class: to the second go those on which annotators differ."""
+    differ = np.clip(1.0 - votes.max(axis=1), _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+    shares = np.stack([1.0 - differ, differ], axis=1)
+    shared: Floats = (posterior[:, :, None] * shares[:, None, :]).reshape(len(posterior), -1)
+    return shared
+
+
+def statistics_of(sequences: SequenceAnnotations, sweep: ChainSweep, posterior: Floats) -> ChainStatistics:
+    """Give the counts that a posterior of independent tokens stands for, (N, H)."""
+    a = sequences.tokens
+    M, R, H = sweep.shape
+    token = a.item_of_label()
+    cell = a.annotator.astype(np.int64) * R + sweep.symbol
+    counts = np.empty((M * R, H))
+    for h in range(H):
+        counts[:, h] = np.bincount(cell, posterior[token, h], M * R)
+    later = np.flatnonzero(has_predecessor(sequences.indptr))
+    firsts = sequences.indptr[:-1][sequences.lengths > 0]
+    return ChainStatistics(
+        counts.reshape(M, R, H),
+        posterior.sum(axis=0),
+        posterior[firsts].sum(axis=0),
+        posterior[later].T @ posterior[later - 1],
+        float("nan"),
+    )
+
+
+def _run(
+    sequences: SequenceAnnotations,
+    sweep: ChainSweep,
+    begin: ChainStatistics,
+    step: ChainMStep,
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None,
+) -> ChainFit:
+    a = sequences.tokens
+    result = run_baum_welch(sweep, begin, step, max_iter=max_iter, tol=tol, callback=callback)
+    M, R, H = sweep.shape
+    start, transitions, emissions = result.parameters
+    shape = (M, R // a.n_classes, a.n_classes, H)
+    model = HiddenMarkov(start, transitions, emissions.reshape(shape), a.class_ids, a.annotator_ids)
+    cautions: tuple[Caution, ...] = ()
+    if tol > 0 and not result.converged:
+        sentence = (
+            f"Baum-Welch did not converge in {len(result.history)} passes (relative tolerance {tol:g}); "
+            "raise max_iter, or take the result as preliminary"
+        )
+        cautions = ((sentence, ConvergenceWarning),)
+    likelihood = model.log_likelihood(sequences)
+    return ChainFit(ChainMixture((model,)), likelihood, result.converged, result.history, cautions)
