@@ -65,7 +65,9 @@ class SequenceRun(Consensus):
     def _label_columns(self) -> dict[str, pa.Array]:
         item, *others = super()._label_columns().items()
         tokens = self.sequences.token_columns()
-        return {(f"{name}_" if name in dict(others) else name): column for name, column in tokens.items()} | dict(others)
+        return {(f"{name}_" if name in dict(others) else name): column for name, column in tokens.items()} | dict(
+            others
+        )
 
     def _span_columns(self) -> dict[str, pa.Array]:
         if not are_tags(self.model.classes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ def show_consensus(consensus: Consensus) -> None:
     state = "converged" if run["converged"] else "NOT converged"
     passes = f", {run['iterations']} passes, {state}" if run["iterations"] else ""
     console.print(
-        f"{run['labels']} labels of {run['N']} items by {run['M']} annotators, {run['K']} classes\n"
+        f"{run['labels']} labels of {_what(run)} by {run['M']} annotators, {run['K']} classes\n"
         f"method {run['method']}{passes}, {run['seconds']:.2f} s, log-likelihood {run['log_likelihood']:.4f}",
         markup=False,
     )
@@ -76,6 +76,9 @@ def show_consensus(consensus: Consensus) -> None:
         console.print(f"{run['chosen']}: {run['why']}", markup=False)
     if "error_rate" in run:
         console.print(f"error against the truth given: {run['error_rate']:.2f} %", markup=False)
+    if "spans" in run:
+        found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
+        console.print(f"spans against the truth given: {found}", markup=False)
     _print_frame(console, "Classes", _class_rows(consensus), ("class", "items", "share", "prior"))
     labels = nw.from_native(consensus.labels, eager_only=True)
     doubtful = labels.filter(nw.col("n_labels") > 0).sort("margin").head(_MOST_ROWS)
@@ -86,6 +89,14 @@ def show_consensus(consensus: Consensus) -> None:
         title += f" ({_MOST_ROWS} of {len(annotators)})"
     shown = annotators.head(_MOST_ROWS)
     _print_frame(console, title, shown.rows(), shown.columns)
+
+
+def _what(run: Mapping[str, Any]) -> str:
+    """Say what was labelled."""
+    if "sequences" in run:
+        plural = "" if run["sequences"] == 1 else "s"
+        return f"{run['N']} tokens in {run['sequences']} sequence{plural}"
+    return f"{run['N']} items" + (f" with {run['edges']} edges" if "edges" in run else "")
 
 
 def _class_rows(consensus: Consensus) -> list[tuple[Any, ...]]:

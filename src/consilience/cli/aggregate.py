@@ -24,10 +24,15 @@ def _parameters(**given: Any) -> dict[str, Any]:
 @click.option("--out", type=click.Path(), help="Folder for labels.csv, annotators.csv, model.npz, summary.json.")
 @click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
 @click.option("--engine", default="local", show_default=True, help="Where the passes over the data run.")
-@click.option("--format", "format_", help="csv, tsv, jsonl or parquet, where the file's name does not tell.")
+@click.option("--format", "format_", help="csv, tsv, jsonl, parquet, conll or brat, where the name does not tell.")
 @click.option("--item", help="Name of the item column.")
 @click.option("--annotator", help="Name of the annotator column.")
 @click.option("--label", help="Name of the label column.")
+@click.option("--sequence", help="Name of the sequence column: labels are of tokens in order.")
+@click.option("--position", help="Name of the column with the place of a token in its sequence.")
+@click.option("--valid/--any-order", default=True, help="Sequences: forbid what BIO tags rule out, or allow all.")
+@click.option("--edges", type=click.Path(), help="File of edges (source, target) between items: neighbours agree.")
+@click.option("--delta", type=float, help="With --edges: how strongly neighbours agree; chosen by itself if not given.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
 @click.option(
     "--duplicates",
@@ -54,6 +59,11 @@ def command(
     item: str | None,
     annotator: str | None,
     label: str | None,
+    sequence: str | None,
+    position: str | None,
+    valid: bool,
+    edges: str | None,
+    delta: float | None,
     encoding: str,
     duplicates: Any,
     prior: str | None,
@@ -66,24 +76,31 @@ def command(
     """Turn LABELS, a table with a row for each label, into consensus labels.
 
     Columns are recognised by name: task|item|question|id, worker|annotator|rater|judge|user and
-    label|answer|response|value.
+    label|answer|response|value.  With --sequence or --position, and for CoNLL files and brat folders, the labels are of
+    tokens in order; with --edges, items have neighbours.
     """
     import consilience as cs
+    from consilience.io.sequences import holds_sequences
 
+    in_order = bool(sequence or position) or holds_sequences(labels, format_)
+    if in_order and (edges is not None or item is not None):
+        raise click.UsageError("--edges and --item are for items; --sequence and --position for tokens in order")
+    if delta is not None and edges is None:
+        raise click.UsageError("--delta needs --edges")
+    parameters = _parameters(prior=prior, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
+    columns: dict[str, Any] = {"format": format_, "annotator": annotator, "label": label}
+    columns |= {"duplicates": duplicates, "encoding": encoding}
     with warnings.catch_warnings():
         # Every caution is in the summary, and printed below.
         warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
-        annotations = cs.read(
-            labels,
-            format=format_,
-            item=item,
-            annotator=annotator,
-            label=label,
-            duplicates=duplicates,
-            encoding=encoding,
-        )
-    parameters = _parameters(prior=prior, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
-    run_aggregate(annotations, method, truth, gold, out, seed, engine, as_json, parameters, encoding)
+        if in_order:
+            data: Any = cs.read_sequences(labels, sequence=sequence, position=position, **columns)
+            parameters["valid"] = valid
+        else:
+            data = cs.read(labels, item=item, **columns)
+        if edges is not None:
+            parameters |= {"graph": cs.read_edges(edges, like=data, encoding=encoding), **_parameters(delta=delta)}
+    run_aggregate(data, method, truth, gold, out, seed, engine, as_json, parameters, encoding)
 
 
 def run_aggregate(
@@ -109,8 +126,9 @@ def run_aggregate(
         check_replaceable(out, "summary.json")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
-        known = None if gold is None else cs.read_truth(gold, encoding=encoding, like=annotations)
-        expected = None if truth is None else cs.read_truth(truth, encoding=encoding, like=annotations)
+        read_truth = cs.read_sequence_truth if isinstance(annotations, cs.SequenceAnnotations) else cs.read_truth
+        known = None if gold is None else read_truth(gold, encoding=encoding, like=annotations)
+        expected = None if truth is None else read_truth(truth, encoding=encoding, like=annotations)
         with _output.progress() as told:
             consensus = cs.aggregate(
                 annotations, method, gold=known, seed=seed, engine=engine, callback=told, **parameters
@@ -118,8 +136,11 @@ def run_aggregate(
         run = dict(consensus.run)
         if expected is not None:
             run["error_rate"] = consensus.error_rate(expected)
+            if isinstance(consensus, cs.SequenceRun) and cs.spans.are_tags(consensus.model.classes):
+                scores = consensus.span_scores(expected)
+                run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
     said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
-    run["warnings"] = [*run["warnings"], *(s for s in said if s not in run["warnings"])]
+    run["warnings"] = list(dict.fromkeys([*run["warnings"], *said]))
     consensus = replace(consensus, run=run)
     if out is not None:
         consensus.save(out)

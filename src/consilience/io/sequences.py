@@ -31,7 +31,7 @@ from consilience.io.formats import FORMATS
 from consilience.kernels._arrays import Codes, Ints
 from consilience.sequences import SequenceAnnotations
 
-__all__ = ["assemble", "read_sequence_truth", "read_sequences", "text_of"]
+__all__ = ["assemble", "holds_sequences", "read_sequence_truth", "read_sequences", "text_of"]
 
 #: This much of a file is looked at to tell what it is.
 _SAMPLE = 1 << 16
@@ -120,6 +120,16 @@ def read_sequence_truth(
         ids = numbers_where_all_are(ids) if FORMATS[kind].untyped else ids
         columns[role] = ids.to_arrow().take(pa.array(codes, mask=codes < 0))
     return pa.table(columns)
+
+
+def holds_sequences(path: str | os.PathLike[str], format: str | None = None) -> bool:  # noqa: A002 - as in read
+    """Tell whether a file can only be one of tokens in order: CoNLL columns or a brat folder, by name or by content."""
+    place = Path(path)
+    if format is not None:
+        return format in ("conll", "brat")
+    if not place.exists() or (place.is_file() and place.stat().st_size == 0):
+        return False
+    return _from_content(place, False, "utf-8") in ("conll", "brat")
 
 
 def _recognise(place: Path, name: str | None, given: dict[str, str | None], encoding: str) -> str:

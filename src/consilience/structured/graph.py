@@ -12,6 +12,7 @@ name          meaning                                                      shape
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, final
@@ -62,7 +63,7 @@ class Graph:
         if bad.any():
             raise DataError(
                 f"weights of edges must be numbers ≥ 0; {name_rows(np.flatnonzero(bad))} of the edges have others, "
-                f"such as {weight[bad][0]!r}. Items that repel each other cannot be described"
+                f"such as {float(weight[bad][0])}. Items that repel each other cannot be described"
             )
         kept = (source != target) & (weight > 0)
         low, high = np.minimum(source, target)[kept], np.maximum(source, target)[kept]
@@ -158,8 +159,8 @@ def _columns(graph: Any) -> tuple[pa.Array, pa.Array, Any]:
             if end.null_count:
                 rows = np.flatnonzero(np.asarray(end.is_null()))
                 raise IdError(f"the edges have no {name!r} in {name_rows(rows)}; an edge needs two items")
-        return ends[0], ends[1], None if weight is None else table[weight].to_numpy()
-    pairs = graph if isinstance(graph, np.ndarray) else list(graph)
+        return ends[0], ends[1], None if weight is None else _numbers(table[weight].to_numpy(), weight)
+    pairs = graph if isinstance(graph, np.ndarray) or not isinstance(graph, Iterable) else list(graph)
     if isinstance(pairs, np.ndarray) and pairs.ndim == 2 and pairs.shape[1] == 2:
         return to_column(pairs[:, 0], "source"), to_column(pairs[:, 1], "target"), None
     if isinstance(pairs, list) and all(isinstance(p, tuple | list | np.ndarray) and len(p) == 2 for p in pairs):
@@ -168,6 +169,13 @@ def _columns(graph: Any) -> tuple[pa.Array, pa.Array, Any]:
         "expected a graph: a frame with source and target, a sequence of pairs of items, a scipy sparse matrix of "
         f"items × items, or the path of a file; got {type(graph).__name__}"
     )
+
+
+def _numbers(values: Any, column: str) -> Floats:
+    try:
+        return np.asarray(values, np.float64)  # a missing one becomes NaN
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the weights of edges (column {column!r}) must be numbers: {error}") from error
 
 
 def _among(source: Ints, target: Ints, weight: Any, n_items: int) -> Graph:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -117,6 +117,8 @@ class NetworkConsensus(CrowdEstimator):
     delta
         Coupling of neighbours: a number ≥ 0, one for each item, or "auto" to choose it without truth, by
         pseudo-likelihood.  0 gives the crowd method as it is.
+    correlation
+        Of the errors of two labels of an item, from 0 to 1, or "auto" to measure it: such labels count less.
     field
         "stationary" (agreement on a rare class counts more), "prior" or "uniform".
     inference
@@ -157,6 +159,7 @@ class NetworkConsensus(CrowdEstimator):
         *,
         method: str = "majority",
         delta: Any = "auto",
+        correlation: float | Literal["auto"] = "auto",
         field: FieldKind = "stationary",
         inference: Inference = "mean-field",
         smoothing: float = 0.0,
@@ -168,6 +171,7 @@ class NetworkConsensus(CrowdEstimator):
     ) -> None:
         self.method = method
         self.delta = delta
+        self.correlation = correlation
         self.field = field
         self.inference = inference
         self.smoothing = smoothing

@@ -5,7 +5,7 @@ From the model and the labels of any crowd method, in turns:
 * the coupling δ, where it is to be chosen (:mod:`consilience.structured.potts`);
 * the labelling given annotators and neighbours (E-step), by mean field,
 
-      q_n(k)  ∝  exp( h_k  +  Σ_labels log A_m(i, k)  +  Σ_n' w δ c_k q_n'(k) ),
+      q_n(k)  ∝  exp( h_k  +  w_n Σ_labels log A_m(i, k)  +  Σ_n' w δ c_k q_n'(k) ),
 
   or by iterated conditional modes (4.20) with q the probabilities beside that labelling (4.21);
 * the confusions given q (M-step, (4.23)), as in the i.i.d. model.
@@ -15,12 +15,18 @@ symbol     name                                      shape
 ========== ========================================= ==========
 q          ``posterior``                             (N, K)
 A_m        ``confusions[m]``                         (M, K, K)
+w_n        what a label of item n counts             (N,)
 h, c, δ    see :mod:`consilience.structured.potts`
 ========== ========================================= ==========
 
+Labels count in full (w = 1) until that has converged.  Then the correlation ρ of errors is measured once, and where
+there is one, the passes go on with labels that count less.  Once only: a graph that is trusted more explains more, and
+ρ measured again and again would run away.
+
 What is recorded is Σ_n log Pr(labels of n | neighbours at q), plus the penalty of the M-step: without edges, the i.i.d.
-log-likelihood.  A pass may lower it; what never falls is the bound of the mean field (or the energy of ICM) during the
-sweeps of one pass.  δ is held after ``_SETTLE`` passes, so that the rest can converge.
+log-likelihood.  A pass may lower it, and where labels begin to count less it jumps; what never falls is the bound of
+the mean field (or the energy of ICM) during the sweeps of one pass.  δ is held after ``_SETTLE`` passes, so that the
+rest can converge.
 
 Items are swept in ascending order of their ids, so the order of the rows does not matter.  An item without neighbours
 has exactly the posterior of the fitted Dawid-Skene model; without any coupling, the fit is that of the crowd method.
@@ -34,6 +40,7 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.aggregation import registry
+from consilience.aggregation.calibration import CHANCE
 from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress
 from consilience.aggregation.fit import Caution, Fit, crowd_confusion
 from consilience.annotations import Annotations
@@ -47,6 +54,8 @@ from consilience.structured.potts import (
     Field,
     FieldKind,
     edge_agreement,
+    error_correlation,
+    label_weights,
     most_delta,
     pseudo_likelihood_delta,
 )
@@ -67,6 +76,7 @@ def network_em(
     *,
     method: str | Fit = "majority",
     delta: float | Floats | Literal["auto"] = "auto",
+    correlation: float | Literal["auto"] = "auto",
     field: FieldKind = "stationary",
     inference: Inference = "mean-field",
     smoothing: float = 0.0,
@@ -90,6 +100,8 @@ def network_em(
     delta
         Coupling of neighbours: a number ≥ 0, one for each item (in the order of ``annotations.items``; an edge has the
         mean of its two), or "auto".  The thesis' δ is twice this.
+    correlation
+        Of the errors of two labels of an item: a number from 0 (independent) to 1, or "auto" to measure it.
     field
         "stationary", "prior" or "uniform": see :mod:`consilience.structured.potts`.
     inference
@@ -103,7 +115,7 @@ def network_em(
     callback
         Told of every pass; ends the fit by returning True.
     """
-    _check(field, inference, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
+    _check(field, inference, correlation, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
     joined, coupling = as_graph(graph, annotations), _coupling(delta, annotations)
     start = method if isinstance(method, Fit) else _crowd_fit(method, annotations, random_state)
     if isinstance(coupling, np.ndarray):  # an edge of no strength is none
@@ -111,10 +123,10 @@ def network_em(
         kept = coupling[low] + coupling[high] > 0
         joined = Graph.from_edges(low[kept], high[kept], weight[kept], n_items=joined.n_items)
     elif coupling == 0:
-        return replace(start, details={**start.details, **_story(0.0, field, inference, method)})
+        return replace(start, details={**start.details, **_story(0.0, 0.0, field, inference, method)})
     if joined.n_edges == 0:
         caution = "no edge joins two labelled items: this is what the crowd method gives without a graph"
-        story = _story(0.0, field, inference, method)
+        story = _story(0.0, 0.0, field, inference, method)
         return replace(
             start, cautions=(*start.cautions, (caution, FewLabelsWarning)), details={**start.details, **story}
         )
@@ -134,7 +146,7 @@ def network_em(
         start.model.prior[here], start.model.confusions[np.ix_(np.arange(inner.n_annotators), here, here)]
     )
     step = ConfusionStep(_pseudo(inner, smoothing, shrinkage))
-    run = _Run(inner, joined, step, coupling, field, inference)
+    run = _Run(inner, joined, step, coupling, correlation, field, inference)
     fitted = run(begin, np.ascontiguousarray(start.posterior[order][:, here]), max_iter, tol, callback)
     fitted = replace(
         fitted,
@@ -154,6 +166,7 @@ class _Run:
         graph: Graph,
         step: ConfusionStep,
         delta: float | Floats | None,
+        correlation: float | Literal["auto"],
         kind: FieldKind,
         inference: Inference,
     ) -> None:
@@ -161,6 +174,7 @@ class _Run:
         self.given = delta is not None
         self.gold: Ints | None = None if annotations.gold is None else annotations.gold.astype(np.int64)
         self.delta: float | Floats = 0.0 if delta is None else delta
+        self.measure, self.correlation = correlation == "auto", 0.0 if correlation == "auto" else float(correlation)
 
     def __call__(self, at: Parameters, q: Floats, max_iter: int, tol: float, callback: Callback | None) -> Fit:
         """Run EM from parameters and a posterior."""
@@ -169,9 +183,11 @@ class _Run:
         history: list[float] = []
         converged = False
         log_likelihood = float("nan")
+        begun = 0
         for iteration in range(1, max(max_iter, 1) + 1):
             log_labels = label_evidence(a.indptr, a.annotator, a.label, at.confusions)
-            if iteration <= _SETTLE and not self.given:
+            log_labels *= label_weights(a.labels_per_item, self.correlation, self.graph.joined)[:, None]
+            if iteration - begun <= _SETTLE and not self.given:
                 most = most_delta(edge_agreement(self.graph, log_labels, at.prior), q.shape[1])
                 labelling = np.eye(q.shape[1])[state] if self.inference == "icm" else q
                 self.delta = pseudo_likelihood_delta(self.graph, labelling, at.prior, self.kind, most)
@@ -187,11 +203,15 @@ class _Run:
             change = abs(objective - history[-1]) / max(abs(objective), 1.0) if history else float("nan")
             history.append(objective)
             asked = callback and callback(Progress(iteration, max_iter, objective, change))
-            settled = iteration > _SETTLE or self.given
-            if tol > 0 and settled and change <= tol:
-                converged = True
-                break
+            settled = (iteration - begun > _SETTLE or self.given) and len(history) > begun + 1
+            converged = tol > 0 and settled and change <= tol
             if asked is True or iteration >= max_iter:
+                break
+            if self.measure and (converged or iteration >= max_iter // 2):
+                self.measure = False
+                if (found := error_correlation(a, q, at.confusions)) > CHANCE:
+                    self.correlation, begun, converged = found, iteration, False
+            if converged:
                 break
             at = self.step(vote_statistics(a.indptr, a.annotator, a.label, q, a.n_annotators))
         cautions: tuple[Caution, ...] = ()
@@ -202,7 +222,7 @@ class _Run:
             )
             cautions = ((sentence, ConvergenceWarning),)
         fitted = DawidSkene(*at, a.class_ids, a.annotator_ids)
-        story = _story(self.delta, self.kind, self.inference, None)
+        story = _story(self.delta, self.correlation, self.kind, self.inference, None)
         return Fit(fitted, q, log_likelihood, converged, history, cautions, details=story)
 
 
@@ -232,22 +252,25 @@ def _coupling(delta: Any, annotations: Annotations) -> float | Floats | None:
     return float(values) if values.shape == () else values
 
 
-def _check(field: str, inference: str, **others: Any) -> None:
+def _check(field: str, inference: str, correlation: Any, **others: Any) -> None:
     registry.check_parameters(others)
     if field not in ("stationary", "prior", "uniform"):
         raise ParameterError(f"field must be 'stationary', 'prior' or 'uniform', not {field!r}")
     if inference not in ("mean-field", "icm"):
         raise ParameterError(f"inference must be 'mean-field' or 'icm', not {inference!r}")
+    if correlation != "auto" and not (isinstance(correlation, int | float | np.number) and 0 <= correlation <= 1):
+        raise ParameterError(f"correlation must be a number from 0 to 1, or 'auto', not {correlation!r}")
 
 
 def _started(method: str | Fit) -> dict[str, Any]:
     return {"start": method} if isinstance(method, str) else {}
 
 
-def _story(delta: float | Floats, field: str, inference: str, method: Any) -> dict[str, Any]:
+def _story(delta: float | Floats, correlation: float, field: str, inference: str, method: Any) -> dict[str, Any]:
     typical = float(np.mean(delta))
     return {
         "delta": typical,
+        "correlation": correlation,
         "field": field,
         "inference": inference,
         **(_started(method) if isinstance(method, str) else {}),

@@ -12,6 +12,7 @@ h       ``field``       log-odds of the classes where neighbours say nothing    
 w       ``weight``      of the edges, as given                                  (2 E,)
 c       ``scale``       how much agreement on a class counts                    (K,)
 π       ``prior``       share of the classes                                    (K,)
+ρ       ``correlation`` of the errors of two labels of one item                 number
 ======= =============== ======================================================= ================
 
 The thesis halves its energies: its δ_n is twice ours (erratum: the halves only rescale δ), and it must be symmetric.
@@ -40,8 +41,15 @@ ends of edges, a maximises
 a lower bound of what one end tells of the other (Donsker & Varadhan 1975; over independent ends the mean of what
 stands in the logarithm is one).
 
+**Labels that err together.**  n labels whose errors have correlation ρ are worth n w independent ones,
+w = 1 / (1 + (n - 1) ρ) (the design effect of Kish 1965).  Neighbours are a witness beside the labels, so ρ shows in
+what is left when q is taken for the truth: with r = [label is k] - A_m(k, k) and its standard deviation s,
+
+    ρ  =  Σ_n Σ_k q_n(k) Σ_pairs r r'  /  Σ_n Σ_k q_n(k) Σ_pairs s s'.
+
 J. Besag, "Statistical analysis of non-lattice data", The Statistician 24 (1975).  M. Donsker and S. Varadhan,
 "Asymptotic evaluation of certain Markov process expectations for large time", Comm. Pure Appl. Math. 28 (1975).
+L. Kish, "Survey sampling" (1965), section 5.4.
 """
 
 from __future__ import annotations
@@ -51,8 +59,9 @@ from typing import Literal
 
 import numpy as np
 
+from consilience.annotations import Annotations
 from consilience.kernels import potts as kernels
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import FLOOR
 from consilience.structured.graph import Graph
 
@@ -60,6 +69,8 @@ __all__ = [
     "Field",
     "FieldKind",
     "edge_agreement",
+    "error_correlation",
+    "label_weights",
     "most_delta",
     "pseudo_likelihood_delta",
 ]
@@ -211,6 +222,32 @@ def edge_agreement(graph: Graph, log_labels: Floats, prior: Floats) -> float:
     mean = np.maximum(np.bincount(ends, np.tile(weight, 2) / 2, nodes.size) @ p, FLOOR)
     likeness = np.einsum("ek,ek->e", p[first] / mean, p[second]) - 1.0
     return _best_share(likeness, weight)
+
+
+def label_weights(n_labels: Ints, correlation: float, joined: Bools) -> Floats:
+    """Give what each label of an item counts, (N,): 1 where there are no neighbours, as in the i.i.d. model."""
+    # w = 1 / (1 + (n - 1) ρ)
+    return np.where(joined, 1.0 / (1.0 + np.maximum(n_labels - 1, 0) * correlation), 1.0)
+
+
+def error_correlation(annotations: Annotations, q: Floats, confusions: Floats) -> float:
+    """Give ρ, the correlation of errors of two labels of an item, q taken for the truth, from 0 to 1."""
+    a = annotations
+    rows = np.arange(0, a.n_items, max(1, a.n_items // _SAMPLE_ITEMS))
+    if rows.size < a.n_items:
+        a, q = a.select_items(rows), q[rows]
+    item = a.item_of_label()
+
+    def pairs(values: Floats) -> Floats:
+        # Σ_pairs r r' = ((Σ r)² - Σ r²) / 2
+        return np.asarray(np.bincount(item, values, a.n_items) ** 2 - np.bincount(item, values**2, a.n_items), float)
+
+    together = apart = 0.0
+    for k in range(a.n_classes):
+        right = confusions[a.annotator, k, k]
+        together += float(q[:, k] @ pairs((a.label == k) - right))
+        apart += float(q[:, k] @ pairs(np.sqrt(right * (1.0 - right))))
+    return float(np.clip(together / apart, 0.0, 1.0)) if apart > 0 else 0.0
 
 
 def _best_share(likeness: Floats, weight: Floats) -> float:

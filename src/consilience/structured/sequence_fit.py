@@ -40,6 +40,8 @@ CHAIN = "+hmm"
 _LEAST_SHARE = 0.05
 #: A richer model must have a lower bound higher by so many nats.
 _MARGIN = 20.0
+#: Probability of a transition that the moments give none.
+_UNSEEN = 1e-6
 #: Pseudo-labels of variational Bayes: in every cell, and in every column spread as the crowd answers.
 _SMOOTHING, _SHRINKAGE = 0.3, 3.0
 
@@ -166,11 +168,12 @@ def fit_hmm(sequences: SequenceAnnotations, crowd: Fit, never: Never | None = No
     a = sequences.tokens
     found = fit_transitions(lagged_moments(sequences), crowd.model.confusions, crowd.model.prior)
     firsts = sequences.indptr[:-1][sequences.lengths > 0]
-    start = crowd.posterior[firsts].sum(axis=0) + crowd.model.prior
-    transitions = found.transitions
+    # the optimum lies on the edge of the simplex often; what moments did not see may still be
+    start = crowd.posterior[firsts].sum(axis=0) + crowd.model.prior + _UNSEEN
+    transitions = found.transitions + _UNSEEN
     if never is not None:
         start = np.where(never.start, 0.0, start)
-        transitions = np.where(never.pair, 0.0, transitions + 1e-6)
+        transitions = np.where(never.pair, 0.0, transitions)
     model = HiddenMarkov(
         start / start.sum(),
         transitions / transitions.sum(axis=0),
