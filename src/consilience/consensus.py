@@ -95,7 +95,8 @@ class Consensus:
     def labels(self) -> Any:
         """Frame with a row for each item: item, label, confidence, runner_up, margin, n_labels.
 
-        An item that nobody labelled has no label, confidence 0 and margin 0.
+        An item that nobody labelled has no label, confidence 0 and margin 0; beside neighbours that tell of it, in a
+        sequence or on a graph, it has.
         """
         return _frames.make(self._label_columns(), self.origin.frame)
 
@@ -132,6 +133,9 @@ class Consensus:
         if self.run.get("gold_items"):
             # an item of known truth has a label even when no annotator gave one
             unlabelled &= self.posterior.max(axis=1) < 1.0
+        if self.run.get("neighbours"):
+            # neighbours tell of what has no label of its own, unless they tell no more than the prior
+            unlabelled &= np.abs(self.posterior - self.model.prior).max(axis=1) < TIE
         confidence = self.posterior[np.arange(best.size), best]
         confidence[unlabelled] = 0.0
         margin[unlabelled] = 0.0

@@ -63,11 +63,10 @@ class SequenceRun(Consensus):
         return span_scores(self.choice.best, codes, self.sequences.indptr, self.model.classes)
 
     def _label_columns(self) -> dict[str, pa.Array]:
-        item, *others = super()._label_columns().items()
+        columns = super()._label_columns()
+        del columns[next(iter(columns))]  # the number of the token
         tokens = self.sequences.token_columns()
-        return {(f"{name}_" if name in dict(others) else name): column for name, column in tokens.items()} | dict(
-            others
-        )
+        return {(f"{name}_" if name in columns else name): column for name, column in tokens.items()} | columns
 
     def _span_columns(self) -> dict[str, pa.Array]:
         if not are_tags(self.model.classes):

@@ -9,7 +9,6 @@ from scipy.special import betaln, gammaln
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
-
 from consilience.aggregation.ds_em import dawid_skene_em
 from consilience.aggregation.fit import vote_posterior
 from consilience.aggregation.hierarchical import CoinBeliefs, hierarchical

@@ -76,8 +76,8 @@ def errors_in_runs(
             fresh = np.where(rng.random(n_sequences) < 0.65, truth[:, n], rng.integers(0, 3, n_sequences))
             again = (rng.random(n_sequences) < 0.6) & (n > 0)
             said[m, :, n] = np.where(again, said[m, :, n - 1], fresh)
-    m, s, n = np.indices(said.shape).reshape(3, -1)
-    frame = pd.DataFrame({"sequence": s, "position": n, "annotator": m, "label": said.ravel()})
+    who, which, where = np.indices(said.shape).reshape(3, -1)
+    frame = pd.DataFrame({"sequence": which, "position": where, "annotator": who, "label": said.ravel()})
     return SequenceAnnotations.from_frame(frame), truth.ravel()
 
 

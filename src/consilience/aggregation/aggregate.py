@@ -113,10 +113,16 @@ def story(
     parameters: Mapping[str, Any],
     seed: int | None,
     begun: float,
+    alone: bool = True,
     **more: Any,
 ) -> dict[str, Any]:
-    """Tell how a run went, in plain values; ``more`` figures stand behind the counts."""
-    sentences = [sentence for sentence, _ in (*cautions_of(annotations), *fit.cautions)]
+    """Tell how a run went, in plain values; ``more`` figures stand behind the counts.
+
+    Where items do not stand ``alone``, what has no label of its own is judged by its neighbours.
+    """
+    sentences = [sentence for sentence, _ in (*cautions_of(annotations, alone=alone), *fit.cautions)]
+    if not alone:
+        more = {**more, "neighbours": True}
     return {
         "method": method,
         "chosen_by": "user" if by_user else "auto",
@@ -171,8 +177,8 @@ def is_long(columns: list[str]) -> bool:
     return any(names.intersection(ALIASES[role]) for role in ("item", "annotator", "label"))
 
 
-def cautions_of(annotations: Annotations) -> list[Caution]:
-    """Say what about the data itself limits any method."""
+def cautions_of(annotations: Annotations, *, alone: bool = True) -> list[Caution]:
+    """Say what about the data itself limits any method; items that do not stand ``alone`` have neighbours."""
     found: list[Caution] = []
     counts = annotations.labels_per_annotator
     active = int((counts > 0).sum())
@@ -206,7 +212,8 @@ def cautions_of(annotations: Annotations) -> list[Caution]:
         )
     empty = int((annotations.labels_per_item == 0).sum())
     if empty:
-        found.append((f"{empty} items have no label and stay unlabelled", FewLabelsWarning))
+        what = "stay unlabelled" if alone else "are judged by their neighbours alone"
+        found.append((f"{empty} items have no label and {what}", FewLabelsWarning))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -20,7 +20,7 @@ from consilience.aggregation.needs import THREE_ANNOTATORS, TWO_CLASSES, Need, r
 from consilience.annotations import Annotations
 from consilience.exceptions import MethodError, ParameterError
 
-__all__ = ["METHODS", "Method", "check_parameters", "fit", "resolve"]
+__all__ = ["METHODS", "Method", "check_names", "check_parameters", "fit", "keywords", "resolve"]
 
 REFINED = "+em"
 
@@ -47,15 +47,16 @@ class Method:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters that it takes."""
-        return _keywords(self.function)
+        return keywords(self.function)
 
 
-def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+def keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Name the keyword-only parameters of a function."""
     return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY)
 
 
 #: What ``+em`` takes.  A name that the method itself takes too goes to both.
-REFINEMENT = _keywords(refine)
+REFINEMENT = keywords(refine)
 
 METHODS: Mapping[str, Method] = {
     method.name: method
@@ -202,6 +203,12 @@ CONSTRAINTS: Mapping[str, Constraint] = {
 }
 
 
+def check_names(method: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise on the first option that a method does not take."""
+    if unknown := sorted(set(options) - set(known)):
+        raise ParameterError(f"{method} has no parameter {unknown[0]!r}; it takes {', '.join(sorted(known))}")
+
+
 def check_parameters(values: Mapping[str, Any]) -> None:
     """Raise on the first parameter whose value makes no sense."""
     for name, value in values.items():
@@ -223,8 +230,7 @@ def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
     """Run a method by name, ``+em`` and all."""
     method, refined, full = resolve(name)
     known = {*method.parameters, *(REFINEMENT if refined else ())} | {"callback"}
-    if unknown := sorted(set(options) - known):
-        raise ParameterError(f"{full} has no parameter {unknown[0]!r}; it takes {', '.join(sorted(known))}")
+    check_names(full, options, known)
     check_parameters(options)
     _refuse_what_does_not_fit_in_memory(annotations)
     used = annotations.used_classes

@@ -33,7 +33,7 @@ def aggregate(
         For tokens in order, a :class:`consilience.SequenceAnnotations`.
     method
         A name from :data:`consilience.METHODS`; ``+em`` refines any of them.  For sequences "auto", or one of them with
-        ``+hmm`` or ``+hmm+em``.
+        ``+hmm`` or ``+hmm+em``.  On a graph, what to start from.
     graph
         Which items are neighbours, if that is known: a frame or a file with ``source`` and ``target``, pairs of ids, a
         scipy sparse matrix, or what :func:`consilience.nearest_neighbours` gives.
@@ -56,7 +56,7 @@ def aggregate(
     if not isinstance(data, SequenceAnnotations):
         from consilience.structured.network_consensus import aggregate_network
 
-        return aggregate_network(data, graph, method, **rest)
+        return aggregate_network(data, graph, *(() if method == "auto" else (method,)), **rest)
     if graph is not None:
         raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
     from consilience.structured.sequence_consensus import aggregate_sequences

@@ -13,10 +13,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from consilience.aggregation.aggregate import as_annotations, cautions_of, warn_of
+from consilience.aggregation import registry
+from consilience.aggregation.aggregate import as_annotations, cautions_of, diagnose_run, story, warn_of
 from consilience.aggregation.em import Callback
 from consilience.aggregation.estimators.base import CrowdEstimator
-from consilience.annotations import Annotations
 from consilience.consensus import Consensus
 from consilience.exceptions import ParameterError
 from consilience.kernels.votes import vote_statistics
@@ -56,6 +56,7 @@ def aggregate_network(
     **parameters
         Those of :func:`consilience.structured.network_em.network_em`, such as ``delta`` and ``inference``.
     """
+    registry.check_names(f"{method}, on a graph,", parameters, registry.keywords(network_em))
     annotations = as_annotations(data)
     if gold is not None:
         annotations = annotations.with_gold(gold)
@@ -63,29 +64,14 @@ def aggregate_network(
     joined = as_graph(graph, annotations)
     start = method.removesuffix(SUFFIX)
     fit = network_em(annotations, joined, method=start, random_state=seed, callback=callback, **parameters)
-    cautions = [*cautions_of(annotations), *fit.cautions]
-    warn_of(cautions)
     a = annotations
+    warn_of([*cautions_of(a, alone=False), *fit.cautions])
     statistics = vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators)
-    run = {
-        "method": f"{start}{SUFFIX}",
-        "chosen_by": "user",
-        "parameters": {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()},
-        "N": a.n_items,
-        "M": a.n_annotators,
-        "K": a.n_classes,
-        "labels": a.n_labels,
-        "edges": joined.n_edges,
-        "gold_items": 0 if a.gold is None else int((a.gold >= 0).sum()),
-        "seed": seed,
-        "seconds": round(time.perf_counter() - begun, 6),
-        "log_likelihood": fit.log_likelihood,
-        "converged": fit.converged,
-        "iterations": fit.iterations,
-        "history": [float(value) for value in fit.history],
-        **fit.details,
-        "warnings": [*a.origin.notes, *(sentence for sentence, _ in cautions)],
-    }
+    given = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
+    name = f"{start}{SUFFIX}"
+    run = story(
+        a, fit, method=name, by_user=True, parameters=given, seed=seed, begun=begun, alone=False, edges=joined.n_edges
+    )
     return Consensus(
         fit.model,
         fit.posterior,
@@ -95,14 +81,8 @@ def aggregate_network(
         statistics.counts,
         run,
         a.origin,
-        partial(_diagnose, a),
+        partial(diagnose_run, a),
     )
-
-
-def _diagnose(annotations: Annotations, consensus: Consensus) -> Any:
-    from consilience.diagnose import diagnose
-
-    return diagnose(annotations, consensus=consensus, seed=consensus.run["seed"] or 0)
 
 
 class NetworkConsensus(CrowdEstimator):
@@ -204,7 +184,7 @@ class NetworkConsensus(CrowdEstimator):
         options = self.get_params(deep=False)
         options |= {"method": self.method.removesuffix(SUFFIX), "random_state": _seed(self.random_state)}
         fit = network_em(annotations, graph, **options)
-        warn_of([*cautions_of(annotations), *fit.cautions])
+        warn_of([*cautions_of(annotations, alone=False), *fit.cautions])
         self.model_, self.classes_ = fit.model, annotations.classes
         self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
         self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from consilience.aggregation import registry
 from consilience.aggregation.aggregate import cautions_of, diagnose_run, story, warn_of
 from consilience.aggregation.em import Callback, ConfusionStep
 from consilience.aggregation.fit import Caution
@@ -59,6 +60,7 @@ def aggregate_sequences(
     **parameters
         Those of :func:`consilience.structured.sequence_fit.fit_sequences`.
     """
+    registry.check_names(f"{method}, for sequences,", parameters, registry.keywords(fit_sequences))
     sequences = as_sequences(data)
     if gold is not None:
         sequences = sequences.with_gold(gold)
@@ -70,7 +72,7 @@ def aggregate_sequences(
     warn_of(_cautions(sequences, fit.cautions))
     told = {**parameters, "valid": valid}
     run = story(
-        a, fit, method=method, by_user=method != "auto", parameters=told, seed=seed, begun=begun,
+        a, fit, method=method, by_user=method != "auto", parameters=told, seed=seed, begun=begun, alone=False,
         sequences=sequences.n_sequences,
     )  # fmt: skip
     return SequenceRun(
@@ -94,7 +96,7 @@ def as_sequences(data: Any) -> SequenceAnnotations:
 
 
 def _cautions(sequences: SequenceAnnotations, of_fit: tuple[Caution, ...]) -> list[Caution]:
-    found = [*cautions_of(sequences.tokens), *of_fit]
+    found = [*cautions_of(sequences.tokens, alone=False), *of_fit]
     if int(sequences.lengths.max(initial=0)) < 2:
         found.append(("no sequence has two tokens: there is no order to learn from", FewLabelsWarning))
     return found

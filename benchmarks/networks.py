@@ -1,0 +1,222 @@
+"""Items on a graph: Table 4.3 of Traganitis (2019), F-scores beside those of the thesis, and the time of a pass.
+
+Cora: ten kinds of classifiers with scikit-learn's defaults, chosen once as what stands nearest to MATLAB's toolbox,
+each trained on 150 nodes of its own, label all 2708 nodes; the graph is the citations.  Music genre: the labels of 44
+people; the graph joins every song to the 3 whose features, standardised, are nearest.  Sentence polarity is not
+possible: the public set has no features.  The F-score is (4.24) with the erratum, scikit-learn's macro F1.  Majority
+voting of Table 4.3 gives ties to the first class (on music that is its 0.7046); ours breaks them better.
+
+The field, the start, the shrinkage and the way to measure the correlation of errors were chosen on seeds 0 to 9 of
+Cora, on music and on simulated networks.  The figures of Cora here are of other seeds; those of music are not
+independent of the choice.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import time
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.figures import Figure
+from consilience import Annotations
+from consilience.aggregation import registry
+from consilience.aggregation.em import Progress
+from consilience.aggregation.fit import Fit
+from consilience.datasets import load, path
+from consilience.datasets.networks import simulate_network
+from consilience.exceptions import ConsilienceWarning
+from consilience.kernels._arrays import Floats, Ints
+from consilience.metrics import expected_calibration_error
+from consilience.structured.graph import Graph, as_graph, nearest_neighbours
+from consilience.structured.network_em import network_em
+
+SEEDS = range(100, 110)
+TRAINED_ON = 150
+#: Table 4.3: majority voting, i.i.d. Dawid-Skene from moments, Alg. 4.4, and Alg. 4.3 from majority voting
+THESIS = {"cora": (0.2785, 0.4228, 0.6412, 0.336), "music": (0.7046, 0.4746, 0.7649, 0.8029)}
+PLAIN = "majority, ties to the first class"
+STARTS = ("majority", "ds-em", "tensor-admm+em", "auto")
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "ICM": {"inference": "icm"},
+    "labels count in full": {"correlation": 0.0},
+    "field of the thesis (none)": {"field": "uniform"},
+    "field log prior": {"field": "prior"},
+    "delta 0.5": {"delta": 0.5},
+    "delta 1": {"delta": 1.0},
+    "delta 2": {"delta": 2.0},
+    "delta 4": {"delta": 4.0},
+}
+
+
+def classifiers(seed: int) -> dict[str, Any]:
+    """Ten kinds, with their defaults."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
+
+    return {
+        "nearest neighbours": KNeighborsClassifier(),
+        "tree": DecisionTreeClassifier(random_state=seed),
+        "linear SVM": SVC(kernel="linear"),
+        "cubic SVM": SVC(kernel="poly"),
+        "Gaussian SVM": SVC(),
+        "naive Bayes": GaussianNB(),
+        "linear discriminant": LinearDiscriminantAnalysis(),
+        "boosted stumps": AdaBoostClassifier(random_state=seed),
+        "random forest": RandomForestClassifier(random_state=seed),
+        "logistic": LogisticRegression(),
+    }
+
+
+def cora() -> tuple[Floats, Ints, Ints]:
+    """Words (nodes × words), classes and citations."""
+    folder = path("cora")
+
+    def numbers(name: str) -> Ints:
+        open_text = gzip.open if name.endswith(".gz") else open
+        with open_text(folder / name, "rt") as file:
+            return np.loadtxt(file, np.int64, delimiter=",", skiprows=1)
+
+    truth, words, edges = numbers("truth.csv"), numbers("features.csv.gz"), numbers("edges.csv")
+    y = np.empty(len(truth), np.int64)
+    y[truth[:, 0]] = truth[:, 1]
+    X = np.zeros((len(y), int(words[:, 1].max()) + 1))
+    X[words[:, 0], words[:, 1]] = 1.0
+    return X, y, edges
+
+
+def cora_labels(X: Floats, y: Ints, seed: int) -> Ints:
+    """What the ten say of every node, (nodes, 10)."""
+    rng = np.random.default_rng(seed)
+    said = []
+    for classifier in classifiers(seed).values():
+        own = rng.choice(len(y), TRAINED_ON, replace=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scikit-learn's about convergence and collinear words
+            said.append(classifier.fit(X[own], y[own]).predict(X))
+    return np.column_stack(said)
+
+
+def music() -> tuple[Annotations, Ints, Graph]:
+    """Labels, classes, and the graph of the three nearest by standardised features."""
+    from sklearn.preprocessing import StandardScaler
+
+    crowd: Any = load("music")
+    with gzip.open(path("music") / "features.csv.gz", "rt") as file:
+        rows = list(csv.reader(file))[1:]
+    features = StandardScaler().fit_transform(np.array([row[1:-1] for row in rows], float))
+    graph = nearest_neighbours(features, 3, items=[row[0] for row in rows])
+    return crowd.annotations, crowd.annotations.codes_of_truth(crowd.truth).astype(np.int64), graph
+
+
+def f_score(labels: Ints, truth: Ints) -> float:
+    """(4.24): the mean over classes of the harmonic mean of precision and recall."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(truth, labels, average="macro"))
+
+
+Row = tuple[float, float, float]  # F-score, calibration error, delta
+
+
+def measured(fit: Fit, truth: Ints) -> Row:
+    error = expected_calibration_error(fit.posterior, truth)
+    return f_score(fit.choice.best.astype(np.int64), truth), error, float(fit.details.get("delta", 0.0))
+
+
+def thesis_setting(name: str, annotations: Annotations) -> dict[str, Any]:
+    """The thesis' own: ICM, no field, and its δ (M, or half the labels of an item), which is twice ours."""
+    delta: Any = annotations.n_annotators / 2 if name == "cora" else annotations.labels_per_item / 4
+    return {"inference": "icm", "field": "uniform", "delta": delta, "correlation": 0.0}
+
+
+def trial(name: str, annotations: Annotations, graph: Any, truth: Ints) -> dict[str, Row]:
+    """Every start, alone and on the graph; every variant from the votes."""
+    votes = registry.fit("majority", annotations).posterior
+    rows: dict[str, Row] = {
+        PLAIN: (f_score(votes.argmax(axis=1), truth), expected_calibration_error(votes, truth), 0.0)
+    }
+    joined = as_graph(graph, annotations)
+    for start in STARTS:
+        seeded = {"random_state": 0} if "random_state" in registry.resolve(start)[0].parameters else {}
+        alone = registry.fit(start, annotations, **seeded)
+        rows[start] = measured(alone, truth)
+        rows[f"{start}+network"] = measured(network_em(annotations, joined, method=alone), truth)
+        printed = network_em(annotations, joined, method=alone, **thesis_setting(name, annotations))
+        rows[f"{start}+network, as in the thesis"] = measured(printed, truth)
+    for variant, options in VARIANTS.items():
+        rows[f"majority+network: {variant}"] = measured(network_em(annotations, joined, **options), truth)
+    return rows
+
+
+def table(title: str, trials: list[dict[str, Row]]) -> dict[str, float]:
+    print(f"\n{title}\n{'':44s} F-score   (sd)  calibration  delta")
+    scores = {}
+    for name in trials[0]:
+        values = np.array([trial[name] for trial in trials])
+        scores[name] = float(values[:, 0].mean())
+        spread, (_, error, delta) = values[:, 0].std(), values.mean(axis=0).tolist()
+        print(f"{name:44s} {scores[name]:7.4f} {spread:6.3f} {error:12.3f} {delta:6.2f}")
+    return scores
+
+
+def on_cora() -> Iterable[Figure]:
+    X, y, edges = cora()
+    trials, alone = [], []
+    for seed in SEEDS:
+        said = cora_labels(X, y, seed)
+        alone.append([f_score(said[:, m], y) for m in range(said.shape[1])])
+        trials.append(trial("cora", Annotations.from_matrix(said), edges, y))
+    print("each classifier alone:")
+    for name, score in zip(classifiers(0), np.mean(alone, axis=0), strict=True):
+        print(f"  {name:22s} {score:.3f}")
+    scores = table(f"Cora, {len(SEEDS)} times ten classifiers; thesis: {THESIS['cora']}", trials)
+    beside, gain = scores["majority+network"], 0.6412 - 0.2785
+    yield Figure("Cora: F-score of majority voting, ties to the first class (thesis 0.2785)", scores[PLAIN])
+    yield Figure("Cora: F-score of majority voting, ties broken (none in the thesis)", scores["majority"])
+    yield Figure("Cora: F-score of i.i.d. tensor-admm+em (thesis 0.4228)", scores["tensor-admm+em"])
+    yield Figure("Cora: F-score on the graph (thesis 0.6412)", beside, 0.6412, up=True)
+    yield Figure("Cora: above majority voting, ties to the first class, by", beside - scores[PLAIN], gain, up=True)
+    yield Figure("Cora: above majority voting, ties broken, by", beside - scores["majority"], 0.2, up=True)
+    yield Figure("Cora: the same, beside the gain of Alg. 4.4", beside - scores["majority"], gain, up=True)
+
+
+def on_music() -> Iterable[Figure]:
+    annotations, truth, graph = music()
+    scores = table(f"music genre, k = 3; thesis: {THESIS['music']}", [trial("music", annotations, graph, truth)])
+    yield Figure(
+        "music: F-score on the graph (thesis 0.7649, from votes 0.8029)", scores["majority+network"], 0.7649, up=True
+    )
+
+
+def large(n_items: int = 1_000_000, degree: float = 10.0) -> Iterable[Figure]:
+    """Time a pass over a million items and five million edges, K = 5, in one thread of sweeps."""
+    network = simulate_network(n_items, 50, 5, degree=degree, agreement=0.6, labels_per_item=3, accuracy=(0.4, 0.7))
+    begun = time.perf_counter()
+    graph = as_graph(network.edges, network.annotations)
+    yield Figure("10^6 items, 5·10^6 edges: building the graph", time.perf_counter() - begun, unit="s")
+    choices: tuple[tuple[str, Any], ...] = (("delta given", 1.5), ("delta chosen", "auto"))
+    for name, delta in choices:
+        ends: list[float] = []
+
+        def note(_: Progress, ends: list[float] = ends) -> None:
+            ends.append(time.perf_counter())
+
+        network_em(network.annotations, graph, delta=delta, max_iter=6, tol=0, callback=note)
+        yield Figure(f"10^6 items, 5·10^6 edges: one pass of EM, {name}", float(np.median(np.diff(ends))), unit="s")
+
+
+def run() -> list[Figure]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        return [*on_cora(), *on_music(), *large()]
