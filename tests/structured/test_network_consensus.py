@@ -110,3 +110,32 @@ def test_a_delta_for_each_item_is_saved(network: NetworkSimulation, tmp_path: Pa
     consensus = aggregate_network(network.annotations, network.edges, delta=network.annotations.labels_per_item / 4)
     consensus.save(tmp_path / "run")
     assert cs.load(tmp_path / "run").run["parameters"]["delta"] == [0.75] * 600
+
+
+def test_neighbours_label_what_nobody_did() -> None:
+    said = ["c", "c", "c", None, None, "d", "d"]
+    rows = [(f"p{n}", m, label) for n, label in enumerate(said) for m in "xyz"]
+    with pytest.warns(cs.exceptions.DataWarning, match="have no label"):
+        annotations = cs.Annotations.from_frame(pd.DataFrame(rows, columns=["task", "worker", "label"]))
+    with pytest.warns(FewLabelsWarning, match="judged by their neighbours alone"):
+        run = cs.aggregate(annotations, graph=[("p0", "p1"), ("p1", "p2"), ("p2", "p3")], delta=2.0)
+    labels = run.labels["label"]
+    assert labels[:4].tolist() == ["c"] * 4
+    assert 0 < run.labels["confidence"][3] <= 1
+    assert pd.isna(labels[4])  # nobody labelled it, and nobody stands beside it
+
+
+def test_where_errors_go_together_the_probabilities_are_more_modest() -> None:
+    # two labels of an item are one opinion: the second annotator of each pair copies the first
+    network = simulate_network(1500, 6, 3, agreement=0.7, labels_per_item=6, accuracy=(0.45, 0.6), seed=3)
+    said = network.annotations.label.reshape(1500, 6).copy()
+    said[:, 1::2] = np.where(np.random.default_rng(0).random((1500, 3)) < 0.8, said[:, ::2], said[:, 1::2])
+    copied = cs.Annotations.from_matrix(said.astype(int))
+    careful = network_em(copied, network.edges)
+    bold = network_em(copied, network.edges, correlation=0.0)
+    assert careful.details["correlation"] > 0.05
+    truth = np.asarray(network.truth)
+    errors = [cs.metrics.expected_calibration_error(fit.posterior, truth) for fit in (careful, bold)]
+    assert errors[0] < errors[1]
+    joined = careful.posterior.max(axis=1).mean()
+    assert joined < bold.posterior.max(axis=1).mean() - 0.02

@@ -23,6 +23,9 @@ Labels count in full (w = 1) until that has converged.  Then the correlation ρ 
 there is one, the passes go on with labels that count less.  Once only: a graph that is trusted more explains more, and
 ρ measured again and again would run away.
 
+Where errors go together, a mean field is too sure of itself: it takes neighbours for witnesses who err alone.  There the
+probabilities of an item with neighbours are averaged with those that ``auto`` finds without the graph.
+
 What is recorded is Σ_n log Pr(labels of n | neighbours at q), plus the penalty of the M-step: without edges, the i.i.d.
 log-likelihood.  A pass may lower it, and where labels begin to count less it jumps; what never falls is the bound of
 the mean field (or the energy of ICM) during the sweeps of one pass.  δ is held after ``_SETTLE`` passes, so that the
@@ -148,9 +151,13 @@ def network_em(
     step = ConfusionStep(_pseudo(inner, smoothing, shrinkage))
     run = _Run(inner, joined, step, coupling, correlation, field, inference)
     fitted = run(begin, np.ascontiguousarray(start.posterior[order][:, here]), max_iter, tol, callback)
+    posterior = fitted.posterior[rank]
+    if correlation == "auto" and fitted.details["correlation"] > 0:
+        modest = _crowd_fit("auto", annotations, random_state).posterior[:, here]
+        posterior = np.where(joined.joined[rank, None], (posterior + modest) / 2, posterior)
     fitted = replace(
         fitted,
-        posterior=fitted.posterior[rank],
+        posterior=posterior,
         cautions=(*start.cautions, *fitted.cautions),
         details={**start.details, **fitted.details, **_started(method)},
     )
