@@ -23,8 +23,8 @@ Labels count in full (w = 1) until that has converged.  Then the correlation ρ 
 there is one, the passes go on with labels that count less.  Once only: a graph that is trusted more explains more, and
 ρ measured again and again would run away.
 
-Where errors go together, a mean field is too sure of itself: it takes neighbours for witnesses who err alone.  There the
-probabilities of an item with neighbours are averaged with those that ``auto`` finds without the graph.
+Where errors go together, a mean field is too sure of itself: it takes neighbours for witnesses who err alone.  There
+the probabilities of an item with neighbours are averaged with those that ``auto`` finds without the graph.
 
 What is recorded is Σ_n log Pr(labels of n | neighbours at q), plus the penalty of the M-step: without edges, the i.i.d.
 log-likelihood.  A pass may lower it, and where labels begin to count less it jumps; what never falls is the bound of
