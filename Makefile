@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench paper methods field clean
+.PHONY: demo test lint types layers unit docs bench paper methods field structured clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -44,6 +44,9 @@ methods: $(VENV)/.peers
 
 field: $(VENV)/.peers
 	$(BIN)/python -m benchmarks field
+
+structured: $(VENV)/.peers
+	$(BIN)/python -m benchmarks structured
 
 clean:
 	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis

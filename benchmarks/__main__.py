@@ -1,4 +1,7 @@
-"""``make bench``, ``paper``, ``methods`` and ``field`` run sets of benchmarks; ``python -m benchmarks pairs`` one."""
+"""``make bench``, ``paper``, ``methods``, ``field`` and ``structured`` run sets of benchmarks.
+
+``python -m benchmarks pairs`` runs one.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from importlib import import_module
 from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
-#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers.
+#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers; sequences
+#: and networks.
 SETS = {
     "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
     "methods": ("breaking", "ensembles", "adversaries"),
     "field": ("field", "calibration", "peers"),
+    "structured": ("chain_pass", "sequences", "conll", "networks"),
 }
 
 
