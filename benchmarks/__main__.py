@@ -11,8 +11,8 @@ from importlib import import_module
 from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
-#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers; sequences
-#: and networks.
+#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers;
+#: sequences and networks.
 SETS = {
     "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
