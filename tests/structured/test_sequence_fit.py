@@ -261,3 +261,12 @@ def test_single_tokens_are_said_to_have_no_order() -> None:
     frame = pd.DataFrame(rows, columns=["sequence", "position", "annotator", "label"])
     with pytest.warns(FewLabelsWarning, match="no order to learn from"):
         SequenceConsensus(method="majority+hmm").fit(frame)
+
+
+def test_the_class_takes_what_the_function_takes() -> None:
+    from consilience.aggregation.registry import keywords
+
+    assert {"method", *keywords(fit_sequences)} == set(SequenceConsensus().get_params())
+    from sklearn.base import clone
+
+    assert clone(SequenceConsensus(method="hmm", valid=False)).get_params()["valid"] is False
