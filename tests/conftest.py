@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import warnings
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import consilience as cs
 from consilience._ids import Ids
 from consilience.aggregation.fit import Fit
 from consilience.annotations import Annotations
 from consilience.datasets import Crowd, Simulation, load
 from consilience.dawid_skene import DawidSkene
+from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats, Ints
 
 
@@ -62,6 +66,13 @@ def brute_force(annotations: Annotations, prior: Floats, confusions: Floats) -> 
         for i in labels:
             counts[annotations.annotator[i], annotations.label[i]] += posterior[n]
     return posterior, counts, total
+
+
+def quietly(data: Any, method: str = "auto", **options: Any) -> cs.Consensus:
+    """The consensus, whatever it warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        return cs.aggregate(data, method, **options)
 
 
 def error_percent(labels: Ints, truth: Ints) -> float:

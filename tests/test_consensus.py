@@ -1,56 +1,28 @@
-"""Consensus: its tables, its ties, its files."""
+"""Consensus: its tables, its ties, its errors, and how it came about."""
 
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from tests.conftest import quietly
+from tests.tables import FRAME_TYPES, columns_of, make, rows_of
 
 import consilience as cs
 from consilience.consensus import TIE, choose
-from consilience.exceptions import ConsilienceError, ConsilienceWarning, DataError, DataWarning, FormatError, IdError
+from consilience.exceptions import ConsilienceError, DataError, DataWarning, IdError
 
-FRAME_TYPES: dict[str, type] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 METHODS = ("majority", "ds-em", "one-coin", "ds-em+em")
 
 LABEL_COLUMNS = ["label", "confidence", "runner_up", "margin", "n_labels"]
 ANNOTATOR_COLUMNS = ["n_labels", "accuracy", "information", "bias", "flags", "low", "high"]
-
-
-def rows_of(n_items: int = 30, n_annotators: int = 5) -> dict[str, list[Any]]:
-    """A crowd that is right four times in five; the truth of item n is n mod 3."""
-    picks = [(n, m) for n in range(n_items) for m in range(n_annotators)]
-    return {
-        "task": [f"i{n}" for n, _ in picks],
-        "worker": [10 * m for _, m in picks],
-        "label": ["abc"[(n + (n // 3 + m) % 5 // 4) % 3] for n, m in picks],
-    }
-
-
-def make(kind: str, columns: dict[str, list[Any]]) -> Any:
-    return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind](columns)
-
-
-def columns_of(frame: Any) -> dict[str, list[Any]]:
-    if isinstance(frame, pa.Table):
-        return {str(name): values for name, values in frame.to_pydict().items()}
-    return {str(name): frame[name].to_list() for name in frame.columns}
-
-
-def quietly(data: Any, method: str = "auto", **options: Any) -> cs.Consensus:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConsilienceWarning)
-        return cs.aggregate(data, method, **options)
 
 
 # ---- tables -------------------------------------------------------------------------------------------------
@@ -208,134 +180,6 @@ def test_choose_does_not_change_its_arguments() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(before, (posterior, prior, hint), strict=True))
 
 
-# ---- files --------------------------------------------------------------------------------------------------
-
-
-def assert_equal(one: cs.Consensus, other: cs.Consensus) -> None:
-    assert one.model == other.model
-    assert one.posterior.tobytes() == other.posterior.tobytes()
-    assert np.array_equal(one.counts, other.counts)
-    assert np.array_equal(one.n_labels, other.n_labels)
-    assert all(np.array_equal(a, b) for a, b in zip(one.choice, other.choice, strict=True))
-    assert list(one.item_ids) == list(other.item_ids)
-    assert dict(one.run) == dict(other.run)
-    assert one.summary() == other.summary()
-    for name in ("labels", "annotators"):
-        a, b = columns_of(getattr(one, name)), columns_of(getattr(other, name))
-        assert list(a) == list(b)
-        for column in a:
-            assert [type(v) for v in a[column]] == [type(v) for v in b[column]]
-            assert str(a[column]) == str(b[column])
-
-
-VALUES: dict[str, tuple[list[Any], list[Any], list[Any]]] = {
-    "str": (["p", "q"], ["a", "b", "c"], ["x", "y"]),
-    "int": ([7, 8], [1, 2, 3], [0, 1]),
-    "digits": (["7", "007"], ["1", "01", "2"], ["0", "00"]),
-    "mixed": ([2**60 + 1, 5], ["a", "b", "c"], [True, False]),
-    "float": ([0.5, 1.5], [1, 2, 3], [0.1, 0.2]),
-    "unicode": (["日本", "é\n\t,\"'"], ["😀", "b;c", "[x]"], ["ß", "ø"]),
-    "date": (
-        [pd.Timestamp("2024-01-01").date(), pd.Timestamp("2024-01-02").date()],
-        ["a", "b", "c"],
-        [pd.Timestamp("2023-01-01").date(), pd.Timestamp("2023-01-02").date()],
-    ),
-}
-
-
-@pytest.mark.parametrize("values", VALUES)
-@pytest.mark.parametrize("method", ["majority", "ds-em"])
-def test_round_trip_through_a_folder(tmp_path: Path, values: str, method: str) -> None:
-    items, annotators, classes = VALUES[values]
-    rows = [
-        (item, who, classes[(n + (m == 2)) % 2]) for n, item in enumerate(items) for m, who in enumerate(annotators)
-    ]
-    consensus = quietly(pd.DataFrame(rows, columns=["task", "worker", "label"]), method)
-    consensus.save(tmp_path / "run")
-    again = cs.load(tmp_path / "run")
-    assert_equal(consensus, again)
-    for ids, wanted in (
-        (again.item_ids, items),
-        (again.model.annotators, annotators),
-        (again.model.classes, sorted(classes)),
-    ):
-        assert list(ids) == wanted
-        assert [type(v) for v in ids] == [type(v) for v in wanted]
-    again.save(tmp_path / "again")
-    assert_equal(cs.load(tmp_path / "again"), consensus)
-
-
-def test_numpys_numbers_are_numbers(tmp_path: Path) -> None:
-    numbers: dict[str, Any] = {"seed": np.int64(3), "max_iter": np.int64(50), "tol": np.float64(1e-6)}
-    consensus = cs.aggregate(pd.DataFrame(rows_of()), "ds-em", smoothing=np.float32(0.5), **numbers)
-    consensus.save(tmp_path / "run")
-    summary = json.loads((tmp_path / "run/summary.json").read_text("utf-8"))
-    assert summary["seed"] == 3
-    assert_equal(cs.load(tmp_path / "run"), consensus)
-
-
-def test_no_file_needs_pickle(tmp_path: Path) -> None:
-    cs.aggregate(pd.DataFrame(rows_of())).save(tmp_path / "run")
-    archives = list((tmp_path / "run").rglob("*.np[yz]"))
-    assert (tmp_path / "run/model.npz") in archives
-    for archive in archives:
-        with np.load(archive, allow_pickle=False) as file:
-            for name in file.files:
-                assert file[name].dtype != object
-    assert not list((tmp_path / "run").rglob("*.pkl"))
-
-
-def test_saving_over_an_earlier_run_and_over_something_else(tmp_path: Path) -> None:
-    consensus = cs.aggregate(pd.DataFrame(rows_of()))
-    consensus.save(tmp_path / "run")
-    majority = cs.aggregate(pd.DataFrame(rows_of()), "majority")
-    majority.save(str(tmp_path / "run"))
-    assert_equal(cs.load(tmp_path / "run"), majority)
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home/thesis.txt").write_text("ten years of work")
-    with pytest.raises(FileExistsError, match="home"):
-        consensus.save(tmp_path / "home")
-    assert [p.name for p in (tmp_path / "home").iterdir()] == ["thesis.txt"]
-
-
-def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="absent"):
-        cs.load(tmp_path / "absent")
-    with pytest.raises(FormatError, match=tmp_path.name):
-        cs.load(tmp_path)
-    for text in ("", "{", "[]", "null", '{"mine": 1}', '{"format": "other", "version": 1}'):
-        (tmp_path / "summary.json").write_text(text)
-        with pytest.raises(FormatError, match="not the folder of a run"):
-            cs.load(tmp_path)
-
-
-@pytest.mark.parametrize("version", [2, 99, "1", None, "absent"])
-def test_other_versions_are_refused(tmp_path: Path, version: Any) -> None:
-    cs.aggregate(pd.DataFrame(rows_of())).save(tmp_path / "run")
-    place = tmp_path / "run/summary.json"
-    summary = json.loads(place.read_text("utf-8"))
-    assert summary["version"] == 1
-    summary["version"] = version
-    if version == "absent":
-        del summary["version"]
-    place.write_text(json.dumps(summary), "utf-8")
-    with pytest.raises(FormatError, match=r"version|not the folder of a run"):
-        cs.load(tmp_path / "run")
-
-
-@pytest.mark.parametrize("damage", ["absent", "empty", "cut", "words"])
-@pytest.mark.parametrize("file", ["model.npz", "posterior.parquet", "evidence.npz"])
-def test_a_damaged_run_is_refused(tmp_path: Path, file: str, damage: str) -> None:
-    cs.aggregate(pd.DataFrame(rows_of())).save(tmp_path / "run")
-    place = tmp_path / "run" / file
-    content = place.read_bytes()
-    place.write_bytes({"absent": b"", "empty": b"", "cut": content[: len(content) // 2], "words": b"words"}[damage])
-    if damage == "absent":
-        place.unlink()
-    with pytest.raises(FormatError, match="run"):
-        cs.load(tmp_path / "run")
-
-
 # ---- error rate ---------------------------------------------------------------------------------------------
 
 
@@ -378,105 +222,6 @@ def test_unlabelled_items_do_not_count_as_errors() -> None:
     consensus = quietly(frame)
     assert consensus.error_rate({"i0": "a", "extra": "c"}) == 0
     assert consensus.error_rate({"i0": "b", "extra": "c"}) == 100
-
-
-# ---- annotators ---------------------------------------------------------------------------------------------
-
-#: counts[i][k]: how often somebody said i of truth k.  Truth: 40 of class 0, 20 of class 1.
-COUNTS: dict[str, list[list[int]]] = {
-    "perfect": [[40, 0], [0, 20]],
-    "good": [[36, 5], [4, 15]],
-    "one-sided": [[40, 20], [0, 0]],
-    "random": [[20, 10], [20, 10]],
-    "opposite": [[1, 19], [39, 1]],
-    "newcomer": [[4, 1], [1, 1]],
-}
-
-
-def known_crowd() -> tuple[pd.DataFrame, dict[str, str]]:
-    truth = {f"t{n}": "no" if n < 40 else "yes" for n in range(60)}
-    rows = []
-    for who, counts in COUNTS.items():
-        for k, first in ((0, 0), (1, 40)):
-            said = ["no"] * counts[0][k] + ["yes"] * counts[1][k]
-            rows += [(f"t{first + n}", who, label) for n, label in enumerate(said)]
-    return pd.DataFrame(rows, columns=["task", "worker", "label"]), truth
-
-
-@pytest.fixture(scope="module")
-def people() -> pd.DataFrame:
-    """With all truths known, the annotators' numbers can be counted by hand."""
-    frame, truth = known_crowd()
-    return cs.aggregate(frame, "ds-em", gold=truth).annotators.set_index("worker")
-
-
-@pytest.mark.parametrize("who", COUNTS)
-def test_accuracy_and_its_interval(people: pd.DataFrame, who: str) -> None:
-    counts = np.array(COUNTS[who])
-    total, right = counts.sum(), np.trace(counts)
-    row = people.loc[who]
-    assert row["n_labels"] == total
-    assert row["accuracy"] == pytest.approx(right / total)
-    assert row["low"] <= row["accuracy"] <= row["high"]
-    # Jeffreys' interval; whoever was never wrong may be right always
-    low, high = stats.beta.ppf([0.025, 0.975], right + 0.5, total - right + 0.5)
-    assert row["low"] == pytest.approx(low)
-    assert row["high"] == pytest.approx(1.0 if right == total else high, rel=1e-9)
-
-
-@pytest.mark.parametrize("who", COUNTS)
-def test_information_is_the_mutual_information(people: pd.DataFrame, who: str) -> None:
-    conditional = np.array(COUNTS[who]) / np.array(COUNTS[who]).sum(axis=0)
-    joint = conditional * np.array([2 / 3, 1 / 3])
-    said, true = joint.sum(axis=1), joint.sum(axis=0)
-    bits = sum(
-        joint[i, k] * np.log2(joint[i, k] / (said[i] * true[k])) for i in range(2) for k in range(2) if joint[i, k] > 0
-    )
-    assert people.loc[who, "information"] == pytest.approx(bits, abs=1e-9)
-
-
-def test_a_perfect_annotator_tells_all_and_a_spammer_nothing(people: pd.DataFrame) -> None:
-    entropy = -(2 / 3 * np.log2(2 / 3) + 1 / 3 * np.log2(1 / 3))
-    assert people.loc["perfect", "information"] == pytest.approx(entropy)
-    assert people.loc["one-sided", "information"] == pytest.approx(0, abs=1e-9)
-    assert people.loc["random", "information"] == pytest.approx(0, abs=1e-9)
-
-
-def test_flags(people: pd.DataFrame) -> None:
-    flags = {who: set(filter(None, str(people.loc[who, "flags"]).split("; "))) for who in COUNTS}
-    assert flags == {
-        "perfect": set(),
-        "good": set(),
-        "one-sided": {"spammer"},
-        "random": {"spammer"},
-        "opposite": {"adversary"},
-        "newcomer": {"few labels"},
-    }
-
-
-def test_bias_names_the_most_frequent_mistake(people: pd.DataFrame) -> None:
-    assert people.loc["perfect", "bias"] == ""
-    assert people.loc["one-sided", "bias"] == "says no for yes (100 %)"
-    assert people.loc["good", "bias"] == "says no for yes (25 %)"
-    assert people.loc["opposite", "bias"] == "says yes for no (98 %)"
-
-
-def test_spammers_and_adversaries_are_found_without_gold() -> None:
-    crowd = cs.simulate(1500, 30, 3, labels_per_item=12, spammers=0.2, adversaries=0.1, experts=0.3, seed=8)
-    table = cs.aggregate(crowd.annotations).annotators
-    for role, flags in zip(crowd.roles, table["flags"], strict=True):
-        wanted = {"spammer": "spammer", "adversary": "adversary"}.get(role, "")
-        assert flags == wanted, role
-
-
-def test_an_annotator_without_labels_has_no_accuracy() -> None:
-    frame = pd.DataFrame(rows_of())
-    frame.loc[len(frame)] = ["i0", 99, None]
-    table = quietly(frame).annotators
-    last = table.iloc[-1]
-    assert (last["worker"], last["n_labels"]) == (99, 0)
-    assert pd.isna(last["accuracy"])
-    assert "few labels" in last["flags"]
 
 
 # ---- the run ------------------------------------------------------------------------------------------------

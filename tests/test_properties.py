@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.conftest import quietly
 
 import consilience as cs
 from consilience.exceptions import ConsilienceWarning
@@ -50,12 +51,6 @@ def frame(rows: Sequence[Row], names: Mapping[str, Sequence[str]] | None = None)
             None if (code := row[at]) is None else of[code] if of is not None else f"{letter}{code}" for row in rows
         ]
     return pd.DataFrame(columns, dtype=object)
-
-
-def quietly(data: Any, method: str, **options: Any) -> cs.Consensus:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConsilienceWarning)
-        return cs.aggregate(data, method, **options)
 
 
 def annotations_of(data: Any, **options: Any) -> cs.Annotations:

@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
+from tests.aggregation.conftest import (
+    assert_stops_when_told,
+    by_one_and_three_threads,
+    labels_of,
+    mixed,
+    odd_crowds,
+    twice,
+)
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
-from consilience._ids import Ids
-from consilience.aggregation.em import Progress
 from consilience.aggregation.glad import fit_glad, glad
 from consilience.aggregation.majority import majority_vote
-from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.both_ways import by_annotator
 from consilience.kernels.glad import GladSweeps
@@ -30,15 +35,7 @@ def draw(N: int, M: int, K: int, per_item: int, seed: int) -> tuple[cs.Annotatio
     right = rng.random((N, per_item)) < expit(ability[who] * np.exp(ease)[:, None])
     wrong = (truth[:, None] + rng.integers(1, K, (N, per_item))) % K
     said = np.where(right, truth[:, None], wrong)
-    annotations = cs.Annotations(
-        np.arange(N + 1) * per_item,
-        who.ravel(),
-        said.ravel(),
-        items=Ids.range(N),
-        annotators=Ids([f"a{m}" for m in range(M)]),
-        classes=Ids.range(K),
-    )
-    return annotations, truth, ability, ease
+    return labels_of(who, said, M, K), truth, ability, ease
 
 
 def by_hand(a: cs.Annotations, prior: Floats, ability: Floats, ease: Floats) -> tuple[Floats, float]:
@@ -217,13 +214,8 @@ def test_the_errors_on_real_data_are_those_of_crowd_kit(data_folder: Path, name:
 
 def test_order_and_names_change_nothing() -> None:
     a = cs.simulate(300, 10, 3, adversaries=0.2, seed=8).annotations
-    frame = a.to_frame("pandas")
-    plain = fit_glad(a, tol=1e-12)
-    mixed = frame.sample(frac=1, random_state=1)
-    mixed = mixed.assign(label=mixed["label"].map({0: 2, 1: 0, 2: 1}), annotator="x" + mixed["annotator"])
-    b = cs.Annotations.from_frame(mixed)
-    other = fit_glad(b, tol=1e-12)
-    order = [list(b.items).index(n) for n in a.items]
+    b, order = mixed(a)
+    plain, other = fit_glad(a, tol=1e-12), fit_glad(b, tol=1e-12)
     np.testing.assert_allclose(other.posterior[order][:, [2, 0, 1]], plain.posterior, atol=1e-7)
     who = [list(b.annotators).index(f"x{m}") for m in a.annotators]
     np.testing.assert_allclose(other.ability[who], plain.ability, atol=1e-7)
@@ -239,11 +231,7 @@ def test_mirror_images_stay_undecided() -> None:
 
 def test_threads_do_not_change_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     a = cs.simulate(60_000, 40, 3, labels_per_item=5, seed=0).annotations
-    assert len(blocks.cut(a.indptr, 0)) > 1
-    made = []
-    for threads in (1, 3):
-        monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-        made.append(fit_glad(a, max_iter=3, tol=0))
+    made = by_one_and_three_threads(monkeypatch, a, lambda: fit_glad(a, max_iter=3, tol=0))
     assert made[0].posterior.tobytes() == made[1].posterior.tobytes()
     assert made[0].ability.tobytes() == made[1].ability.tobytes()
     assert made[0].history == made[1].history
@@ -252,17 +240,7 @@ def test_threads_do_not_change_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- odd crowds, and manners --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        np.array([[0, 1], [1, 1], [0, 0], [1, 0]]),
-        np.array([[0], [1], [0]]),
-        np.zeros((4, 3), int),
-        np.array([[1]]),
-        np.array([[0, 1, -1, -1], [1, 1, -1, -1], [-1, -1, 2, 0], [-1, -1, 2, 2]]),
-    ],
-    ids=["two annotators", "one annotator", "one class", "one label", "two crowds"],
-)
+@odd_crowds
 @pytest.mark.parametrize("prior", ["uniform", "learned"])
 def test_odd_crowds_give_probabilities(matrix: Ints, prior: str) -> None:
     done = glad(cs.Annotations.from_matrix(matrix), prior=prior)  # type: ignore[arg-type]
@@ -289,31 +267,16 @@ def test_gold_is_held_and_teaches() -> None:
 
 
 def test_repeated_answers_count_each() -> None:
-    frame = cs.simulate(40, 5, 2, seed=0).annotations.to_frame("pandas")
-    import pandas as pd
-
-    twice = cs.Annotations.from_frame(pd.concat([frame, frame]), duplicates="keep")
-    found = fit_glad(twice)
-    exact, objective = by_hand(twice, found.prior, found.ability, found.ease)
+    a = twice(cs.simulate(40, 5, 2, seed=0).annotations)
+    found = fit_glad(a)
+    exact, objective = by_hand(a, found.prior, found.ability, found.ease)
     np.testing.assert_allclose(found.posterior, exact, atol=1e-10)
     assert found.history[-1] == pytest.approx(objective, abs=1e-8)
 
 
 def test_callback_tolerance_and_running_out() -> None:
     a, _, _, _ = draw(100, 6, 3, 4, seed=0)
-    told: list[Progress] = []
-
-    def tell(state: Progress) -> bool:
-        told.append(state)
-        return state.iteration >= 3
-
-    stopped = glad(a, callback=tell)
-    assert [state.iteration for state in told] == [1, 2, 3]
-    assert [state.objective for state in told] == stopped.history
-    short = glad(a, max_iter=2)
-    assert not short.converged
-    assert "did not converge in 2 iterations" in short.cautions[0][0]
-    assert len(glad(a, max_iter=7, tol=0).history) == 7
+    assert_stops_when_told(glad, a)
     assert not glad(a, max_iter=7, tol=0).cautions
     done = glad(a)
     assert done.converged

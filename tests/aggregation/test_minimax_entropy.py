@@ -7,14 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tests.aggregation.conftest import (
+    assert_stops_when_told,
+    by_one_and_three_threads,
+    labels_of,
+    mixed,
+    odd_crowds,
+    twice,
+)
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
-from consilience._ids import Ids
 from consilience.aggregation.ds_em import dawid_skene_em
-from consilience.aggregation.em import Progress
 from consilience.aggregation.minimax_entropy import fit_minimax_entropy, minimax_entropy, penalties
-from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.minimax import MinimaxSweeps
 
@@ -30,15 +35,7 @@ def draw(
     who = np.argsort(rng.random((N, M)), axis=1)[:, :per_item]
     logits = sigma[who, truth[:, None]] + tau[np.arange(N), truth][:, None]
     said = (logits + rng.gumbel(size=logits.shape)).argmax(axis=2)
-    annotations = cs.Annotations(
-        np.arange(N + 1) * per_item,
-        who.ravel(),
-        said.ravel(),
-        items=Ids.range(N),
-        annotators=Ids([f"a{m}" for m in range(M)]),
-        classes=Ids.range(K),
-    )
-    return annotations, truth, sigma, tau
+    return labels_of(who, said, M, K), truth, sigma, tau
 
 
 def probability(sigma: Floats, tau: Floats) -> Floats:
@@ -267,12 +264,8 @@ def test_many_classes_do_not_collapse(data_folder: Path) -> None:
 
 def test_order_and_names_change_nothing() -> None:
     a = cs.simulate(200, 10, 3, adversaries=0.2, seed=8).annotations
-    plain = fit_minimax_entropy(a, tol=1e-11)
-    mixed = a.to_frame("pandas").sample(frac=1, random_state=1)
-    mixed = mixed.assign(label=mixed["label"].map({0: 2, 1: 0, 2: 1}), annotator="x" + mixed["annotator"])
-    b = cs.Annotations.from_frame(mixed)
-    other = fit_minimax_entropy(b, tol=1e-11)
-    order = [list(b.items).index(n) for n in a.items]
+    b, order = mixed(a)
+    plain, other = fit_minimax_entropy(a, tol=1e-11), fit_minimax_entropy(b, tol=1e-11)
     np.testing.assert_allclose(other.posterior[order][:, [2, 0, 1]], plain.posterior, atol=1e-6)
 
 
@@ -285,11 +278,7 @@ def test_mirror_images_stay_undecided() -> None:
 
 def test_threads_do_not_change_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     a = cs.simulate(60_000, 40, 2, labels_per_item=5, seed=0).annotations
-    assert len(blocks.cut(a.indptr, 0)) > 1
-    made = []
-    for threads in (1, 3):
-        monkeypatch.setattr(blocks, "thread_count", lambda threads=threads: threads)
-        made.append(fit_minimax_entropy(a, max_iter=2, tol=0))
+    made = by_one_and_three_threads(monkeypatch, a, lambda: fit_minimax_entropy(a, max_iter=2, tol=0))
     assert made[0].posterior.tobytes() == made[1].posterior.tobytes()
     assert made[0].annotators.tobytes() == made[1].annotators.tobytes()
     assert made[0].history == made[1].history
@@ -298,17 +287,7 @@ def test_threads_do_not_change_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- odd crowds, and manners --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        np.array([[0, 1], [1, 1], [0, 0], [1, 0]]),
-        np.array([[0], [1], [0]]),
-        np.zeros((4, 3), int),
-        np.array([[1]]),
-        np.array([[0, 1, -1, -1], [1, 1, -1, -1], [-1, -1, 2, 0], [-1, -1, 2, 2]]),
-    ],
-    ids=["two annotators", "one annotator", "one class", "one label", "two crowds"],
-)
+@odd_crowds
 @pytest.mark.parametrize("prior", ["uniform", "learned"])
 @pytest.mark.parametrize("strength", [1e-6, 1.0, 1e6])
 def test_odd_crowds_give_probabilities(matrix: Ints, prior: str, strength: float) -> None:
@@ -347,29 +326,14 @@ def test_gold_is_held_and_names_the_classes() -> None:
 
 
 def test_repeated_answers_count_each() -> None:
-    import pandas as pd
-
-    frame = cs.simulate(40, 5, 2, seed=0).annotations.to_frame("pandas")
-    twice = cs.Annotations.from_frame(pd.concat([frame, frame]), duplicates="keep")
-    found = fit_minimax_entropy(twice)
-    exact, total = by_hand(twice, found.prior, np.log(found.annotators), np.log(found.items))
+    a = twice(cs.simulate(40, 5, 2, seed=0).annotations)
+    found = fit_minimax_entropy(a)
+    exact, total = by_hand(a, found.prior, np.log(found.annotators), np.log(found.items))
     np.testing.assert_allclose(found.posterior, exact, atol=1e-10)
     assert found.log_likelihood == pytest.approx(total, abs=1e-9)
 
 
 def test_callback_tolerance_and_running_out() -> None:
     a, _, _, _ = draw(100, 6, 3, 4, 0.3, seed=0)
-    told: list[Progress] = []
-
-    def tell(state: Progress) -> bool:
-        told.append(state)
-        return state.iteration >= 3
-
-    stopped = minimax_entropy(a, callback=tell)
-    assert [state.iteration for state in told] == [1, 2, 3]
-    assert [state.objective for state in told] == stopped.history
-    short = minimax_entropy(a, max_iter=2)
-    assert not short.converged
-    assert "did not converge in 2 iterations" in short.cautions[0][0]
-    assert len(minimax_entropy(a, max_iter=7, tol=0).history) == 7
+    assert_stops_when_told(minimax_entropy, a)
     assert minimax_entropy(a).converged

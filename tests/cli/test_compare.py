@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
-from tests.cli.conftest import Result, Run
+from tests.cli.conftest import Result, Run, strict_json, write
 
 import consilience as cs
 import consilience.cli
@@ -37,19 +36,6 @@ def files(tmp_path: Path, crowd: cs.datasets.Simulation) -> tuple[Path, Path]:
     write(labels, [row.values() for row in rows], "task,worker,label")
     write(truth, enumerate(crowd.truth.tolist()), "task,label")
     return labels, truth
-
-
-def write(path: Path, rows: Any, header: str) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([header.split(","), *rows])
-
-
-def strict_json(text: str) -> dict[str, Any]:
-    def refuse(word: str) -> NoReturn:
-        raise AssertionError(f"{word} is not JSON")
-
-    content: dict[str, Any] = json.loads(text, parse_constant=refuse)
-    return content
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, strict_json
 
 import consilience as cs
 from consilience.diagnose import diagnose
@@ -35,14 +34,6 @@ def crowd() -> cs.Annotations:
 @pytest.fixture
 def labels(tmp_path: Path, crowd: cs.Annotations) -> Path:
     return write(tmp_path / "labels.csv", crowd)
-
-
-def strict_json(text: str) -> dict[str, Any]:
-    def refuse(word: str) -> NoReturn:
-        raise AssertionError(f"{word} is not JSON")
-
-    content: dict[str, Any] = json.loads(text, parse_constant=refuse)
-    return content
 
 
 def test_sentences_numbers_and_tables(diagnosed: Run, labels: Path) -> None:

@@ -18,10 +18,21 @@ from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import SMALL, Statistics
 from consilience.kernels.votes import share_statistics, vote_counts, vote_statistics
 
-__all__ = ["Caution", "Fit", "by_agreement", "crowd_confusion", "vote_posterior", "vote_start"]
+__all__ = ["Caution", "Fit", "by_agreement", "crowd_confusion", "unconverged", "vote_posterior", "vote_start"]
 
 #: A sentence for the user, and the warning class that goes with it.
 Caution = tuple[str, type[Warning]]
+
+
+def unconverged(converged: bool, what: str, passes: str, tol: float) -> tuple[Caution, ...]:
+    """Give what to say where a tolerance was asked for and not met in so many ``passes``."""
+    if converged or not tol > 0:
+        return ()
+    sentence = (
+        f"{what} did not converge in {passes} (relative tolerance {tol:g}); "
+        "raise max_iter, or take the result as preliminary"
+    )
+    return ((sentence, ConvergenceWarning),)
 
 
 @dataclass(frozen=True)
@@ -76,13 +87,7 @@ class Fit:
     def from_em(cls, annotations: Annotations, result: EMResult, tol: float) -> Fit:
         """Make a fit of what EM found."""
         model = DawidSkene(*result.parameters, annotations.class_ids, annotations.annotator_ids)
-        cautions: tuple[Caution, ...] = ()
-        if tol > 0 and not result.converged:
-            sentence = (
-                f"EM did not converge in {result.iterations} passes (relative tolerance {tol:g}); "
-                "raise max_iter, or take the result as preliminary"
-            )
-            cautions = ((sentence, ConvergenceWarning),)
+        cautions = unconverged(result.converged, "EM", f"{result.iterations} passes", tol)
         posterior = model.posterior(annotations)
         return cls(model, posterior, result.log_likelihood, result.converged, result.history, cautions)
 

@@ -34,9 +34,8 @@ from typing import Literal
 import numpy as np
 
 from consilience.aggregation.em import Callback, Progress
-from consilience.aggregation.fit import Caution, Fit
+from consilience.aggregation.fit import Fit, unconverged
 from consilience.annotations import Annotations
-from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import SMALL
 
@@ -88,13 +87,7 @@ def glad(
         Told of every iteration; ends the fit by returning True.
     """
     found = fit_glad(annotations, prior=prior, max_iter=max_iter, tol=tol, callback=callback)
-    cautions: tuple[Caution, ...] = ()
-    if tol > 0 and not found.converged:
-        sentence = (
-            f"GLAD did not converge in {len(found.history)} iterations (relative tolerance {tol:g}); "
-            "raise max_iter, or take the result as preliminary"
-        )
-        cautions = ((sentence, ConvergenceWarning),)
+    cautions = unconverged(found.converged, "GLAD", f"{len(found.history)} iterations", tol)
     return Fit.from_posterior(
         annotations, found.posterior, converged=found.converged, history=found.history, cautions=cautions
     )

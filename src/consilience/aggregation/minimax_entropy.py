@@ -42,9 +42,8 @@ from typing import Literal
 import numpy as np
 
 from consilience.aggregation.em import Callback, Progress
-from consilience.aggregation.fit import Caution, Fit, vote_posterior
+from consilience.aggregation.fit import Fit, unconverged, vote_posterior
 from consilience.annotations import Annotations
-from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import SMALL
 
@@ -104,13 +103,7 @@ def minimax_entropy(
         tol=tol,
         callback=callback,
     )
-    cautions: tuple[Caution, ...] = ()
-    if tol > 0 and not found.converged:
-        sentence = (
-            f"minimax entropy did not converge in {len(found.history)} iterations (relative tolerance {tol:g}); "
-            "raise max_iter, or take the result as preliminary"
-        )
-        cautions = ((sentence, ConvergenceWarning),)
+    cautions = unconverged(found.converged, "minimax entropy", f"{len(found.history)} iterations", tol)
     return Fit.from_posterior(
         annotations, found.posterior, converged=found.converged, history=found.history, cautions=cautions
     )

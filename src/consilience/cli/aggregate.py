@@ -18,7 +18,7 @@ def _parameters(**given: Any) -> dict[str, Any]:
 
 @click.command(name="aggregate")
 @click.argument("labels", type=click.Path())
-@click.option("--method", default="auto", show_default=True, help="Method by name; +em refines any; +hmm, +hmm+em for sequences.")
+@click.option("--method", default="auto", show_default=True, help="By name; +em refines any, +hmm is for sequences.")
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
 @click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
 @click.option("--out", type=click.Path(), help="Folder for labels.csv, annotators.csv, model.npz, summary.json.")

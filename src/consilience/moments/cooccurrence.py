@@ -22,8 +22,9 @@ from consilience._files import load_arrays, save_arrays
 from consilience._ids import Ids
 from consilience.annotations import Annotations
 from consilience.exceptions import MethodError, ParameterError
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, count_triples, triples_fit
+from consilience.moments._counts import LabelCounts
 
 __all__ = ["CoOccurrences", "Neighbours", "pair_moments", "triple_moments"]
 
@@ -61,7 +62,7 @@ class Neighbours(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CoOccurrences:
+class CoOccurrences(LabelCounts):
     """Label counts of the pairs (or triples) of annotators that share an item.
 
     Parameters
@@ -75,10 +76,7 @@ class CoOccurrences:
         Their names.
     """
 
-    who: Codes
-    counts: Codes
-    annotators: Ids
-    classes: Ids
+    _name = "co-occurrences"
 
     def __post_init__(self) -> None:
         who = np.ascontiguousarray(self.who, np.int32)
@@ -91,36 +89,12 @@ class CoOccurrences:
             )
         if who.size and not (who[:, 0].min() >= 0 and who.max() < len(self.annotators) and np.all(np.diff(who) > 0)):
             raise ParameterError("the annotators of a pair must be different, known and in increasing order")
-        if who.size and np.any(np.diff(self._keys(who)) <= 0):
-            raise ParameterError("pairs must be in increasing order, each once")
-        for name, values in (("who", who), ("counts", counts)):
-            values = values.view()
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
-
-    def _keys(self, who: Codes) -> Ints:
-        keys = who[:, 0].astype(np.int64)
-        for column in who.T[1:]:
-            keys = keys * len(self.annotators) + column
-        return keys
-
-    def __len__(self) -> int:
-        return len(self.who)
+        self._freeze(who, counts)
 
     @property
     def order(self) -> int:
         """2 for pairs, 3 for triples."""
         return int(self.who.shape[1])
-
-    @property
-    def n_annotators(self) -> int:
-        """M."""
-        return len(self.annotators)
-
-    @property
-    def n_classes(self) -> int:
-        """K."""
-        return len(self.classes)
 
     @cached_property
     def totals(self) -> Floats:
@@ -155,18 +129,6 @@ class CoOccurrences:
         indptr = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=self.n_annotators))])
         return Neighbours(indptr, there[order].astype(np.int64), (order % P if P else order).astype(np.int64))
 
-    def find(self, *who: int) -> int:
-        """Give the place of the pair of these annotators (in increasing order); -1 when it was not observed."""
-        row = np.asarray([who], np.int64)
-        keys = self._all_keys
-        key = self._keys(row)[0]
-        at = int(np.searchsorted(keys, key))
-        return at if at < keys.size and keys[at] == key else -1
-
-    @cached_property
-    def _all_keys(self) -> Ints:
-        return self._keys(self.who)
-
     def block(self, m: int, j: int) -> Floats | None:
         """Give ``R[m, j]``, (K, K), or None when the two share no item."""
         at = self.find(min(m, j), max(m, j))
@@ -174,37 +136,6 @@ class CoOccurrences:
             return None
         block: Floats = self.counts[at] / self.totals[at]
         return block if m < j else block.T
-
-    def __add__(self, other: CoOccurrences) -> CoOccurrences:
-        """Join the counts of two disjoint sets of items."""
-        if not isinstance(other, CoOccurrences):
-            return NotImplemented
-        if self.order != other.order or self.annotators != other.annotators or self.classes != other.classes:
-            raise ParameterError("only co-occurrences of the same annotators and classes add up; recode one first")
-        keys, place = np.unique(np.concatenate([self._all_keys, other._all_keys]), return_inverse=True)
-        parts = (self, place[: len(self)]), (other, place[len(self) :])
-        kind = np.result_type(self.counts.dtype, other.counts.dtype)
-        wide = kind if kind.kind == "f" else np.dtype(np.uint64)
-        counts = np.zeros((keys.size, *self.counts.shape[1:]), wide)
-        who = np.empty((keys.size, self.order), np.int32)
-        for part, at in parts:
-            counts[at] += part.counts
-            who[at] = part.who
-        if wide.kind != "f":
-            counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
-        return CoOccurrences(who, counts, self.annotators, self.classes)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, CoOccurrences):
-            return NotImplemented
-        return bool(
-            self.annotators == other.annotators
-            and self.classes == other.classes
-            and np.array_equal(self.who, other.who)
-            and np.array_equal(self.counts, other.counts)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         what = "pairs" if self.order == 2 else "triples"

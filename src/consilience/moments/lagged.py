@@ -25,10 +25,10 @@ from functools import cached_property
 
 import numpy as np
 
-from consilience._ids import Ids
 from consilience.exceptions import ParameterError
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Floats
 from consilience.kernels.lagged import count_lagged
+from consilience.moments._counts import LabelCounts
 from consilience.sequences import SequenceAnnotations
 
 __all__ = ["LaggedMoments", "lagged_moments"]
@@ -42,7 +42,7 @@ def lagged_moments(sequences: SequenceAnnotations) -> LaggedMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class LaggedMoments:
+class LaggedMoments(LabelCounts):
     """Label counts of neighbouring tokens, for the ordered pairs of annotators that have any.
 
     Parameters
@@ -56,10 +56,7 @@ class LaggedMoments:
         Their names.
     """
 
-    who: Codes
-    counts: Codes
-    annotators: Ids
-    classes: Ids
+    _name = "lagged moments"
 
     def __post_init__(self) -> None:
         who = np.ascontiguousarray(self.who, np.int32)
@@ -72,29 +69,7 @@ class LaggedMoments:
             )
         if who.size and not (who.min() >= 0 and who.max() < len(self.annotators)):
             raise ParameterError(f"the annotators of a pair must be codes from 0 to {len(self.annotators) - 1}")
-        if np.any(np.diff(self._keys(who)) <= 0):
-            raise ParameterError("pairs must be in increasing order, each once")
-        for name, values in (("who", who), ("counts", counts)):
-            values = values.view()
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
-
-    def _keys(self, who: Codes) -> Ints:
-        keys: Ints = who[:, 0].astype(np.int64) * len(self.annotators) + who[:, 1]
-        return keys
-
-    def __len__(self) -> int:
-        return len(self.who)
-
-    @property
-    def n_annotators(self) -> int:
-        """M."""
-        return len(self.annotators)
-
-    @property
-    def n_classes(self) -> int:
-        """K."""
-        return len(self.classes)
+        self._freeze(who, counts)
 
     @cached_property
     def totals(self) -> Floats:
@@ -110,40 +85,11 @@ class LaggedMoments:
 
     def block(self, now: int, before: int) -> Floats | None:
         """Give ``S[now, before]``, (K, K), or None when the two were never a token apart."""
-        keys = self._keys(self.who)
-        at = int(np.searchsorted(keys, now * len(self.annotators) + before))
-        if at == keys.size or tuple(self.who[at]) != (now, before):
+        at = self.find(now, before)
+        if at < 0:
             return None
         block: Floats = self.counts[at] / self.totals[at]
         return block
-
-    def __add__(self, other: LaggedMoments) -> LaggedMoments:
-        """Join the counts of two disjoint sets of sequences."""
-        if not isinstance(other, LaggedMoments):
-            return NotImplemented
-        if self.annotators != other.annotators or self.classes != other.classes:
-            raise ParameterError("only lagged moments of the same annotators and classes add up; recode one first")
-        keys, place = np.unique(np.concatenate([self._keys(p.who) for p in (self, other)]), return_inverse=True)
-        kind = np.result_type(self.counts.dtype, other.counts.dtype)
-        counts = np.zeros((keys.size, *self.counts.shape[1:]), kind if kind.kind == "f" else np.uint64)
-        for part, at in (self, place[: len(self)]), (other, place[len(self) :]):
-            counts[at] += part.counts
-        if kind.kind != "f":
-            counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
-        who = np.stack(np.divmod(keys, max(len(self.annotators), 1)), axis=1)
-        return LaggedMoments(who, counts, self.annotators, self.classes)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LaggedMoments):
-            return NotImplemented
-        return bool(
-            self.annotators == other.annotators
-            and self.classes == other.classes
-            and np.array_equal(self.who, other.who)
-            and np.array_equal(self.counts, other.counts)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<LaggedMoments: {len(self)} pairs of {self.n_annotators} annotators, {self.n_classes} classes>"

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from consilience.aggregation import registry
 from consilience.aggregation.aggregate import as_annotations, cautions_of, diagnose_run, story, warn_of
 from consilience.aggregation.em import Callback
-from consilience.aggregation.estimators.base import CrowdEstimator
+from consilience.aggregation.estimators.base import CrowdEstimator, seed_of
 from consilience.consensus import Consensus
 from consilience.exceptions import ParameterError
 from consilience.kernels.votes import vote_statistics
@@ -177,21 +177,13 @@ class NetworkConsensus(CrowdEstimator):
         """
         if graph is None:
             raise ParameterError("NetworkConsensus needs to know which items are neighbours: fit(X, graph=edges)")
-        annotations = self._annotations(X, reset=True)
-        gold = true_labels if gold is None else gold
-        if gold is not None:
-            annotations = annotations.with_gold(gold)
+        annotations = self._taught(X, gold, true_labels)
         options = self.get_params(deep=False)
-        options |= {"method": self.method.removesuffix(SUFFIX), "random_state": _seed(self.random_state)}
+        options |= {"method": self.method.removesuffix(SUFFIX), "random_state": seed_of(self.random_state)}
         fit = network_em(annotations, graph, **options)
         warn_of([*cautions_of(annotations, alone=False), *fit.cautions])
-        self.model_, self.classes_ = fit.model, annotations.classes
-        self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
-        self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
-        self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
+        self._keep(X, annotations, fit)
         self.delta_ = fit.details["delta"]
-        self.probas_ = self._dress(X, annotations, fit.posterior)
-        self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
         return self
 
     def predict(self, X: Any = None) -> Any:
@@ -215,9 +207,3 @@ class NetworkConsensus(CrowdEstimator):
     ) -> Any:
         """Fit, and give the probabilities of the same items."""
         return self.fit(X, y, graph=graph, gold=gold, true_labels=true_labels).probas_
-
-
-def _seed(random_state: Any) -> Any:
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return random_state

@@ -45,10 +45,10 @@ import numpy as np
 from consilience.aggregation import registry
 from consilience.aggregation.calibration import CHANCE
 from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress
-from consilience.aggregation.fit import Caution, Fit, crowd_confusion
+from consilience.aggregation.fit import Fit, crowd_confusion, unconverged
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
-from consilience.exceptions import ConvergenceWarning, FewLabelsWarning, ParameterError
+from consilience.exceptions import FewLabelsWarning, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.potts import label_evidence
 from consilience.kernels.votes import vote_statistics
@@ -221,13 +221,7 @@ class _Run:
             if converged:
                 break
             at = self.step(vote_statistics(a.indptr, a.annotator, a.label, q, a.n_annotators))
-        cautions: tuple[Caution, ...] = ()
-        if tol > 0 and not converged:
-            sentence = (
-                f"EM on the graph did not converge in {len(history)} passes (relative tolerance {tol:g}); "
-                "raise max_iter, or take the result as preliminary"
-            )
-            cautions = ((sentence, ConvergenceWarning),)
+        cautions = unconverged(converged, "EM on the graph", f"{len(history)} passes", tol)
         fitted = DawidSkene(*at, a.class_ids, a.annotator_ids)
         story = _story(self.delta, self.correlation, self.kind, self.inference, None)
         return Fit(fitted, q, log_likelihood, converged, history, cautions, details=story)

@@ -19,7 +19,7 @@ import numpy as np
 
 from consilience.aggregation import registry
 from consilience.aggregation.em import Callback
-from consilience.aggregation.fit import Caution, Fit, crowd_confusion, vote_posterior
+from consilience.aggregation.fit import Caution, Fit, crowd_confusion, unconverged, vote_posterior
 from consilience.chain_mixture import ChainMixture, Never
 from consilience.exceptions import ConvergenceWarning, ParameterError
 from consilience.factor.transitions import fit_transitions
@@ -323,12 +323,6 @@ def _run(
     start, transitions, emissions = result.parameters
     shape = (M, R // a.n_classes, a.n_classes, H)
     model = HiddenMarkov(start, transitions, emissions.reshape(shape), a.class_ids, a.annotator_ids)
-    cautions: tuple[Caution, ...] = ()
-    if tol > 0 and not result.converged:
-        sentence = (
-            f"Baum-Welch did not converge in {len(result.history)} passes (relative tolerance {tol:g}); "
-            "raise max_iter, or take the result as preliminary"
-        )
-        cautions = ((sentence, ConvergenceWarning),)
+    cautions = unconverged(result.converged, "Baum-Welch", f"{len(result.history)} passes", tol)
     likelihood = model.log_likelihood(sequences)
     return ChainFit(ChainMixture((model,)), likelihood, result.converged, result.history, cautions)

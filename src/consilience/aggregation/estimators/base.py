@@ -13,13 +13,14 @@ from consilience import _frames
 from consilience.aggregation import registry
 from consilience.aggregation.aggregate import cautions_of, is_long, warn_of
 from consilience.aggregation.em import Callback
+from consilience.aggregation.fit import Fit
 from consilience.annotations import Annotations
 from consilience.consensus import choose
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
 
-__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator"]
+__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator", "seed_of"]
 
 
 class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
@@ -66,19 +67,10 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         gold
             Known truths, held fixed; ``true_labels`` is crowd-kit's name for it.
         """
-        annotations = self._annotations(X, reset=True)
-        gold = true_labels if gold is None else gold
-        if gold is not None:
-            annotations = annotations.with_gold(gold)
+        annotations = self._taught(X, gold, true_labels)
         fit = registry.fit(self._name(), annotations, **self._options())
         warn_of([*cautions_of(annotations), *fit.cautions])
-        self.model_ = fit.model
-        self.classes_ = annotations.classes
-        self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
-        self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
-        self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
-        self.probas_ = self._dress(X, annotations, fit.posterior)
-        self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
+        self._keep(X, annotations, fit)
         if annotations.origin.frame == "pandas" and _is_long_frame(X):
             self.priors_, self.errors_ = _as_crowd_kit(fit.model, annotations)
         return self
@@ -108,8 +100,24 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         taken = {*registry.METHODS[self._method].parameters, "callback"}
         options = {k: v for k, v in self.get_params(deep=False).items() if k in taken}
         if "random_state" in options:
-            options["random_state"] = _seed(options["random_state"])
+            options["random_state"] = seed_of(options["random_state"])
         return options
+
+    def _taught(self, X: Any, gold: Any, true_labels: Any) -> Annotations:
+        """Give the labels to fit, with what is known of them."""
+        annotations = self._annotations(X, reset=True)
+        gold = true_labels if gold is None else gold
+        return annotations if gold is None else annotations.with_gold(gold)
+
+    def _keep(self, X: Any, annotations: Annotations, fit: Fit) -> None:
+        """Make the attributes of a fitted estimator."""
+        self.model_ = fit.model
+        self.classes_ = annotations.classes
+        self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
+        self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
+        self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
+        self.probas_ = self._dress(X, annotations, fit.posterior)
+        self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
 
     def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
         """Give the posterior of new items, and what breaks its ties."""
@@ -200,7 +208,7 @@ class IterativeEstimator(RefinableEstimator):
         self.tol = tol
 
 
-def _seed(random_state: Any) -> Any:
+def seed_of(random_state: Any) -> Any:
     """Take what scikit-learn takes; None stands for fresh randomness, a RandomState gives a seed of its own."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
