@@ -30,11 +30,10 @@ from typing import Any
 import numpy as np
 
 from consilience.aggregation.calibration import CHANCE, CLEAR, error_correlation, soften
-from consilience.aggregation.ebcc import fit_subtypes
+from consilience.aggregation.ebcc import Subtypes, fit_subtypes
 from consilience.aggregation.em import Callback, Parameters
 from consilience.aggregation.fit import Caution, Fit, vote_posterior
-from consilience.aggregation.hierarchical import hierarchical
-from consilience.aggregation.ibcc import ibcc
+from consilience.aggregation.hierarchical import Hierarchy
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataWarning
@@ -88,39 +87,48 @@ def auto(
     K = annotations.n_classes
     sample = _sample(annotations)
     groups = find_copies(sample)
+    compiled = bool(np.count_nonzero(annotations.labels_per_annotator) >= 5)  # looking for copies has loaded numba
     weights = _weights(annotations.n_annotators, [group.members for group in groups])
 
-    def hierarchy(coin: bool, how: Mapping[str, Any]) -> Fit:
-        return hierarchical(annotations, coin=coin, weights=weights if groups else None, **how)
+    def hierarchy(kind: str, **more: Any) -> Hierarchy:
+        shared = weights if groups else None
+        return Hierarchy(annotations, coin=kind == "coin", weights=shared, compiled=compiled, **more)
 
-    fits = {"confusions": hierarchy(False, quick)}
-    gain, subtypes, tables = 0.0, None, None
+    models = {"confusions": hierarchy("confusions").climb(**quick)}
+    gain, subtypes = 0.0, None
     if K > 1:
-        fits["coin"] = hierarchy(True, {**options, "max_iter": min(max_iter, _GLANCE)})
-        behind = _evidence(fits["confusions"]) - _evidence(fits["coin"])
+        models["coin"] = hierarchy("coin").climb(**{**options, "max_iter": min(max_iter, _GLANCE)})
+        behind = models["confusions"].bound - models["coin"].bound
         if behind > 0 and not groups and _tells_of_subtypes(sample):
-            subtypes, tables = _subtypes(sample, quick, random_state)
-            gain = _evidence(subtypes) - _evidence(ibcc(sample, **_fixed_prior(K), **quick))
-            if gain > _MARGIN and _correlation(annotations, fits["confusions"], groups) < CLEAR:
+            subtypes = _subtypes(sample, 2, quick, random_state)
+            gain = subtypes.bound - _subtypes(sample, 1, quick, random_state).bound
+            if gain > _MARGIN and _correlation(annotations, models["confusions"].means, groups) < CLEAR:
                 # adversaries: the fixed prior does not suit them, and subtypes only mend that
-                learned = fits["confusions"] if sample is annotations else hierarchical(sample, **quick)
-                gain = gain if _evidence(subtypes) > _evidence(learned) - _MARGIN else 0.0
+                learned = (
+                    models["confusions"]
+                    if sample is annotations
+                    else Hierarchy(sample, compiled=compiled).climb(**quick)
+                )
+                gain = gain if subtypes.bound > learned.bound - _MARGIN else 0.0
         if behind < _NEAR or gain > _MARGIN:
-            fits["coin"] = hierarchy(True, quick)
-    evidence = {kind: _evidence(fit) for kind, fit in fits.items()}
+            models["coin"].climb(**quick)
+    evidence = {kind: model.bound for kind, model in models.items()}
     chosen = max(evidence, key=lambda kind: evidence[kind])
-    even = K > 1 and _look_even(annotations, fits[chosen].posterior)
+    posterior = models[chosen].posterior()
+    even = K > 1 and _look_even(annotations, posterior)
     prior = "uniform" if even else "learned"
-    fits[chosen] = hierarchy(chosen == "coin", {**options, "prior": prior, "start": fits[chosen].posterior})
+    models[chosen] = hierarchy(chosen, prior=prior, start=posterior).climb(**options)
     if gain > _MARGIN and subtypes is not None:
-        whole = subtypes if sample is annotations else _subtypes(annotations, quick, random_state, tables)[0]
-        fits["subtypes"] = whole
+        fits = {kind: model.fit() for kind, model in models.items()}
+        if sample is not annotations:
+            subtypes = _subtypes(annotations, 2, quick, random_state, subtypes.tables)
+        fits["subtypes"] = subtypes.fit(annotations)
     else:
-        fits = {chosen: fits[chosen]}
+        fits = {chosen: models[chosen].fit()}
 
-    correlation = _correlation(annotations, fits[chosen], groups)
-    votes, n_labels = _votes(annotations, weights)
     main, averaged = fits[chosen], len(fits) > 1
+    correlation = _correlation(annotations, Parameters(main.model.prior, main.model.confusions), groups)
+    votes, n_labels = _votes(annotations, weights)
     posterior = main.posterior
     if averaged:
         posterior = np.mean([votes, *(fit.posterior for fit in fits.values())], axis=0)
@@ -172,10 +180,6 @@ def _sample(annotations: Annotations) -> Annotations:
     return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
 
 
-def _evidence(fit: Fit) -> float:
-    return float(fit.details["lower_bound"])
-
-
 def _look_even(annotations: Annotations, posterior: Floats) -> bool:
     """Tell whether the expected numbers of items n_k are more probable with equal classes than with any prior.
 
@@ -183,7 +187,8 @@ def _look_even(annotations: Annotations, posterior: Floats) -> bool:
     """
     from scipy.special import gammaln
 
-    n = posterior[annotations.labels_per_item > 0].sum(axis=0)
+    labelled = annotations.labels_per_item > 0
+    n = (posterior if labelled.all() else posterior[labelled]).sum(axis=0)
     K, N = n.size, n.sum()
     return bool(-N * np.log(K) > gammaln(K) + gammaln(n + 1.0).sum() - gammaln(N + K))
 
@@ -194,35 +199,38 @@ def _tells_of_subtypes(annotations: Annotations) -> bool:
     return bool(n[n >= _ENOUGH * annotations.n_classes].sum() >= 0.5 * n.sum())
 
 
-def _correlation(annotations: Annotations, fit: Fit, groups: Sequence[Copies]) -> float:
+def _correlation(annotations: Annotations, parameters: Parameters, groups: Sequence[Copies]) -> float:
     """Give the correlation of errors, one member standing for every group of copies."""
     kept = np.ones(annotations.n_annotators, bool)
     for group in groups:
         kept[group.members[1:]] = False
     if groups:
         annotations = annotations.select_annotators(kept)
-    return error_correlation(annotations, Parameters(fit.model.prior, fit.model.confusions[kept]))
+        parameters = Parameters(parameters.prior, parameters.confusions[kept])
+    return error_correlation(annotations, parameters)
 
 
 def _subtypes(
-    annotations: Annotations, options: Mapping[str, Any], random_state: Any, start: Parameters | None = None
-) -> tuple[Fit, Parameters]:
+    annotations: Annotations,
+    n_subtypes: int,
+    options: Mapping[str, Any],
+    random_state: Any,
+    start: Parameters | None = None,
+) -> Subtypes:
+    """Fit with so many kinds of items in a class and the fixed prior; with one, this is Dawid and Skene's model."""
+    wrong = _WRONG / max(annotations.n_classes - 1, 1)
     return fit_subtypes(
         annotations,
-        2,
+        n_subtypes,
+        smoothing=wrong,
+        diagonal=_RIGHT - wrong,
         starts=_STARTS,
         concentration=_SHARED,
         empirical=False,
         random_state=random_state,
         start=start,
-        **_fixed_prior(annotations.n_classes),
         **options,
     )
-
-
-def _fixed_prior(n_classes: int) -> dict[str, Any]:
-    wrong = _WRONG / max(n_classes - 1, 1)
-    return {"smoothing": wrong, "diagonal": _RIGHT - wrong}
 
 
 def _weights(n_annotators: int, groups: Sequence[Ints]) -> Floats:

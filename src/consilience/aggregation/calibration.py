@@ -44,31 +44,38 @@ _PAIRS = 50_000
 
 def error_correlation(annotations: Annotations, parameters: Parameters) -> float:
     """Give the correlation of errors that the labels show beyond the model; near 0 for independent annotators."""
-    a = _enough_items(annotations)
-    first, second = _label_pairs(a)
+    indptr, annotator, label = _enough_items(annotations)
+    first, second = _label_pairs(indptr)
     if not first.size:
         return 0.0
-    prior, A = parameters.prior, np.maximum(parameters.confusions, FLOOR)
-    K = prior.size
-    log_prior, log_A = np.log(np.maximum(prior, FLOOR)), np.log(A)
-    item = np.repeat(np.arange(a.n_items), np.diff(a.indptr))
-    m, j = a.annotator[first], a.annotator[second]
+    prior, A = np.maximum(parameters.prior, FLOOR), np.maximum(parameters.confusions, FLOOR)
+    M, K, _ = A.shape
+    n_labels = np.diff(indptr)
+    m, j = annotator.take(first), annotator.take(second)
     # log q without the two labels: what all labels say, less what these two do
-    log_q = np.empty((first.size, K))
+    cell = annotator * K + label
+    log_q = np.empty((K, first.size))
     for k in range(K):
-        log_each = log_A[a.annotator, a.label, k]
-        log_all = np.bincount(item, log_each, a.n_items)
-        log_q[:, k] = log_prior[k] + log_all[item[first]] - log_each[first] - log_each[second]
-    q = np.exp(log_q - log_q.max(axis=1, keepdims=True))
-    q /= q.sum(axis=1, keepdims=True)
+        log_each = np.log(A[:, :, k]).ravel().take(cell)
+        log_all = np.add.reduceat(log_each, indptr[:-1])
+        log_rest = np.repeat(np.log(prior[k]) + log_all, n_labels) - log_each
+        np.subtract(log_rest.take(first), log_each.take(second), out=log_q[k])
+    log_q -= log_q.max(axis=0)
+    q = np.exp(log_q, out=log_q)
+    q /= q.sum(axis=0)
     # Σ_k q_k Σ_i A_m(i, k) A_j(i, k), and v = Σ_k q_k A_m(k, k) (1 - A_m(k, k))
     agree, v_m, v_j = (np.zeros(first.size) for _ in range(3))
     for k in range(K):
-        agree += q[:, k] * np.einsum("pi,pi->p", A[m, :, k], A[j, :, k])
-        v_m += q[:, k] * A[m, k, k] * (1.0 - A[m, k, k])
-        v_j += q[:, k] * A[j, k, k] * (1.0 - A[j, k, k])
+        of_k = np.ascontiguousarray(A[:, :, k])
+        if first.size >= M * M:  # fewer pairs of annotators than of labels
+            agree += q[k] * (of_k @ of_k.T).take(m * M + j)
+        else:
+            agree += q[k] * np.einsum("pi,pi->p", of_k.take(m, axis=0), of_k.take(j, axis=0))
+        variance = of_k[:, k] * (1.0 - of_k[:, k])
+        v_m += q[k] * variance.take(m)
+        v_j += q[k] * variance.take(j)
     scale = float(np.sqrt(v_m * v_j).sum())
-    excess = float(np.count_nonzero(a.label[first] == a.label[second]) - agree.sum())
+    excess = float(np.count_nonzero(label.take(first) == label.take(second)) - agree.sum())
     return excess / scale if scale > 0 else 0.0
 
 
@@ -123,19 +130,23 @@ def _temper(q: Floats, power: Floats) -> Floats:
     return tempered
 
 
-def _enough_items(annotations: Annotations) -> Annotations:
-    """Keep every n-th item where there are more pairs of labels than are needed."""
-    n = annotations.labels_per_item.astype(float)
-    step = int(np.ceil((n * (n - 1)).sum() / 2 / _PAIRS))
-    return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
-
-
-def _label_pairs(annotations: Annotations) -> tuple[Ints, Ints]:
-    """Give the places of all pairs of labels on one item."""
+def _enough_items(annotations: Annotations) -> tuple[Ints, Ints, Ints]:
+    """Give the labels of items with two or more: of every n-th item where there are more pairs than are needed."""
     n = annotations.labels_per_item
+    step = max(1, int(np.ceil((n * (n - 1.0)).sum() / 2 / _PAIRS)))
+    kept = np.zeros(n.size, bool)
+    kept[::step] = n[::step] >= 2
+    indptr = np.concatenate([[0], np.cumsum(n[kept])])
+    places = np.arange(indptr[-1]) + np.repeat(annotations.indptr[:-1][kept] - indptr[:-1], n[kept])
+    return indptr, annotations.annotator[places].astype(np.int64), annotations.label[places].astype(np.int64)
+
+
+def _label_pairs(indptr: Ints) -> tuple[Ints, Ints]:
+    """Give the places of all pairs of labels on one item."""
+    n = np.diff(indptr)
     first, second = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for size in np.unique(n[n >= 2]):
-        place = annotations.indptr[:-1][n == size]
+    for size in np.unique(n):
+        place = indptr[:-1][n == size]
         one, other = np.triu_indices(size, 1)
         first.append((place[:, None] + one).ravel())
         second.append((place[:, None] + other).ravel())

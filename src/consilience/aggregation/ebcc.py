@@ -33,16 +33,17 @@ from typing import Any
 
 import numpy as np
 
+from consilience.aggregation.climb import Ascent, Climb, Expectation
 from consilience.aggregation.em import Callback, Parameters, Progress, sweep_of
-from consilience.aggregation.fit import Fit, vote_posterior
+from consilience.aggregation.fit import Fit
 from consilience.aggregation.ibcc import pseudo_labels
-from consilience.aggregation.variational import Ascent, Dirichlet, Expectation, ascend, fit_of, informed
+from consilience.aggregation.variational import Dirichlet, fit_of, from_votes, informed
 from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
 from consilience.kernels.em import Statistics
 from consilience.kernels.subtypes import SubtypeSweep
-from consilience.kernels.votes import vote_statistics
 
-__all__ = ["ebcc", "fit_subtypes"]
+__all__ = ["Subtypes", "ebcc", "fit_subtypes"]
 
 #: The least of a/L.  With less, exp E log π of an empty subtype would be no number that the sweep can work with.
 _LEAST = 0.005
@@ -104,7 +105,7 @@ def ebcc(
         accelerate=accelerate,
         random_state=random_state,
         callback=callback,
-    )[0]
+    ).fit(annotations)
 
 
 def fit_subtypes(
@@ -122,19 +123,19 @@ def fit_subtypes(
     random_state: Any = 0,
     callback: Callback | None = None,
     start: Parameters | None = None,
-) -> tuple[Fit, Parameters]:
-    """Do the work of :func:`ebcc`, and give the weights and tables of all subtypes too.
+) -> Subtypes:
+    """Do the work of :func:`ebcc`.
 
-    These can be the ``start`` for more data of the same annotators, instead of random ones.
+    The tables that come of it can be the ``start`` for more data of the same annotators, instead of random ones.
     """
     rng = np.random.default_rng(random_state)
     a = informed(annotations)
-    votes = vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)
+    votes = from_votes(a)
     beliefs = _Subtyped(
         subtypes,
         Dirichlet(np.maximum(votes.class_counts, 0.1) if empirical else np.ones(a.n_classes)),
         Dirichlet(np.full(subtypes, max(concentration / subtypes, _LEAST))),
-        Dirichlet(np.repeat(pseudo_labels(a, smoothing, diagonal), subtypes, axis=1), axis=-2),
+        Dirichlet(np.repeat(pseudo_labels(a, smoothing, diagonal), subtypes, axis=1), axis=-2, compiled=True),
     )
     sweep = _sweep_of(a, subtypes)
     stopped = False
@@ -147,15 +148,13 @@ def fit_subtypes(
     best: Ascent | None = None
     begins = [sweep(*start)] if start is not None else _starts(a, beliefs, votes, sweep, starts, rng)
     for begin in begins:
-        ascent = ascend(sweep, beliefs, begin, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=tell)
+        ascent = Climb(sweep, beliefs, begin, accelerate=accelerate).run(max_iter=max_iter, tol=tol, callback=tell)
         if best is None or ascent.bound > best.bound:
             best = ascent
         if stopped:
             break
     assert best is not None
-    tables = beliefs(best.at).tables
-    posterior = _sweep_of(annotations, subtypes).posterior(*tables)
-    return fit_of(annotations, beliefs.means(best.at), posterior, best, tol), tables
+    return Subtypes(beliefs, best, tol)
 
 
 @dataclass(frozen=True)
@@ -186,6 +185,31 @@ class _Subtyped:
         """Give the same prior with one subtype a class."""
         pseudo = self.confusions.pseudo[:, :: self.subtypes]
         return _Subtyped(1, self.proportions, Dirichlet(np.ones(1)), Dirichlet(pseudo, axis=-2))
+
+
+@dataclass(frozen=True)
+class Subtypes:
+    """What the best of the starts found."""
+
+    beliefs: _Subtyped
+    ascent: Ascent
+    tol: float
+
+    @property
+    def bound(self) -> float:
+        """The lower bound."""
+        return self.ascent.bound
+
+    @property
+    def tables(self) -> Parameters:
+        """Weights (K L,) and tables (M, K, K L) of all subtypes."""
+        return self.beliefs(self.ascent.at).tables
+
+    def fit(self, annotations: Annotations) -> Fit:
+        """Give labels and model for the annotations that this was fitted to."""
+        posterior = _sweep_of(annotations, self.beliefs.subtypes).posterior(*self.tables)
+        model = DawidSkene(*self.beliefs.means(self.ascent.at), annotations.class_ids, annotations.annotator_ids)
+        return fit_of(annotations, model, posterior, model.log_likelihood(annotations), self.ascent, self.tol)
 
 
 def _sweep_of(annotations: Annotations, subtypes: int) -> SubtypeSweep:

@@ -34,36 +34,34 @@ from typing import Literal
 
 import numpy as np
 
+from consilience.aggregation.climb import Ascent, Beliefs, Climb, Expectation
 from consilience.aggregation.em import Callback, Parameters, sweep_of
-from consilience.aggregation.fit import Fit, vote_posterior
+from consilience.aggregation.fit import Fit
 from consilience.aggregation.variational import (
     LEAST,
     RATE,
-    Beliefs,
     ConfusionBeliefs,
     Dirichlet,
-    Expectation,
     Weighted,
-    ascend,
     fit_of,
     flat_proportions,
+    from_votes,
     informed,
 )
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
-from consilience.kernels.em import Statistics
+from consilience.kernels.em import SMALL, Statistics
+from consilience.kernels.subtypes import SubtypeSweep
 from consilience.kernels.votes import vote_statistics
 
-__all__ = ["CoinBeliefs", "CrowdBeliefs", "hierarchical"]
+__all__ = ["CoinBeliefs", "CrowdBeliefs", "Hierarchy", "hierarchical"]
 
 #: What annotators are taken for before anything is known: right four times in five.
 _RIGHT, _WRONG = 4.0, 1.0
-#: Steps of the fixed point in every pass over the data.
-_STEPS = 3
-#: Calls that bring β to a given start.
-_SETTLING = 8
+#: Steps of the fixed point in every pass over the data, and those that settle it.
+_STEPS, _SETTLING = 3, 24
 
 
 def hierarchical(
@@ -99,22 +97,85 @@ def hierarchical(
     start
         Posterior to start from, (N, K), instead of vote shares.
     """
-    a = informed(annotations)
-    proportions = flat_proportions(a.n_classes) if prior == "learned" else None
-    beliefs: Beliefs = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes)
-    if weights is not None:
-        beliefs = Weighted(beliefs, _checked(weights, a.n_annotators))
-    q = vote_posterior(annotations) if start is None else start
-    begin = vote_statistics(annotations.indptr, annotations.annotator, annotations.label, q, annotations.n_annotators)
-    if start is not None:  # habits that suit it, before anything else moves
-        for _ in range(_SETTLING):
-            beliefs(begin)
-    ascent = ascend(sweep_of(a), beliefs, begin, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    means = beliefs.means(ascent.at)
-    # under the expected model, which also holds for new items, and is a little more honest than the variational one
-    model = DawidSkene(*means, annotations.class_ids, annotations.annotator_ids)
-    posterior = model.posterior(annotations, None if weights is None else _checked(weights, a.n_annotators))
-    return fit_of(annotations, means, posterior, ascent, tol)
+    hierarchy = Hierarchy(annotations, coin=coin, prior=prior, weights=weights, accelerate=accelerate, start=start)
+    hierarchy.climb(max_iter=max_iter, tol=tol, callback=callback)
+    return hierarchy.fit()
+
+
+class Hierarchy:
+    """The fit of :func:`hierarchical`, which can be left and taken up again; the parameters are the same.
+
+    One more: ``compiled`` runs compiled loops on small data too, for whom has loaded numba already.
+    """
+
+    def __init__(
+        self,
+        annotations: Annotations,
+        *,
+        coin: bool = False,
+        prior: Literal["learned", "uniform"] = "learned",
+        weights: Sequence[float] | Floats | None = None,
+        accelerate: bool = True,
+        start: Floats | None = None,
+        compiled: bool = False,
+    ) -> None:
+        a = informed(annotations)
+        self.annotations = annotations
+        self.weights = None if weights is None else _checked(weights, a.n_annotators)
+        proportions = flat_proportions(a.n_classes) if prior == "learned" else None
+        large = a.n_labels >= SMALL
+        habits = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes, compiled or large)
+        beliefs: Beliefs = habits if self.weights is None else Weighted(habits, self.weights)
+        begin = from_votes(a)
+        if start is not None:  # habits that suit it, before anything else moves
+            begin = vote_statistics(
+                annotations.indptr, annotations.annotator, annotations.label, start, annotations.n_annotators
+            )
+            habits.settle(beliefs.count(begin) if isinstance(beliefs, Weighted) else begin)
+        self._climb = Climb(
+            _compiled_sweep(a) if compiled and not large else sweep_of(a), beliefs, begin, accelerate=accelerate
+        )
+        self._ascent: Ascent | None = None
+        self._tol = 0.0
+
+    def climb(self, *, max_iter: int, tol: float, callback: Callback | None = None) -> Hierarchy:
+        """Go on until there were ``max_iter`` passes in all, or a step changes the bound by less than ``tol``."""
+        self._ascent, self._tol = self._climb.run(max_iter=max_iter, tol=tol, callback=callback), tol
+        return self
+
+    @property
+    def bound(self) -> float:
+        """The best lower bound so far."""
+        return self._climb.bound
+
+    @property
+    def means(self) -> Parameters:
+        """The expected parameters."""
+        return self._climb.beliefs.means(self._climb.at)
+
+    def posterior(self) -> Floats:
+        """Give the posterior under the expected model, (N, K).
+
+        It also holds for new items, and is a little more honest than the variational one.
+        """
+        return self._model().posterior(self.annotations, self.weights)
+
+    def fit(self) -> Fit:
+        """Give what was found."""
+        model = self._model()
+        posterior, log_likelihood = model.posterior_and_likelihood(self.annotations, self.weights)
+        if self.weights is not None:
+            log_likelihood = model.log_likelihood(self.annotations)
+        assert self._ascent is not None
+        return fit_of(self.annotations, model, posterior, log_likelihood, self._ascent, self._tol)
+
+    def _model(self) -> DawidSkene:
+        return DawidSkene(*self.means, self.annotations.class_ids, self.annotations.annotator_ids)
+
+
+def _compiled_sweep(a: Annotations) -> SubtypeSweep:
+    """Make the sweep that is compiled for data of any size: one subtype a class is the class itself."""
+    return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, 1)
 
 
 def _checked(weights: Sequence[float] | Floats, n_annotators: int) -> Floats:
@@ -130,10 +191,14 @@ class CrowdBeliefs(ConfusionBeliefs):
     Each step raises the lower bound at these counts, so learning on the way never lowers it.
     """
 
-    def __init__(self, proportions: Dirichlet | None, n_classes: int) -> None:
+    def __init__(self, proportions: Dirichlet | None, n_classes: int, compiled: bool = False) -> None:
         K = n_classes
         beta = np.where(np.eye(K, dtype=bool), _RIGHT, max(_WRONG / max(K - 1, 1), LEAST))
-        super().__init__(proportions, Dirichlet(beta, axis=-2))
+        super().__init__(proportions, Dirichlet(beta, axis=-2, compiled=compiled))
+
+    def settle(self, statistics: Statistics) -> None:
+        """Learn from these counts how the crowd answers, until little changes."""
+        self.confusions = self.confusions.learned(statistics.counts, _SETTLING)
 
     def __call__(self, statistics: Statistics) -> Expectation:
         """Learn from these counts how the crowd answers, then give the expected logarithms after them."""
@@ -145,10 +210,14 @@ class CrowdBeliefs(ConfusionBeliefs):
 class CoinBeliefs:
     """One probability of being right for every annotator, drawn from a Beta distribution of the crowd's."""
 
-    def __init__(self, proportions: Dirichlet | None, n_classes: int) -> None:
+    def __init__(self, proportions: Dirichlet | None, n_classes: int, compiled: bool = False) -> None:
         self.proportions = proportions
         self.n_classes = n_classes
-        self.coin = Dirichlet(np.array([_RIGHT, _WRONG]))
+        self.coin = Dirichlet(np.array([_RIGHT, _WRONG]), compiled=compiled)
+
+    def settle(self, statistics: Statistics) -> None:
+        """Learn from these counts how the crowd answers, until little changes."""
+        self.coin = self.coin.learned(self._tosses(statistics), _SETTLING)
 
     def __call__(self, statistics: Statistics) -> Expectation:
         """Learn from these counts how the crowd answers, then give the expected logarithms after them."""
@@ -178,4 +247,5 @@ class CoinBeliefs:
     def _tosses(statistics: Statistics) -> Floats:
         """How often everybody was right, and wrong, (M, 2)."""
         right = np.einsum("mkk->m", statistics.counts)
-        return np.stack([right, np.maximum(statistics.counts.sum(axis=(1, 2)) - right, 0.0)], axis=1)
+        given = statistics.counts.reshape(right.size, -1).sum(axis=1)
+        return np.stack([right, np.maximum(given - right, 0.0)], axis=1)

@@ -33,20 +33,22 @@ from typing import Literal
 
 import numpy as np
 
+from consilience.aggregation.climb import Climb
 from consilience.aggregation.em import Callback, sweep_of
-from consilience.aggregation.fit import Fit, crowd_confusion, vote_posterior
+from consilience.aggregation.fit import Fit, crowd_confusion
 from consilience.aggregation.variational import (
     LEAST,
     ConfusionBeliefs,
     Dirichlet,
-    ascend,
     fit_of,
     flat_proportions,
+    from_votes,
     informed,
 )
 from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
 from consilience.kernels._arrays import Floats
-from consilience.kernels.votes import vote_statistics
+from consilience.kernels.em import SMALL
 
 __all__ = ["ibcc", "pseudo_labels"]
 
@@ -89,11 +91,13 @@ def ibcc(
     """
     a = informed(annotations)
     proportions = flat_proportions(a.n_classes) if prior == "learned" else None
-    beliefs = ConfusionBeliefs(proportions, Dirichlet(pseudo_labels(a, smoothing, diagonal, shrinkage), axis=-2))
-    start = vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)
-    ascent = ascend(sweep_of(a), beliefs, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    pseudo = pseudo_labels(a, smoothing, diagonal, shrinkage)
+    beliefs = ConfusionBeliefs(proportions, Dirichlet(pseudo, axis=-2, compiled=a.n_labels >= SMALL))
+    climb = Climb(sweep_of(a), beliefs, from_votes(a), accelerate=accelerate)
+    ascent = climb.run(max_iter=max_iter, tol=tol, callback=callback)
     posterior, _ = sweep_of(annotations).posterior(*beliefs(ascent.at).tables)
-    return fit_of(annotations, beliefs.means(ascent.at), posterior, ascent, tol)
+    model = DawidSkene(*beliefs.means(ascent.at), annotations.class_ids, annotations.annotator_ids)
+    return fit_of(annotations, model, posterior, model.log_likelihood(annotations), ascent, tol)
 
 
 def pseudo_labels(annotations: Annotations, smoothing: float, diagonal: float, shrinkage: float = 0.0) -> Floats:

@@ -14,32 +14,30 @@ H. Attias, "A variational Bayesian framework for graphical models" (2000).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, Parameters, Progress
-from consilience.aggregation.fit import Caution, Fit
+from consilience.aggregation.climb import Ascent, Beliefs, Expectation
+from consilience.aggregation.em import Parameters
+from consilience.aggregation.fit import Caution, Fit, vote_posterior
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import SMALL, Statistics
+from consilience.kernels.votes import share_statistics, vote_statistics
 
 __all__ = [
     "LEAST",
     "RATE",
-    "Ascent",
-    "Beliefs",
     "ConfusionBeliefs",
     "Dirichlet",
-    "Expectation",
     "Weighted",
-    "ascend",
     "fit_of",
     "flat_proportions",
+    "from_votes",
     "informed",
 ]
 
@@ -62,9 +60,18 @@ def informed(annotations: Annotations) -> Annotations:
     return annotations if known.all() or not known.any() else annotations.select_items(known)
 
 
-def fit_of(annotations: Annotations, means: Parameters, posterior: Floats, ascent: Ascent, tol: float) -> Fit:
+def from_votes(annotations: Annotations) -> Statistics:
+    """Give the counts that an ascent begins with: the shares of the votes are the truth."""
+    a = annotations
+    if a.n_labels >= SMALL:
+        return share_statistics(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
+    return vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)
+
+
+def fit_of(
+    annotations: Annotations, model: DawidSkene, posterior: Floats, log_likelihood: float, ascent: Ascent, tol: float
+) -> Fit:
     """Make a fit of what variational Bayes found; items of which nothing is known are at the expected prior."""
-    model = DawidSkene(*means, annotations.class_ids, annotations.annotator_ids)
     unknown = annotations.labels_per_item == 0
     if annotations.gold is not None:
         unknown &= annotations.gold < 0
@@ -79,7 +86,7 @@ def fit_of(annotations: Annotations, means: Parameters, posterior: Floats, ascen
     return Fit(
         model,
         posterior,
-        model.log_likelihood(annotations),
+        log_likelihood,
         ascent.converged,
         ascent.history,
         cautions,
@@ -92,65 +99,83 @@ class Dirichlet:
     """Independent Dirichlet distributions along one axis, and what they become when something is counted."""
 
     pseudo: Floats  #: parameters of the prior; broadcast to the shape of what is counted
-    axis: int = -1
+    axis: int = -1  #: the last or the last but one
+    #: Use the loops of :mod:`consilience.kernels.special`: where numba is loaded anyway, and there is enough to do.
+    compiled: bool = False
 
     def expected_log(self, counts: Floats) -> tuple[Floats, float]:
         """Give E log p under Dirichlet(pseudo + counts), and that distribution's divergence from the prior."""
-        from scipy.special import gammaln, psi
-
         a = self.pseudo + counts
-        total = a.sum(axis=self.axis, keepdims=True)
+        total = self._total(a)
+        if self.compiled:
+            from consilience.kernels.special import psi_and_log_gamma
+
+            (expected, of_cells), (psi_total, of_totals) = psi_and_log_gamma(a), psi_and_log_gamma(total)
+        else:
+            from scipy.special import gammaln, psi
+
+            expected, psi_total = psi(a), psi(total)
+            of_cells, of_totals = gammaln(a).sum(), gammaln(total).sum()
         # E log p_i = ψ(a_i) - ψ(Σ a)
-        expected = psi(a)
-        expected -= psi(total)
+        expected -= psi_total
         # KL = log Γ(Σ a) - Σ log Γ(a_i) - (the same of the prior) + Σ (a_i - prior's a_i) E log p_i
-        prior_total = self.pseudo.sum(axis=self.axis)
-        prior = gammaln(prior_total).sum() - gammaln(self.pseudo).sum()
-        divergence = gammaln(total).sum() - gammaln(a).sum() - prior * (total.size / prior_total.size)
-        return expected, float(divergence + (counts * expected).sum())
+        times, prior = self._prior
+        divergence = of_totals - of_cells - prior * (total.size / times)
+        return expected, float(divergence + np.vdot(counts, expected))
 
     def learned(self, counts: Floats, steps: int) -> Dirichlet:
         """Take steps towards the prior that makes these counts most probable, ``counts[m]`` being one draw each.
 
         Minka's fixed point ("Estimating a Dirichlet distribution", 2000, eq. (55)), with an exponential prior on β.
         """
-        from scipy.special import psi
-
-        beta, totals = self.pseudo, counts.sum(axis=self.axis, keepdims=True)
+        beta = self.pseudo
+        # cells and their sums in one array: one call of ψ for both
+        counted = np.concatenate([counts, self._total(counts)], self.axis)
+        cells, totals = (
+            (np.s_[..., :-1], np.s_[..., -1:]) if self.axis == -1 else (np.s_[..., :-1, :], np.s_[..., -1:, :])
+        )
         for _ in range(steps):
-            strength = beta.sum(axis=self.axis, keepdims=True)
+            gained = self._gained(counted, np.concatenate([beta, self._total(beta)], self.axis))
             # β ← β · Σ_m [ψ(c_m + β) - ψ(β)] / (rate + Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))])
-            gained = (psi(counts + beta) - psi(beta)).sum(axis=0)
-            spread = (psi(totals + strength) - psi(strength)).sum(axis=0)
-            beta = np.clip(beta * (gained / (spread + RATE)), LEAST, _MOST)
-        return Dirichlet(beta, self.axis)
+            beta = np.minimum(np.maximum(beta * (gained[cells] / (gained[totals] + RATE)), LEAST), _MOST)
+        return replace(self, pseudo=beta)
 
     def mean(self, counts: Floats) -> Floats:
         """Give E p under Dirichlet(pseudo + counts)."""
         a = self.pseudo + counts
-        return np.asarray(a / a.sum(axis=self.axis, keepdims=True))
+        return np.asarray(a / self._total(a))
+
+    @cached_property
+    def _prior(self) -> tuple[int, float]:
+        """How many distributions the pseudo-counts tell of, and Σ log Γ(Σ a) - Σ log Γ(a) of them."""
+        from scipy.special import gammaln
+
+        total = self._total(self.pseudo)
+        return total.size, float(gammaln(total).sum() - gammaln(self.pseudo).sum())
+
+    def _gained(self, counts: Floats, beta: Floats) -> Floats:
+        """Give Σ_m [ψ(c_m + β) - ψ(β)]."""
+        if self.compiled:
+            from consilience.kernels.special import psi_sums
+
+            return psi_sums(counts, beta) - len(counts) * psi_sums(np.zeros((1, *beta.shape)), beta)
+        from scipy.special import psi
+
+        return np.asarray(psi(counts + beta).sum(axis=0) - len(counts) * psi(beta))
+
+    def _total(self, x: Floats) -> Floats:
+        """Sum along the axis, which stays: by additions, for which numpy is faster where axes are short."""
+        if self.axis == -1:
+            return np.asarray(x.sum(axis=-1, keepdims=True))
+        total = x[..., :1, :].copy()
+        for i in range(1, x.shape[-2]):
+            total += x[..., i : i + 1, :]
+        return total
 
 
 def flat_proportions(n_classes: int) -> Dirichlet:
     """Give the prior of class proportions that holds one pseudo-item a class."""
     return Dirichlet(np.ones(n_classes))
-
-
-class Expectation(NamedTuple):
-    """What the sweep needs to know of a distribution over models."""
-
-    tables: Parameters  #: exp E log π and exp E log A: less than probabilities where little is known
-    divergence: float  #: from the prior
-
-
-class Beliefs(Protocol):
-    """Turns the sums of a sweep into a distribution over models."""
-
-    def __call__(self, statistics: Statistics) -> Expectation:
-        """Give the expected logarithms after these counts."""
-
-    def means(self, statistics: Statistics) -> Parameters:
-        """Give the expected parameters."""
 
 
 @dataclass
@@ -186,104 +211,14 @@ class Weighted:
 
     def __call__(self, statistics: Statistics) -> Expectation:
         """Give the expected logarithms after these counts."""
-        expected = self.beliefs(self._count(statistics))
+        expected = self.beliefs(self.count(statistics))
         prior, tables = expected.tables
         return Expectation(Parameters(prior, tables ** self.weights[:, None, None]), expected.divergence)
 
     def means(self, statistics: Statistics) -> Parameters:
         """Give the expected parameters."""
-        return self.beliefs.means(self._count(statistics))
+        return self.beliefs.means(self.count(statistics))
 
-    def _count(self, statistics: Statistics) -> Statistics:
+    def count(self, statistics: Statistics) -> Statistics:
+        """Give the counts as they weigh."""
         return statistics._replace(counts=statistics.counts * self.weights[:, None, None])
-
-
-# ---- raising the lower bound --------------------------------------------------------------------------------
-
-
-class Ascent(NamedTuple):
-    """Where variational Bayes ended, and how it got there."""
-
-    at: Statistics  #: the expected counts that define the distribution over models
-    bound: float  #: the lower bound there
-    converged: bool
-    history: list[float]  #: the lower bound after every pass
-
-
-class _Step(NamedTuple):
-    at: Statistics
-    bound: float
-    after: Statistics
-
-
-def ascend(
-    sweep: Callable[[Floats, Floats], Statistics],
-    beliefs: Beliefs,
-    start: Statistics,
-    *,
-    max_iter: int,
-    tol: float,
-    accelerate: bool,
-    callback: Callback | None,
-) -> Ascent:
-    """Raise the lower bound from the counts of ``start`` until a step changes it by less than ``tol`` (relative).
-
-    A distribution over models is told by its expected counts, and a step is counts in, counts out.  SQUAREM leaps
-    along two steps as in :mod:`consilience.aggregation.em`; every array of nonnegative counts is a distribution,
-    so a leap needs no pulling back but to zero.  One that lowers the bound is dropped: the history never falls.
-    """
-    at, best = _steady(start), _Step(start, float("nan"), start)
-    came: _Step | None = None  # one plain step earlier
-    leapt_from: _Step | None = None
-    history: list[float] = []
-    converged = False
-    while len(history) < max_iter:
-        expected = beliefs(at)
-        after = sweep(*expected.tables)
-        here = _Step(at, after.log_likelihood - expected.divergence, _steady(after))
-        change = float("nan") if came is None else abs(here.bound - came.bound) / max(abs(here.bound), 1.0)
-        fell = leapt_from is not None and here.bound < leapt_from.bound
-        history.append(history[-1] if fell else here.bound)
-        if not history[:-1] or here.bound >= best.bound:
-            best = here
-        asked = bool(callback and callback(Progress(len(history), max_iter, history[-1], change)))
-        converged = came is not None and tol > 0 and change <= tol
-        if converged or asked:
-            break
-        if fell and leapt_from is not None:
-            at, came, leapt_from = leapt_from.after, leapt_from, None
-            continue
-        leap = _leap(came, here) if accelerate and came is not None else None
-        if leap is None:
-            at, came, leapt_from = here.after, here, None
-        else:
-            at, came, leapt_from = _steady(leap), None, here
-    return Ascent(best.at, best.bound, converged, history)
-
-
-def _leap(one: _Step, two: _Step) -> Statistics | None:
-    """Extrapolate along two steps (SQUAREM S3); None when the leap would be a plain step."""
-    sums = two.at.class_counts.sum() + 1.0, two.at.counts.sum(axis=-2, keepdims=True) + 1.0
-    states = [(s.class_counts, s.counts) for s in (one.at, two.at, two.after)]
-    r = [b - a for a, b in zip(states[0], states[1], strict=True)]
-    v = [(c - b) - d for b, c, d in zip(states[1], states[2], r, strict=True)]
-    # counts over the sum of their column are probabilities: their change is weighed by the labels behind it
-    r_norm, v_norm = (sum(float((x * x / s).sum()) for x, s in zip(change, sums, strict=True)) for change in (r, v))
-    if v_norm <= 0 or r_norm <= v_norm:
-        return None
-    a = -np.sqrt(r_norm / v_norm)
-    class_counts, counts = (
-        np.maximum(t - (2 * a) * x + (a * a) * y, 0.0) for t, x, y in zip(states[0], r, v, strict=True)
-    )
-    return Statistics(counts, class_counts, float("nan"))
-
-
-def _steady(statistics: Statistics) -> Statistics:
-    """Round counts to 32 bits behind the point where the data is small enough for exact symmetry.
-
-    What is symmetric then stays so, and the order of a sum does not decide whom to believe.
-    """
-    if statistics.counts.sum() >= SMALL:
-        return statistics
-    counts, class_counts = (np.rint(x * 2.0**32) / 2.0**32 for x in statistics[:2])
-    return Statistics(counts, class_counts, statistics.log_likelihood)

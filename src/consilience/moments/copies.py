@@ -154,11 +154,12 @@ def _verdict(table: _Agreement, inside: Bools) -> tuple[float, float, float] | N
 
 def _one_factor(kappa: Floats, weight: Floats) -> Floats:
     """Give r with κ[m, j] ≈ r[m] r[j] off the diagonal, by weighted least squares for one r at a time."""
-    mean = float((weight * kappa).sum() / max(weight.sum(), 1e-9))
+    weighted = weight * kappa
+    mean = float(weighted.sum() / max(weight.sum(), 1e-9))
     r = np.full(len(kappa), np.sqrt(max(mean, 0.05)))
     for _ in range(50):
-        best = _ratio((weight * kappa) @ r, weight @ (r * r))
-        r = 0.5 * (r + np.clip(best, -1.0, 1.0))  # half the way: all at once would swing
+        best = _ratio(weighted @ r, weight @ (r * r))
+        r = 0.5 * (r + np.minimum(np.maximum(best, -1.0), 1.0))  # half the way: all at once would swing
     return r
 
 

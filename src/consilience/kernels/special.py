@@ -1,0 +1,133 @@
+"""The digamma function ψ and log Γ where a Dirichlet distribution needs them, over whole tables in one loop.
+
+Both are shifted up by eight and then taken from their asymptotic series, y = x + 8 (Abramowitz and Stegun 1964, 6.3.5,
+6.3.18, 6.1.15 and 6.1.41):
+
+    ψ(x)      =  log y - 1/(2y) - Σ B_2j / (2j y^2j)                              -  Σ_{j<8} 1 / (x + j)
+    log Γ(x)  =  (y - ½) log y - y + ½ log 2π + Σ B_2j / (2j (2j - 1) y^(2j-1))   -  log ∏_{j<8} (x + j).
+
+With z = x (x + 7) the product is P(z) = z (z + 6) (z + 10) (z + 12), and the sum of reciprocals is
+(2x + 7) P'(z) / P(z): one division.  Where only a sum of many ψ or log Γ is asked for, logarithms are taken of
+products, a few factors at a time.  Errors are below 1e-14 of the value, or of one where the value is smaller, for
+x from 1e-3 to 1e15.
+
+M. Abramowitz and I. A. Stegun, "Handbook of mathematical functions" (1964).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from consilience.kernels._arrays import Floats
+
+__all__ = ["psi_and_log_gamma", "psi_sums"]
+
+_HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
+#: Factors of a product whose logarithm is taken at once: sixteen numbers below 1e19 stay below 1e308.
+_TOGETHER = 16
+
+
+def _product(x: Any) -> Any:
+    """∏ (x + j) for j < 8."""
+    z = x * (x + 7.0)
+    return z * (z + 6.0) * ((z + 10.0) * (z + 12.0))
+
+
+def _psi_rest(x: Any) -> Any:
+    """ψ(x) - log(x + 8)."""
+    z = x * (x + 7.0)
+    # P(z) = z⁴ + 28 z³ + 252 z² + 720 z
+    slope = ((4.0 * z + 84.0) * z + 504.0) * z + 720.0
+    behind = (2.0 * x + 7.0) * slope / (z * (z + 6.0) * ((z + 10.0) * (z + 12.0)))
+    u = 1.0 / (x + 8.0)
+    w = u * u
+    series = 1.0 / 12.0 - w * (3617.0 / 8160.0)
+    series = w * (1.0 / 132.0 - w * (691.0 / 32760.0 - w * series))
+    series = w * (1.0 / 12.0 - w * (1.0 / 120.0 - w * (1.0 / 252.0 - w * (1.0 / 240.0 - series))))
+    return -0.5 * u - series - behind
+
+
+def _log_gamma_of_shifted(y: Any, log_y: Any) -> Any:
+    """Log Γ(y) for y ≥ 8."""
+    u = 1.0 / y
+    w = u * u
+    series = 1.0 / 1188.0 - w * (691.0 / 360360.0 - w * (1.0 / 156.0 - w * (3617.0 / 122400.0)))
+    series = u * (1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w * (1.0 / 1680.0 - w * series))))
+    return (y - 0.5) * log_y - y + _HALF_LOG_2PI + series
+
+
+def _psi_sums(values: Any, shift: Any, out: Any) -> None:
+    """Write ``out[r] = Σ_m ψ(values[m, r] + shift[r])``."""
+    M, R = values.shape
+    product = np.ones(R)
+    for r in range(R):
+        out[r] = 0.0
+    for first in range(0, M, _TOGETHER):
+        for m in range(first, min(first + _TOGETHER, M)):
+            for r in range(R):
+                x = values[m, r] + shift[r]
+                out[r] += _psi_rest(x)
+                product[r] *= x + 8.0
+        for r in range(R):
+            out[r] += np.log(product[r])
+            product[r] = 1.0
+
+
+def _psi_and_sums(x: Any, log_y: Any, together: Any, psi: Any, sums: Any) -> None:
+    """Write ψ(x), (M, R), and ``sums[r] = Σ_m log Γ(x[m, r])``; ``log_y`` is log(x + 8)."""
+    M, R = x.shape
+    product = np.ones(R)
+    for r in range(R):
+        sums[r] = 0.0
+    for first in range(0, M, together):
+        for m in range(first, min(first + together, M)):
+            for r in range(R):
+                psi[m, r] = log_y[m, r] + _psi_rest(x[m, r])
+                sums[r] += _log_gamma_of_shifted(x[m, r] + 8.0, log_y[m, r])
+                product[r] *= _product(x[m, r])
+        for r in range(R):
+            sums[r] -= np.log(product[r])
+            product[r] = 1.0
+
+
+@lru_cache(maxsize=1)
+def _psi_sums_kernel() -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    signature = types.void(array("float64", 2), array("float64"), array("float64", readonly=False))
+    return compiled(_psi_sums, signature, (_psi_rest,))
+
+
+@lru_cache(maxsize=1)
+def _psi_and_sums_kernel() -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    read, write = array("float64", 2), array("float64", 2, readonly=False)
+    signature = types.void(read, read, types.int64, write, array("float64", readonly=False))
+    return compiled(_psi_and_sums, signature, (_product, _psi_rest, _log_gamma_of_shifted))
+
+
+def psi_sums(values: Floats, shift: Floats) -> Floats:
+    """Give ``Σ_m ψ(values[m] + shift)``, the shape of ``shift``; ``values`` (M, …) and ``shift`` are C-contiguous."""
+    out = np.empty(shift.size)
+    _psi_sums_kernel()(values.reshape(-1, shift.size), shift.reshape(-1), out)
+    return out.reshape(shift.shape)
+
+
+def psi_and_log_gamma(x: Floats) -> tuple[Floats, float]:
+    """Give ψ of every number, and the sum of all log Γ; ``x`` (M, …) is C-contiguous and positive."""
+    rows = x.reshape(len(x), x.size // max(len(x), 1))
+    psi, sums = np.empty(rows.shape), np.empty(rows.shape[1])
+    y = rows + 8.0
+    # (max y)⁸ᵐ < 1e300: the logarithm of m products is taken at once
+    together = max(1, int(37.0 / np.log10(y.max(initial=10.0))))
+    _psi_and_sums_kernel()(rows, np.log(y), together, psi, sums)
+    return psi.reshape(x.shape), float(sums.sum())

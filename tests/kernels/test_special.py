@@ -1,0 +1,74 @@
+"""ψ and log Γ of the compiled loops against scipy, and against identities that need no other library."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, psi
+
+from consilience.aggregation.variational import Dirichlet
+from consilience.kernels._arrays import Floats
+from consilience.kernels.special import psi_and_log_gamma, psi_sums
+
+#: From what a pseudo-count may be at least to more labels than there are; with both roots nearby, 1.46 and 1 to 2.
+POINTS: Floats = np.concatenate([np.geomspace(1e-3, 1e15, 2001), np.linspace(0.01, 20.0, 2001)])
+
+
+def error(found: Floats, wanted: Floats) -> float:
+    """Relative to the value, or to one where the value is smaller: both functions have roots."""
+    return float((np.abs(found - wanted) / np.maximum(np.abs(wanted), 1.0)).max())
+
+
+def test_psi_is_that_of_scipy() -> None:
+    assert error(psi_and_log_gamma(POINTS)[0], psi(POINTS)) < 1e-14
+    assert error(psi_sums(POINTS[None, :], np.zeros(POINTS.size)), psi(POINTS)) < 1e-14
+
+
+def test_log_gamma_is_that_of_scipy() -> None:
+    found = np.array([psi_and_log_gamma(np.array([x]))[1] for x in POINTS])
+    assert error(found, gammaln(POINTS)) < 2e-14
+
+
+def test_factorials_and_harmonic_numbers() -> None:
+    n = np.arange(1, 100)
+    of_n, _ = psi_and_log_gamma(n.astype(float))
+    # ψ(n + 1) - ψ(n) = 1 / n,   Γ(n) = (n - 1)!
+    np.testing.assert_allclose(np.diff(of_n), 1.0 / n[:-1], rtol=1e-12)
+    assert psi_and_log_gamma(np.array([21.0]))[1] == pytest.approx(np.log(2432902008176640000), rel=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (16, 3), (17, 2, 2), (1000, 4, 4), (3, 70)])
+@pytest.mark.parametrize("most", [1.0, 1e3, 1e12])
+def test_sums_over_rows_of_any_number_and_size(shape: tuple[int, ...], most: float) -> None:
+    rng = np.random.default_rng(0)
+    values, shift = most * rng.random(shape) ** 4, 0.1 + rng.random(shape[1:])
+    np.testing.assert_allclose(psi_sums(values, shift), psi(values + shift).sum(axis=0), rtol=1e-13, atol=1e-12)
+    each, total = psi_and_log_gamma(values + shift)
+    assert each.shape == shape
+    assert error(each, psi(values + shift)) < 1e-14
+    assert total == pytest.approx(float(gammaln(values + shift).sum()), rel=1e-13, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("pseudo", "axis", "shape"),
+    [
+        (np.array([4.0, 1.0]), -1, (300, 2)),
+        (np.ones(5), -1, (5,)),
+        (0.1 + 3.0 * np.eye(4), -2, (200, 4, 4)),
+        (np.repeat(0.5 + np.eye(3), 2, axis=1), -2, (50, 3, 6)),
+    ],
+)
+def test_a_compiled_dirichlet_is_the_other_one(pseudo: Floats, axis: int, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    counts = rng.gamma(0.3, 50.0, shape)
+    plain, compiled = (Dirichlet(pseudo, axis=axis, compiled=compiled) for compiled in (False, True))
+    (expected, divergence), (same, too) = plain.expected_log(counts), compiled.expected_log(counts)
+    np.testing.assert_allclose(same, expected, rtol=1e-13, atol=1e-13)
+    assert too == pytest.approx(divergence, rel=1e-11)
+    if len(shape) > 1:
+        np.testing.assert_allclose(compiled.learned(counts, 5).pseudo, plain.learned(counts, 5).pseudo, rtol=1e-12)
+        assert compiled.learned(counts, 5).compiled
+
+
+def test_nobody_is_no_sum() -> None:
+    np.testing.assert_array_equal(psi_sums(np.empty((0, 3)), np.ones(3)), np.zeros(3))
