@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench paper methods field structured clean
+.PHONY: demo test lint types layers unit docs bench paper methods field structured tables clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -47,6 +47,9 @@ field: $(VENV)/.peers
 
 structured: $(VENV)/.peers
 	$(BIN)/python -m benchmarks structured
+
+tables: $(VENV)/.peers
+	$(BIN)/python -m benchmarks tables
 
 clean:
 	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis

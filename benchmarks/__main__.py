@@ -1,4 +1,4 @@
-"""``make bench``, ``paper``, ``methods``, ``field`` and ``structured`` run sets of benchmarks.
+"""``make bench``, ``paper``, ``methods``, ``field``, ``structured`` and ``tables`` run sets of benchmarks.
 
 ``python -m benchmarks pairs`` runs one.
 """
@@ -12,13 +12,14 @@ from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
 #: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers;
-#: sequences and networks.
+#: sequences and networks; joint distributions of tables, and provable NMF.
 SETS = {
     "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
     "methods": ("breaking", "ensembles", "adversaries"),
     "field": ("field", "calibration", "peers"),
     "structured": ("chain_pass", "sequences", "conll", "networks"),
+    "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
 }
 
 

@@ -203,3 +203,41 @@ def test_the_error_of_a_consensus_is_the_same_number() -> None:
 def test_what_makes_no_sense_is_an_error(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         call(*forecast(10, 2, 0))
+
+
+# ---- features -----------------------------------------------------------------------------------------------
+
+
+def test_correlation_error_is_the_best_of_all_matchings() -> None:
+    rng = np.random.default_rng(0)
+    A, truth = rng.standard_normal((6, 4)), rng.standard_normal((6, 4))
+    unit = truth / np.linalg.norm(truth, axis=0)
+
+    def distance(i: int, j: int) -> float:  # min over σ of ‖a*_i - σ a_j‖², by least squares
+        return float(np.linalg.lstsq(A[:, [j]], unit[:, i])[1][0])
+
+    by_hand = min(sum(distance(i, j) for i, j in enumerate(order)) for order in itertools.permutations(range(4)))
+    assert metrics.correlation_error(A, truth) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_correlation_error_knows_no_order_sign_or_length() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.standard_normal((9, 5))
+    moved = truth[:, rng.permutation(5)] * np.array([1e-200, -3.0, 1e200, 0.5, -1e-9])
+    assert metrics.correlation_error(moved, truth) < 1e-30
+    # squared sines: an angle of 1e-9 is seen although its cosine is one
+    turned = np.array([[math.cos(1e-9), 0.0], [math.sin(1e-9), 0.0], [0.0, 1.0]])
+    assert metrics.correlation_error(turned, np.eye(3)[:, [0, 2]]) == pytest.approx(1e-18, rel=1e-6)
+
+
+def test_a_feature_without_a_partner_counts_one() -> None:
+    assert metrics.correlation_error(np.eye(3)[:, :1], np.eye(3)) == pytest.approx(2.0)
+    assert metrics.correlation_error(np.eye(3), np.eye(3)[:, :1]) == 0.0
+    assert metrics.correlation_error(np.zeros((3, 2)), np.eye(3)[:, :2]) == pytest.approx(2.0)
+    # a column is given once: two like features of the truth cannot share it
+    assert metrics.correlation_error(np.eye(2), np.ones((2, 2))) == pytest.approx(1.0)
+    for bad in (np.ones((2, 3)), np.full((3, 3), np.nan), np.ones(3)):
+        with pytest.raises(ParameterError):
+            metrics.correlation_error(bad, np.eye(3))
+    with pytest.raises(ParameterError, match="truth"):
+        metrics.correlation_error(np.eye(3), np.zeros((3, 3)))

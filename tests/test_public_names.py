@@ -12,11 +12,13 @@ import pytest
 import consilience as cs
 
 PUBLIC = [
+    "AND",
     "EBCC",
     "GLAD",
     "IBCC",
     "KOS",
     "METHODS",
+    "SPA",
     "Annotations",
     "Auto",
     "ClassOneCoin",
@@ -32,6 +34,9 @@ PUBLIC = [
     "GhoshSVD",
     "HiddenMarkov",
     "HierarchicalDawidSkene",
+    "JointPMF",
+    "JointPMFClassifier",
+    "JointPMFRecommender",
     "MajorityVote",
     "MinimaxEntropy",
     "MultiSPA",

@@ -14,11 +14,13 @@ __version__ = "0.1.0"
 
 #: Public name: its module, imported when the name is first used, so that ``consilience --help`` needs none.
 _HOME = {
+    "AND": "consilience.factor.nmf_estimators",
     "EBCC": "consilience.aggregation.estimators",
     "GLAD": "consilience.aggregation.estimators",
     "IBCC": "consilience.aggregation.estimators",
     "KOS": "consilience.aggregation.estimators",
     "METHODS": "consilience.aggregation.registry",
+    "SPA": "consilience.factor.nmf_estimators",
     "Annotations": "consilience.annotations",
     "Auto": "consilience.aggregation.estimators",
     "ClassOneCoin": "consilience.aggregation.estimators",
@@ -34,6 +36,9 @@ _HOME = {
     "GhoshSVD": "consilience.aggregation.estimators",
     "HiddenMarkov": "consilience.hidden_markov",
     "HierarchicalDawidSkene": "consilience.aggregation.estimators",
+    "JointPMF": "consilience.pmf.joint_pmf",
+    "JointPMFClassifier": "consilience.pmf.classifier",
+    "JointPMFRecommender": "consilience.pmf.recommender",
     "MajorityVote": "consilience.aggregation.estimators",
     "MinimaxEntropy": "consilience.aggregation.estimators",
     "MultiSPA": "consilience.aggregation.estimators",
@@ -65,11 +70,13 @@ _HOME = {
 _MODULES = ("datasets", "exceptions", "factor", "metrics", "moments", "spans")
 
 __all__ = [
+    "AND",
     "EBCC",
     "GLAD",
     "IBCC",
     "KOS",
     "METHODS",
+    "SPA",
     "Annotations",
     "Auto",
     "ClassOneCoin",
@@ -85,6 +92,9 @@ __all__ = [
     "GhoshSVD",
     "HiddenMarkov",
     "HierarchicalDawidSkene",
+    "JointPMF",
+    "JointPMFClassifier",
+    "JointPMFRecommender",
     "MajorityVote",
     "MinimaxEntropy",
     "MultiSPA",
@@ -158,10 +168,14 @@ if TYPE_CHECKING:
     from consilience.dawid_skene import DawidSkene
     from consilience.diagnose import Diagnosis, diagnose
     from consilience.factor.estimators import SymNMF
+    from consilience.factor.nmf_estimators import AND, SPA
     from consilience.hidden_markov import HiddenMarkov
     from consilience.io import load, read, read_truth
     from consilience.io.edges import read_edges
     from consilience.io.sequences import read_sequence_truth, read_sequences
+    from consilience.pmf.classifier import JointPMFClassifier
+    from consilience.pmf.joint_pmf import JointPMF
+    from consilience.pmf.recommender import JointPMFRecommender
     from consilience.sequence_run import SequenceRun
     from consilience.sequences import SequenceAnnotations
     from consilience.structured.aggregate import aggregate

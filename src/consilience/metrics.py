@@ -29,6 +29,7 @@ __all__ = [
     "FLOOR",
     "Reliability",
     "brier_score",
+    "correlation_error",
     "error_rate",
     "expected_calibration_error",
     "f_score",
@@ -153,6 +154,39 @@ def expected_calibration_error(
     Both are means in ``bins`` of equal width by confidence; see :func:`reliability`.
     """
     return reliability(posterior, truth, bins, labels=labels).calibration_error
+
+
+def correlation_error(features: Floats, truth: Floats) -> float:
+    """Give how far the columns of ``features`` are from those of ``truth``, whatever their order, sign and length.
+
+        ε = Σ_i min_σ ‖a*_i - σ a_j(i)‖²,   ‖a*_i‖ = 1
+
+    (Li & Liang 2017, Section 7, squared, as their figures have it).  It is the sum of the squared sines of the angles
+    between matched columns, from 0 to their number.  The matching j gives no column twice and makes ε smallest; a
+    column of the truth that is left without a partner, or whose partner is zero, counts 1.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    A, truth = np.asarray(features, np.float64), np.asarray(truth, np.float64)
+    if A.ndim != 2 or truth.ndim != 2 or len(A) != len(truth):
+        raise ParameterError(f"expected two matrices with as many rows, not shapes {A.shape} and {truth.shape}")
+    if not (np.isfinite(A).all() and np.isfinite(truth).all() and truth.any(axis=0).all()):
+        raise ParameterError("the features must be finite, and no column of the truth may be zero")
+    A, truth = _unit_columns(A), _unit_columns(truth)
+    cosine = truth.T @ A
+    row, column = linear_sum_assignment(cosine**2, maximize=True)
+    # ‖a* - (a*ᵀ a) a‖² itself: 1 - cos² would stop at rounding, 1e-16
+    rest = truth[:, row] - cosine[row, column] * A[:, column]
+    unmatched = int(truth.shape[1] - row.size)
+    return float(np.vdot(rest, rest)) + unmatched
+
+
+def _unit_columns(matrix: Floats) -> Floats:
+    # the largest entry first: squares of tiny entries underflow
+    scaled = matrix / np.where(matrix.any(axis=0), np.abs(matrix).max(axis=0, initial=0.0), 1.0)
+    length = np.linalg.norm(scaled, axis=0)
+    unit: Floats = scaled / np.where(length > 0, length, 1.0)
+    return unit
 
 
 def _is_count(value: Any) -> bool:

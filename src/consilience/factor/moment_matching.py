@@ -47,14 +47,14 @@ import numpy as np
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["Matching", "MomentProblem", "Moments", "simplex_least_squares"]
+__all__ = ["EXACT", "Matching", "MomentProblem", "MomentSum", "Moments", "owned_factors", "simplex_least_squares"]
 
 #: ν as a share of λ.
 _PROXIMAL = 1e-4
 #: ADMM iterations of one problem in a sweep (App. D.1), and the change of an entry that ends them.
 _INNER, _INNER_TOL = 10, 1e-6
 #: An objective of this share of that of zero parameters is rounding.
-_EXACT = 1e-15
+EXACT = 1e-15
 
 
 class Moments(NamedTuple):
@@ -160,10 +160,10 @@ class MomentProblem:
                 leap *= 2.0
             else:
                 leap = max(0.25 * leap, 1.0)
-            change = (last - value) / max(value, _EXACT * self._constant, 1e-300)
+            change = (last - value) / max(value, EXACT * self._constant, 1e-300)
             last = value
             history.append(value)
-            if tol > 0 and (change <= tol or value <= _EXACT * self._constant):
+            if tol > 0 and (change <= tol or value <= EXACT * self._constant):
                 converged = True
             asked = callback(len(history), value, change) if callback else None
             if converged or asked:
@@ -261,7 +261,7 @@ class _Entries(NamedTuple):
         return _Entries(self.owner[a:b] - start, second, self.last[a:b], self.value[a:b])
 
 
-class _Sum:
+class MomentSum:
     """Σ value · table[last], or Σ value · table[second] ∘ table[last], for every owner, as sparse products."""
 
     def __init__(self, entries: _Entries, n_owners: int, n_rows: int) -> None:
@@ -290,8 +290,8 @@ class _Others:
 
     def __init__(self, sides: tuple[_Entries, _Entries], a: int, b: int, M: int, K: int) -> None:
         said, weights = sides
-        self._said = _Sum(said.between(a * K, b * K), (b - a) * K, M * K)
-        self._weights = _Sum(weights.between(a, b), b - a, M)
+        self._said = MomentSum(said.between(a * K, b * K), (b - a) * K, M * K)
+        self._weights = MomentSum(weights.between(a, b), b - a, M)
         self._shape = b - a, K, K
 
     def linear(self, confusions: Floats) -> Floats:
@@ -316,10 +316,10 @@ def _from_all_sides(moments: Moments, place: Ints, K: int) -> tuple[_Entries, _E
     at = np.nonzero(moments.values)
     cells = who[at[0]] * K + np.stack(at[1:], axis=1)
     value = moments.values[at] * moments.weights[at[0]]
-    return _owned(cells, value), _owned(who, moments.weights)
+    return owned_factors(cells, value), owned_factors(who, moments.weights)
 
 
-def _owned(cells: Ints, value: Floats) -> _Entries:
+def owned_factors(cells: Ints, value: Floats) -> _Entries:
     order = cells.shape[1]
     sides = np.concatenate([np.roll(cells, -s, axis=1) for s in range(order)])
     sides, value = sides[rank := np.argsort(sides[:, 0], kind="stable")], np.tile(value, order)[rank]

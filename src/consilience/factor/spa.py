@@ -6,33 +6,57 @@ The norm is convex, so its largest value over the mixtures is at a column of W. 
 onto its orthogonal complement, and repeat.  With noise below a bound that depends on the conditioning of W the columns
 found are near W's (Theorem 3 there).
 
+What makes it robust, each for a kind of noise:
+
+* *Columns that are counts* (:func:`shrunk_counts`).  The most extreme column is often the one with the fewest counts.
+  Columns are taken as draws from Dirichlet(s μ), μ being the mean column; s is found from their spread, and a column x
+  of n counts becomes (x + s μ) / (n + s).
+* *Noise in all directions* (``denoise="svd"``).  Only the part of X in its leading singular directions is looked at.
+* *Many nearly pure columns* (``average``).  A vertex is the mean of the columns that reach farthest in the direction
+  found, and that mean is projected out (Nadisic, Gillis & Kervazo 2023).
+
 ====== ============================== ============
 symbol name                           shape
 ====== ============================== ============
 X      ``X``                          (rows, columns)
+W      ``Vertices.columns``           (rows, ≤ n_components)
 Λ      what :func:`spa` gives         (≤ n_components,)
 ====== ============================== ============
 
 N. Gillis and S. A. Vavasis, "Fast and robust recursive algorithms for separable nonnegative matrix factorization", IEEE
-Transactions on Pattern Analysis and Machine Intelligence 36 (2014), Algorithm 1.
+Transactions on Pattern Analysis and Machine Intelligence 36 (2014), Algorithm 1.  N. Nadisic, N. Gillis and C. Kervazo,
+"Smoothed separable nonnegative matrix factorization", Linear Algebra and its Applications 676 (2023).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["spa"]
+__all__ = ["Vertices", "shrunk_counts", "spa", "vertices"]
 
 #: A residual this short beside the longest column is rounding.
 _NOTHING = 1e-10
 #: Norms this near to each other are the same: rounding must not decide between them.
 _TIE = 1e-9
+#: Columns of counts that spread no more than chance are drawn together as if by this many counts.
+_MOST_PRECISE = 1e3
 
 
-def spa(X: Floats, n_components: int) -> Ints:
+@dataclass(frozen=True, eq=False)
+class Vertices:
+    """The columns that span the others."""
+
+    columns: Floats  #: W: columns of X, or means of some; (rows, ≤ n_components)
+    indices: Ints  #: Λ: the column of X that each was found at
+
+
+def spa(X: Any, n_components: int, *, denoise: Literal["svd"] | None = None) -> Ints:
     """Give the places of the columns that span the others, in the order found.
 
     They are fewer than ``n_components`` when X has a lower rank.  Of columns of the same length the first is taken.
@@ -40,10 +64,12 @@ def spa(X: Floats, n_components: int) -> Ints:
     Parameters
     ----------
     X
-        The matrix, (rows, columns).  Scale the columns of a nonnegative X to sum to one beforehand: then the rows of H
-        do so too.  Columns of zeros are never chosen.
+        The matrix, (rows, columns), an array or SciPy sparse.  Scale the columns of a nonnegative X to sum to one
+        beforehand: then the rows of H do so too.  Columns of zeros are never chosen.
     n_components
         How many columns to find.
+    denoise
+        ``"svd"`` looks at X in its ``n_components`` leading singular directions alone; a sparse X always is.
 
     Examples
     --------
@@ -53,25 +79,120 @@ def spa(X: Floats, n_components: int) -> Ints:
     >>> spa(W @ np.array([[0.5, 0.0, 1.0], [0.5, 1.0, 0.0]]), 2).tolist()
     [2, 1]
     """
-    R = np.array(X, np.float64)
-    if R.ndim != 2:
-        raise ParameterError(f"successive projection needs a matrix of rows and columns, not shape {R.shape}")
+    return vertices(X, n_components, denoise=denoise).indices
+
+
+def vertices(
+    X: Any,
+    n_components: int,
+    *,
+    scale: Literal["sum", "counts"] | None = None,
+    denoise: Literal["svd"] | None = None,
+    average: int = 1,
+) -> Vertices:
+    """Find the columns that span the others, with all that makes it robust.  See :func:`spa` for the rest.
+
+    Parameters
+    ----------
+    X, n_components, denoise
+        As in :func:`spa`.
+    scale
+        ``"sum"`` scales columns of nonnegative numbers to sum to one, ``"counts"`` is :func:`shrunk_counts`.
+    average
+        So many columns make each of those given.
+    """
     if n_components < 1:
         raise ParameterError(f"n_components must be a whole number ≥ 1, not {n_components!r}")
-    if not np.isfinite(R).all():
+    if average < 1:
+        raise ParameterError(f"average must be a whole number ≥ 1, not {average!r}")
+    if denoise not in (None, "svd"):
+        raise ParameterError(f"denoise must be 'svd' or None, not {denoise!r}")
+    sparse = hasattr(X, "tocsc")
+    X = X.tocsc().astype(np.float64) if sparse else np.array(X, np.float64)
+    if X.ndim != 2:
+        raise ParameterError(f"successive projection needs a matrix of rows and columns, not shape {X.shape}")
+    if not np.isfinite(X.data if sparse else X).all():
         raise ParameterError("the matrix has entries that are NaN or infinite; drop those columns first")
-    if not R.size:
-        return np.empty(0, np.int64)
+    if not X.shape[0] or not X.shape[1]:
+        return Vertices(np.empty((X.shape[0], 0)), np.empty(0, np.int64))
+    if scale is not None:
+        X = _scaled(X, scale)
+    R = _leading(X, n_components) if sparse or denoise == "svd" else X.copy()
     found: list[int] = []
+    columns: list[Floats] = []
     longest = float(np.sqrt(np.einsum("ij,ij->j", R, R).max()))
-    for _ in range(min(n_components, *R.shape)):
+    for _ in range(min(n_components, *X.shape)):
         length = np.sqrt(np.einsum("ij,ij->j", R, R))
         top = float(length.max())
         if top <= _NOTHING * longest:
             break
         at = int(np.argmax(length >= (1.0 - _TIE) * top))
         found.append(at)
+        u, members = R[:, at] / length[at], np.array([at])
+        if average > 1:
+            members = np.argsort(-(u @ R), kind="stable")[:average]
+            u = R[:, members].mean(axis=1)
+            u /= np.linalg.norm(u)
+        columns.append(np.asarray(X[:, members].mean(axis=1)).ravel())
         # R ← (I - u uᵀ) R
-        u = R[:, at] / length[at]
         R -= np.outer(u, u @ R)
-    return np.array(found, np.int64)
+    W = np.stack(columns, axis=1) if columns else np.empty((X.shape[0], 0))
+    return Vertices(W, np.array(found, np.int64))
+
+
+def _scaled(X: Any, scale: str) -> Any:
+    if scale not in ("sum", "counts"):
+        raise ParameterError(f"scale must be 'sum', 'counts' or None, not {scale!r}")
+    sparse = hasattr(X, "tocsc")
+    if (X.data if sparse else X).min(initial=0.0) < 0:
+        raise ParameterError(f"scale={scale!r} is for numbers ≥ 0, and the matrix has negative ones; use scale=None")
+    if scale == "counts":
+        X = X.toarray() if sparse else X
+        return shrunk_counts(X) if X.any() else X
+    total = np.asarray(X.sum(axis=0)).ravel()
+    inverse = np.divide(1.0, total, out=np.zeros(total.size), where=total > 0)
+    return X.multiply(inverse[None, :]).tocsc() if sparse else X * inverse
+
+
+def shrunk_counts(counts: Any) -> Floats:
+    """Give the columns of ``counts`` (rows, columns) as probabilities, those of few counts drawn towards the mean.
+
+    s of the Dirichlet(s μ) is found by moments: E ‖x/n - μ‖² = (1 - ‖μ‖²) (n + s) / (n (s + 1)), so with
+    T = Σ n ‖x/n - μ‖² / (1 - ‖μ‖²) over C columns of N counts together, T = (N + C s) / (s + 1).  A column without
+    counts becomes the mean.
+    """
+    x = np.asarray(counts, np.float64)
+    if x.ndim != 2 or not np.isfinite(x).all() or (x < 0).any() or not x.any():
+        raise ParameterError("counts must be a matrix of finite numbers ≥ 0, some of them above 0")
+    n = x.sum(axis=0)
+    N, mean = float(n.sum()), x.sum(axis=1) / x.sum()
+    spread = 1.0 - float(mean @ mean)
+    seen = n > 0
+    T, C = 0.0, int(seen.sum())
+    if spread > 1e-12:
+        T = float(n[seen] @ ((x[:, seen] / n[seen] - mean[:, None]) ** 2).sum(axis=0)) / spread
+    s = min(max(N - T, 0.0) / (T - C), _MOST_PRECISE) if T > C else _MOST_PRECISE
+    total = n + s
+    shrunk: Floats = (x + s * mean[:, None]) / np.where(total > 0, total, 1.0)
+    return shrunk
+
+
+def _leading(X: Any, n_components: int) -> Floats:
+    """Give X in the basis of its leading left singular vectors, (≤ n_components, columns).
+
+    By the smaller of X Xᵀ and Xᵀ X; of a sparse X by Lanczos steps from a fixed vector, so that they always end alike.
+    """
+    k = min(n_components, *X.shape)
+    if hasattr(X, "tocsc"):
+        if k < min(X.shape):
+            from scipy.sparse.linalg import svds
+
+            _, values, right = svds(X, k, v0=np.ones(min(X.shape)), solver="arpack")
+            return np.ascontiguousarray(values[:, None] * right)
+        X = X.toarray()
+    if k == min(X.shape) == X.shape[0]:
+        return np.array(X)
+    if X.shape[0] <= X.shape[1]:
+        return np.ascontiguousarray(np.linalg.eigh(X @ X.T)[1][:, -k:].T @ X)
+    values, right = np.linalg.eigh(X.T @ X)
+    return np.ascontiguousarray(np.sqrt(np.maximum(values[-k:], 0.0))[:, None] * right[:, -k:].T)

@@ -1,0 +1,258 @@
+"""AND: alternating nonnegative gradient descent with falling thresholds, a factorisation that recovers its features.
+
+    Y ≈ A X,  X ≥ 0;  A may have negative entries        (Li & Liang 2017, Section 3)
+
+Stage i decodes all samples with one pseudo-inverse, keeps the weights that are large enough, and fits the features to
+them (Algorithm 1):
+
+    Z = φ_α(A⁺ Y),   φ_α(v) = v if v ≥ α else 0,        α = α_0 / r^i
+    A ← A + η (Y - A Z) Zᵀ / n,   T times               η = 1 / λ_max(Z Zᵀ / n)
+
+The T steps have a closed form in the eigenvectors of Z Zᵀ = V diag(λ) Vᵀ, so that a stage costs two products with the
+data, A⁺ Y and Y Zᵀ, whatever T is:
+
+    A ← A + (Y - A Z) Zᵀ V diag(g(λ)) Vᵀ,   g(λ) = (1 - (1 - λ/λ_max)^T) / λ
+
+and T → ∞, g(λ) = 1/λ where λ > 0 and 0 elsewhere, solves the stage's least squares.  Fifty steps give the same errors.
+
+A high threshold lets through only weights that the error of A cannot have made up; each fit makes that error smaller,
+and the threshold follows.  It counts in units of the largest weight that the start decodes for a feature, so that the
+scale of the columns of A does not matter.  Noise ζ of deviation σ in Y is decoded as noise of deviation σ ‖A⁺(d, :)‖,
+and a threshold below it would fit the noise: there the threshold stops.
+
+====== =================================== ============
+symbol name                                shape
+====== =================================== ============
+Y      ``Y``                               (W, n)
+A      ``features``                        (W, D)
+Z      ``weights``                         (D, n)
+α      ``threshold``, one for each feature (D,)
+η, T   in closed form, ``inner_steps``     scalars
+====== =================================== ============
+
+Y. Li and Y. Liang, "Provable alternating gradient descent for non-negative matrix factorization with strong
+correlations", ICML 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from consilience.exceptions import DataError, ParameterError
+from consilience.factor.spa import vertices
+from consilience.kernels._arrays import Floats
+
+__all__ = ["Factorisation", "and_nmf", "decode", "start"]
+
+#: Eigenvalues of Z Zᵀ below this share of the largest are rounding: no data speak of those directions.
+_RANK = 1e-12
+#: A residual below this share of ‖Y‖² is rounding, not noise.
+_ROUNDING = 1e-13
+#: Stages in a row whose change is below the tolerance before it counts as convergence: one may be a plateau.
+_PATIENCE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Factorisation:
+    """Features and weights with Y ≈ features @ weights."""
+
+    features: Floats  #: A, (W, D)
+    weights: Floats  #: Z of the final features, (D, n)
+    threshold: Floats  #: what the last decoding let through, (D,)
+    noise: float  #: σ, deviation of an entry of Y from the span of the features
+    history: list[float]  #: change of the features in every stage: largest squared distance of unit columns
+    converged: bool
+    n_iter: int
+
+
+def start(Y: Any, n_components: int, how: Literal["spa", "random"] = "spa", random_state: Any = None) -> Floats:
+    """Give first features, (W, D): columns of the data.
+
+    ``"spa"`` takes those that span the others (of nonnegative data: their directions), which are nearly pure if any
+    are; ``"random"`` takes any, and rarely leads to the truth.
+    """
+    n = Y.shape[1]
+    if how == "random":
+        chosen = np.random.default_rng(random_state).choice(n, min(n_components, n), replace=False)
+    elif how == "spa":
+        chosen = vertices(Y, n_components, scale=None if Y.min() < 0 else "sum", denoise="svd").indices
+    else:
+        raise ParameterError(f"the start must be 'spa' or 'random', not {how!r}")
+    if chosen.size < n_components:
+        raise DataError(
+            f"the data have only {chosen.size} directions that a start can be made of; lower n_components "
+            f"(now {n_components}) or give the first features yourself"
+        )
+    return _dense(Y[:, chosen])
+
+
+def decode(Y: Any, features: Floats, threshold: Floats | float = 0.0) -> Floats:
+    """Give φ_α(A⁺ Y), (D, n): the weights of the features in each column of ``Y``, small ones set to zero."""
+    Q, R = np.linalg.qr(features)
+    Z: Floats = _pseudo_inverse(R) @ _left(Q, Y)
+    Z[np.atleast_1d(threshold)[:, None] > Z] = 0.0
+    np.maximum(Z, 0.0, out=Z)
+    return Z
+
+
+def and_nmf(
+    Y: Any,
+    A0: Floats,
+    *,
+    alpha: float = 0.1,
+    decay: float = 1.2,
+    max_iter: int = 100,
+    inner_steps: int | None = None,
+    noise_multiple: float = 2.5,
+    batch_size: int | None = None,
+    tol: float = 1e-14,
+    random_state: Any = 0,
+    callback: Callable[[int, Floats], Any] | None = None,
+) -> Factorisation:
+    """Factor ``Y`` from the features ``A0``, (W, D).
+
+    Parameters
+    ----------
+    Y
+        Data, one sample a column, (W, n); a NumPy array or a SciPy sparse matrix.  Entries may be negative.
+    A0
+        First features.  See :func:`start`.
+    alpha, decay
+        α_0 and r: stage i = 0, 1, … lets weights through that are at least α_0 / r^i of the largest that the start
+        decodes for the feature.  The paper has 0.1 and 1.1; a decay of 1 holds the threshold.
+    max_iter
+        Stages at most.
+    inner_steps
+        T, gradient steps of a stage; None solves its least squares.  With batches, passes over them.
+    noise_multiple
+        The threshold stays above so many deviations of the noise that the decoding has; 0 lets it fall for ever.
+    batch_size
+        Update the features after so many samples, in random order, and not after all.
+    tol
+        Largest change of a stage, as squared distance of unit features, that counts as convergence (0: run all).
+    random_state
+        Seed of the order of batches.
+    callback
+        Called with the number of stages done and the features; True stops.
+    """
+    _check(Y, A0, alpha, decay, max_iter, inner_steps, batch_size)
+    if not _is_sparse(Y):
+        Y = np.asarray(Y, np.float64)
+    A = np.array(A0, np.float64)
+    W, n = Y.shape
+    D = A.shape[1]
+    square = float(Y.multiply(Y).sum()) if _is_sparse(Y) else float(np.vdot(Y, Y))
+    rng = np.random.default_rng(random_state)
+    unit: Floats | None = None
+    threshold, sigma, history, quiet = np.zeros(D), 0.0, [], 0
+    for i in range(max_iter):
+        # A = Q R, A⁺ = R⁻¹ Qᵀ: what Qᵀ Y leaves of ‖Y‖² is noise, and the rows of A⁺ are as long as those of R⁻¹
+        Q, R = np.linalg.qr(A)
+        inverse = _pseudo_inverse(R)
+        inside = _left(Q, Y)
+        left = square - float(np.vdot(inside, inside))
+        sigma = float(np.sqrt(left / ((W - D) * n))) if W > D and left > _ROUNDING * square else 0.0
+        Z: Floats = inverse @ inside
+        if unit is None:
+            unit = Z.max(axis=1)
+            unit = np.where(unit > 0, unit, 1.0)
+        floor = noise_multiple * sigma * np.linalg.norm(inverse, axis=1)
+        threshold = np.maximum(alpha / decay**i * unit, floor)
+        Z *= threshold[:, None] <= Z
+        before = _unit_columns(A)
+        A = _fit(Y, A, Z, inner_steps) if batch_size is None else _sweep(Y, A, Z, inner_steps or 1, batch_size, rng)
+        history.append(float(((_unit_columns(A) - before) ** 2).sum(axis=0).max()))
+        quiet = quiet + 1 if history[-1] <= tol else 0
+        if callback is not None and callback(i + 1, A) is True:
+            break
+        if tol > 0 and quiet >= _PATIENCE:
+            break
+    return Factorisation(
+        A, decode(Y, A, threshold), threshold, sigma, history, tol > 0 and quiet >= _PATIENCE, len(history)
+    )
+
+
+def _fit(Y: Any, A: Floats, Z: Floats, steps: int | None) -> Floats:
+    """A + (Y - A Z) Zᵀ V diag(g(λ)) Vᵀ: the stage's gradient steps in closed form; None takes infinitely many."""
+    G = Z @ Z.T
+    eigenvalues, V = np.linalg.eigh(G)
+    top = float(eigenvalues[-1])
+    if top <= 0:
+        return A
+    known = eigenvalues > _RANK * top
+    lam = np.where(known, eigenvalues, 1.0)
+    share = np.ones_like(lam) if steps is None else 1.0 - (1.0 - np.minimum(lam / top, 1.0)) ** steps
+    g = np.where(known, share / lam, 0.0)
+    fitted: Floats = A + (_dense(Y @ Z.T) - A @ G) @ ((V * g) @ V.T)
+    return fitted
+
+
+def _sweep(Y: Any, A: Floats, Z: Floats, passes: int, size: int, rng: np.random.Generator) -> Floats:
+    """One gradient step after every ``size`` samples, which come in random order, ``passes`` times over.
+
+    The step has the scale of its own batch, as if the batch were all there is.
+    """
+    n = Y.shape[1]
+    for _ in range(passes):
+        order = rng.permutation(n)
+        for first in range(0, n, size):
+            batch = order[first : first + size]
+            A = _fit(Y[:, batch], A, Z[:, batch], 1)
+    return A
+
+
+def _pseudo_inverse(R: Floats) -> Floats:
+    """R⁻¹, or R⁺ where features depend on each other."""
+    try:
+        inverse = np.asarray(np.linalg.inv(R), np.float64)
+    except np.linalg.LinAlgError:
+        inverse = np.full_like(R, np.inf)
+    # the product of the norms bounds the condition number; a comparison with NaN or infinity fails as well
+    if np.linalg.norm(inverse) * np.linalg.norm(R) < 1e12:
+        return inverse
+    return np.asarray(np.linalg.pinv(R, rcond=1e-12), np.float64)
+
+
+def _unit_columns(A: Floats) -> Floats:
+    length = np.linalg.norm(A, axis=0)
+    return A / np.where(length > 0, length, 1.0)
+
+
+def _is_sparse(Y: Any) -> bool:
+    return hasattr(Y, "tocsr")
+
+
+def _dense(values: Any) -> Floats:
+    return np.array(values.toarray() if _is_sparse(values) else values, np.float64)
+
+
+def _left(Q: Floats, Y: Any) -> Floats:
+    """Qᵀ Y, dense; for a sparse Y by its transpose, which is what SciPy multiplies with a dense matrix."""
+    return _dense((Y.T @ Q).T) if _is_sparse(Y) else Q.T @ np.asarray(Y, np.float64)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _check(
+    Y: Any, A0: Floats, alpha: float, decay: float, max_iter: int, inner_steps: int | None, batch_size: int | None
+) -> None:
+    shape, first = tuple(Y.shape) if _is_sparse(Y) else np.shape(Y), tuple(np.shape(A0))
+    if len(shape) != 2 or not np.isfinite(Y.data if _is_sparse(Y) else np.asarray(Y, np.float64)).all():
+        raise DataError(f"expected a matrix of finite numbers, one sample a column, not shape {shape} with NaN or inf")
+    if len(first) != 2 or first[0] != shape[0] or not first[1] or not np.isfinite(A0).all():
+        raise ParameterError(f"A0 must be finite, with {shape[0]} rows as Y has and a column a feature, not {first}")
+    if first[1] > min(shape):
+        raise ParameterError(f"{first[1]} features cannot be told from {shape[1]} samples of {shape[0]} entries")
+    if not 0 < alpha < 1:
+        raise ParameterError(f"alpha must lie between 0 and 1, not {alpha!r}")
+    if not decay >= 1:
+        raise ParameterError(f"decay must be a number ≥ 1 (1 holds the threshold), not {decay!r}")
+    for name, value in (("max_iter", max_iter), ("inner_steps", inner_steps), ("batch_size", batch_size)):
+        if value is not None and not _is_count(value):
+            raise ParameterError(f"{name} must be a whole number ≥ 1, not {value!r}")

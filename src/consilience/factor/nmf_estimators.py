@@ -1,0 +1,256 @@
+"""scikit-learn's manners for AND and successive projection: samples are rows here, columns in the functions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from consilience.exceptions import ConvergenceWarning, ParameterError, warn
+from consilience.factor.descent import _is_count, and_nmf, decode, start
+from consilience.factor.estimators import _seed
+from consilience.factor.peers import nonnegative_least_squares
+from consilience.factor.spa import vertices
+from consilience.kernels._arrays import Floats
+
+__all__ = ["AND", "SPA"]
+
+
+class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What both share: sparse input, and the way back from weights to samples."""
+
+    components_: Floats
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Give the samples (n, W) that weights ``X`` (n, D) make."""
+        check_is_fitted(self, "components_")
+        samples: Floats = np.asarray(X, np.float64) @ self.components_
+        return samples
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class AND(_Features):
+    r"""Nonnegative weights of features that may be negative, recovered by descent with falling thresholds.
+
+    .. math:: X \approx Z A^\top, \quad Z \ge 0
+
+    The features are recovered, not only a good fit, where samples mix few of them and the start is not too far off
+    (Li & Liang 2017).  See :mod:`consilience.factor.descent` for the algorithm.
+
+    Parameters
+    ----------
+    n_components
+        Features.  None takes as many as ``init`` has, or else as many as can be told (the smaller side of X).
+    init
+        ``"spa"``: samples found by successive projection; ``"random"``: any samples, which rarely leads to the truth;
+        or an array (D, W).
+    alpha, decay
+        First threshold, as a share of the largest weight of a feature, and what divides it after every stage.
+    max_iter, tol
+        Stages, and the change of the features in one of them that ends them (0: run all).
+    inner_steps
+        Gradient steps of a stage; None solves its least squares.
+    noise_multiple
+        Deviations of the noise that the threshold stays above.
+    batch_size
+        Update the features after so many samples; None: after all.
+    random_state
+        Seed of random starts and of the order of batches.
+
+    Attributes
+    ----------
+    components_ : array (D, W)
+        The features.
+    threshold_ : array (D,)
+        Weights below it count as zero.
+    noise_ : float
+        Deviation of an entry of X from the span of the features.
+    reconstruction_err_ : float
+        ‖X - Z components_‖ (Frobenius).
+    converged_ : bool
+        Whether the tolerance was met.
+    history_ : list of float
+        The change of the features in every stage.
+    n_iter_ : int
+        Stages.
+
+    Examples
+    --------
+    >>> from consilience.datasets.topics import simulate_topics
+    >>> from consilience.factor.nmf_estimators import AND
+    >>> from consilience.metrics import correlation_error
+    >>> drawn = simulate_topics("NEG", n_samples=500, n_components=5, n_words=30, spread=10.0)
+    >>> model = AND(5, tol=1e-10).fit(drawn.data.T)
+    >>> correlation_error(model.components_.T, drawn.features) < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        init: Literal["spa", "random"] | Floats = "spa",
+        alpha: float = 0.1,
+        decay: float = 1.2,
+        max_iter: int = 100,
+        tol: float = 1e-14,
+        inner_steps: int | None = None,
+        noise_multiple: float = 2.5,
+        batch_size: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.alpha = alpha
+        self.decay = decay
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inner_steps = inner_steps
+        self.noise_multiple = noise_multiple
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the features of the samples ``X`` (n, W); ``y`` is not used."""
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Find the features and give the weights."""
+        return self._fit(X)
+
+    def transform(self, X: Any) -> Floats:
+        """Give the weights (n, D) of the features in new samples: decoded, small ones set to zero."""
+        check_is_fitted(self, "components_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return decode(X.T, self.components_.T, self.threshold_).T
+
+    def _fit(self, X: Any) -> Floats:
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        seed = _seed(self.random_state)
+        if isinstance(self.init, str):
+            A0 = start(X.T, _components(self.n_components, X.shape), self.init, seed)
+        else:
+            A0 = np.asarray(self.init, np.float64).T
+            if A0.ndim != 2 or self.n_components not in (None, A0.shape[1]):
+                raise ParameterError(f"init has shape {A0.T.shape}; expected ({self.n_components}, {X.shape[1]})")
+        found = and_nmf(
+            X.T,
+            A0,
+            alpha=self.alpha,
+            decay=self.decay,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            inner_steps=self.inner_steps,
+            noise_multiple=self.noise_multiple,
+            batch_size=self.batch_size,
+            random_state=seed,
+        )
+        if self.tol > 0 and not found.converged:
+            warn(
+                f"the features still changed by {found.history[-1]:.1e} in stage {found.n_iter} (tolerance "
+                f"{self.tol:g}); raise max_iter or tol, or take the result as preliminary",
+                ConvergenceWarning,
+            )
+        self.components_, self.threshold_, self.noise_ = found.features.T.copy(), found.threshold, found.noise
+        self.converged_, self.history_, self.n_iter_ = found.converged, found.history, found.n_iter
+        Z = found.weights.T
+        self.reconstruction_err_ = _distance(X, Z, self.components_)
+        return Z
+
+
+class SPA(_Features):
+    r"""Nonnegative factorisation of separable data: the features are samples, found by successive projection.
+
+    .. math:: X \approx Z\, W^\top, \quad Z \ge 0
+
+    Parameters
+    ----------
+    n_components
+        Features; None takes as many as can be told.  Fewer are found where the rank is lower.
+    scale
+        ``"sum"`` divides every sample by its sum before the search, for nonnegative samples of different sizes;
+        ``"counts"`` also draws samples of few counts to the mean; None takes samples as they are.
+    denoise
+        ``"svd"`` looks at the leading singular directions alone.
+    average
+        Samples that make up each feature.
+
+    Attributes
+    ----------
+    components_ : array (D, W)
+        The features: samples, scaled as asked for, or means of some.
+    indices_ : array (D,)
+        The sample that each was found at.
+    reconstruction_err_ : float
+        ‖X - Z components_‖ (Frobenius).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consilience.factor.nmf_estimators import SPA
+    >>> SPA(2).fit_transform(np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]])).round(6)
+    array([[0.      , 1.      ],
+           [0.333333, 0.5     ],
+           [1.      , 0.      ]])
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        scale: Literal["sum", "counts"] | None = None,
+        denoise: Literal["svd"] | None = None,
+        average: int = 1,
+    ) -> None:
+        self.n_components = n_components
+        self.scale = scale
+        self.denoise = denoise
+        self.average = average
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the samples of ``X`` (n, W) that all others are mixtures of; ``y`` is not used."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        found = vertices(
+            X.T,
+            _components(self.n_components, X.shape),
+            scale=self.scale,
+            denoise=self.denoise,
+            average=self.average,
+        )
+        self.components_, self.indices_ = found.columns.T.copy(), found.indices
+        self.reconstruction_err_ = _distance(X, self.transform(X), self.components_)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Give the weights (n, D) by nonnegative least squares."""
+        check_is_fitted(self, "components_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        W = self.components_
+        return nonnegative_least_squares(W @ W.T, np.asarray((X @ W.T).T, np.float64)).T
+
+
+def _components(n_components: int | None, shape: tuple[int, int]) -> int:
+    if n_components is None:
+        return min(shape)
+    if not _is_count(n_components):
+        raise ParameterError(f"n_components must be a whole number ≥ 1 or None, not {n_components!r}")
+    return int(n_components)
+
+
+def _distance(X: Any, Z: Floats, components: Floats) -> float:
+    """‖X - Z A‖ without a dense copy of a sparse X: ‖X‖² - 2 ⟨X Aᵀ, Z⟩ + ⟨Zᵀ Z, A Aᵀ⟩."""
+    if not hasattr(X, "tocsr"):
+        return float(np.linalg.norm(X - Z @ components))
+    square = float(X.multiply(X).sum()) - 2.0 * float(np.vdot(X @ components.T, Z))
+    return float(np.sqrt(max(square + float(np.vdot(Z.T @ Z, components @ components.T)), 0.0)))

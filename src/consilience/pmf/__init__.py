@@ -1,0 +1,1 @@
+"""Joint distributions of discrete variables, learned from tables with missing entries."""

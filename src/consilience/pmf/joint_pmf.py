@@ -1,0 +1,376 @@
+r"""The joint distribution of discrete variables, learned from a table with missing entries.
+
+.. math:: \Pr(z_1, …, z_N) = \sum_f \lambda_f \prod_n A_n(z_n, f)
+
+Start from pairs of variables (CNMF-SPA, Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", Algorithm 1), go
+on by EM (eqs (21)-(22)), and answer questions about the joint distribution without ever making its table.
+
+====== ================ =============================
+symbol name             shape
+====== ================ =============================
+F      ``n_components`` number of components
+λ      ``weights_``     (F,)
+A_n    ``factors_[n]``  (I_n, F), columns sum to one
+====== ================ =============================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from consilience.aggregation.em import Callback
+from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
+from consilience.kernels._arrays import Codes, Floats
+from consilience.pmf.cpd import CPD, split_factors
+from consilience.pmf.em import category_shares, run_cpd_em
+from consilience.pmf.table import DiscreteTable, decode, index_of
+
+__all__ = ["JointPMF", "JointPMFFit", "choose_rank", "fit_joint_pmf"]
+
+Init = Literal["cnmf-spa", "random", "ctd"]
+Split = Literal["conditioning", "random", "fixed"]
+
+#: Share of the rows that rank selection holds out.
+_HELD_OUT = 0.1
+#: The largest rank that is tried.
+_LARGEST_RANK = 64
+#: Part of a start that comes from the plain shares of the categories: EM cannot leave a probability of zero.
+_SOFTENING = 0.1
+
+
+class JointPMFFit(NamedTuple):
+    """What :func:`fit_joint_pmf` gives."""
+
+    model: CPD
+    history: list[float]  #: penalised log-likelihood after every pass of EM; without EM the misfit of CTD, or nothing
+    converged: bool
+
+
+def fit_joint_pmf(
+    codes: Codes,
+    sizes: Sequence[int],
+    rank: int,
+    *,
+    init: Init = "cnmf-spa",
+    split: Split = "conditioning",
+    refine: Literal["em"] | None = "em",
+    smoothing: float = 1.0,
+    max_iter: int = 1000,
+    tol: float = 1e-8,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> JointPMFFit:
+    """Fit a CPD of this rank to coded rows; parameters as in :class:`JointPMF`."""
+    rng = np.random.default_rng(random_state)
+    shares = category_shares(codes, sizes)
+    history: list[float] = []
+    converged = True
+    if init == "random":
+        weights, stacked = random_start(sizes, rank, rng)
+    elif init == "ctd":
+        from consilience.factor.coupled_tensors import coupled_tensor_decomposition
+
+        weights, factors, history, converged = coupled_tensor_decomposition(
+            codes, sizes, rank, max_iter=max_iter, tol=max(tol, 1e-6), random_state=rng, callback=None
+        )
+        stacked = np.concatenate(factors)
+    else:
+        from consilience.pmf.cnmf_spa import cnmf_spa
+        from consilience.pmf.pairs import pair_marginals
+
+        weights, stacked = cnmf_spa(pair_marginals(codes, sizes), rank, split=split, random_state=rng)
+    if refine is None:
+        return JointPMFFit(CPD(weights, split_factors(stacked, sizes)), list(history), converged)
+    if init != "random":
+        weights = (1.0 - _SOFTENING) * weights + _SOFTENING / rank
+        stacked = (1.0 - _SOFTENING) * stacked + _SOFTENING * shares[:, None]
+    fit = run_cpd_em(codes, sizes, weights, stacked, smoothing=smoothing, max_iter=max_iter, tol=tol, callback=callback)
+    return JointPMFFit(CPD(fit.weights, split_factors(fit.stacked, sizes)), fit.history, fit.converged)
+
+
+def random_start(sizes: Sequence[int], rank: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Give equal weights and columns that are uniform on the simplex."""
+    columns = [rng.dirichlet(np.ones(size), rank).T for size in sizes]
+    return np.full(rank, 1.0 / rank), np.concatenate(columns)
+
+
+def choose_rank(
+    codes: Codes, sizes: Sequence[int], random_state: Any = 0, **options: Any
+) -> tuple[int, dict[int, float]]:
+    """Choose F by the mean log-likelihood of a held-out tenth of the rows.
+
+    F doubles from 1 until twice in a row it gains nothing; then the ranks half-way between the best and its neighbours
+    are tried, until there are none.  Of equals the smallest is taken.
+
+    Returns the rank, and the held-out score of every rank that was tried.
+    """
+    rng = np.random.default_rng(random_state)
+    S = len(codes)
+    held_out = np.zeros(S, np.bool_)
+    held_out[rng.permutation(S)[: int(np.ceil(_HELD_OUT * S))]] = True
+    seen, unseen = np.ascontiguousarray(codes[~held_out]), np.ascontiguousarray(codes[held_out])
+    # without smoothing one category that only the tenth has would decide everything
+    options = {**options, "smoothing": max(options.get("smoothing", 0.0), 0.1), "callback": None, "refine": "em"}
+    seed = int(rng.integers(2**31))
+    scores: dict[int, float] = {}
+
+    def score(rank: int) -> float:
+        if rank not in scores:
+            model = fit_joint_pmf(seen, sizes, rank, random_state=seed, **options).model
+            scores[rank] = float(model.log_prob(unseen).mean())
+        return scores[rank]
+
+    def best() -> int:
+        top = max(scores.values())
+        return min(rank for rank, value in scores.items() if value >= top - 1e-9)
+
+    if S < 2:
+        return 1, {}
+    rank = 1
+    while rank <= min(_LARGEST_RANK, max(len(seen), 1)) and rank <= 4 * (best() if scores else 1):
+        score(rank)
+        rank *= 2
+    while True:
+        tried = sorted(scores)
+        at = tried.index(best())
+        near = [(tried[i] + tried[i + 1]) // 2 for i in (at - 1, at) if 0 <= i < len(tried) - 1]
+        new = [rank for rank in near if rank not in scores]
+        if not new:
+            return best(), dict(sorted(scores.items()))
+        for rank in new:
+            score(rank)
+
+
+class JointPMF(BaseEstimator):  # type: ignore[misc]
+    r"""Joint distribution of discrete variables as a mixture of products.
+
+    .. math:: \Pr(z_1, …, z_N) = \sum_f \lambda_f \prod_n A_n(z_n, f)
+
+    Tables may have missing entries everywhere, at the fit and afterwards.  A table is a frame (pandas, polars, pyarrow)
+    with a column for each variable, a matrix of whole numbers with NaN or -1 for missing entries, an array of objects,
+    or a :class:`~consilience.pmf.table.DiscreteTable`.
+
+    Parameters
+    ----------
+    n_components
+        F.  None chooses it by the likelihood of a held-out tenth of the rows (:func:`choose_rank`).
+    init
+        What EM starts from: ``"cnmf-spa"`` (pairs), ``"ctd"`` (triples, by coupled tensor decomposition) or
+        ``"random"``.
+    split
+        How CNMF-SPA cuts the variables in two: ``"fixed"`` (first and second half), ``"random"``, or the cut of
+        several whose components are told apart best (``"conditioning"``).
+    refine
+        ``"em"``, or None for the start alone.
+    smoothing
+        Observations added to every variable and component, spread over the categories as they occur in all rows.
+    max_iter, tol
+        Passes over the rows, and the relative change of the objective in one EM step that ends them (0: run all).
+    random_state
+        Seed.
+    callback
+        Called with a :class:`~consilience.aggregation.em.Progress` after every pass; returning True ends the fit.
+
+    Attributes
+    ----------
+    weights_ : array (F,)
+    factors_ : tuple of arrays (I_n, F)
+    categories_ : tuple of arrays (I_n,)
+        The value behind each row of a factor.
+    model_ : CPD
+        Weights and factors.
+    history_ : list of float
+        Penalised log-likelihood after every pass of EM; without EM the misfit of CTD, or nothing.
+    converged_ : bool
+    n_iter_ : int
+    rank_scores_ : dict
+        Held-out score of every rank that was tried, where F was chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consilience.pmf.joint_pmf import JointPMF
+    >>> rows = np.repeat([[0, 0, 0], [1, 1, 1]], 20, axis=0)
+    >>> pmf = JointPMF(2).fit(rows)
+    >>> pmf.predict(2, [[0, -1, -1], [1, 1, -1]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        init: Init = "cnmf-spa",
+        split: Split = "conditioning",
+        refine: Literal["em"] | None = "em",
+        smoothing: float = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.split = split
+        self.refine = refine
+        self.smoothing = smoothing
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the joint distribution of the columns of a table."""
+        self._check_parameters()
+        table = DiscreteTable.from_data(X)
+        if not len(table):
+            raise DataError("the table has no rows; a joint distribution cannot be learned from nothing")
+        never = [name for n, name in enumerate(table.names) if not (table.codes[:, n] >= 0).any()]
+        if never:
+            warn(f"variables without a single entry are taken to be uniform: {', '.join(never[:8])}", DataWarning)
+        options: dict[str, Any] = {
+            "init": self.init,
+            "split": self.split,
+            "smoothing": self.smoothing,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+        }
+        rank = self.n_components
+        scores: dict[int, float] = {}
+        if rank is None:
+            rank, scores = choose_rank(table.codes, table.sizes, self.random_state, **options)
+        fit = fit_joint_pmf(
+            table.codes,
+            table.sizes,
+            rank,
+            refine=self.refine,
+            random_state=self.random_state,
+            callback=self.callback,
+            **options,
+        )
+        self.model_ = fit.model
+        self.weights_, self.factors_ = fit.model.weights, fit.model.factors
+        self.categories_, self.names_ = table.categories, table.names
+        self.history_, self.converged_, self.n_iter_ = fit.history, fit.converged, len(fit.history)
+        self.rank_scores_ = scores
+        self.n_features_in_ = len(table.names)
+        if not fit.converged and self.tol > 0 and self.n_iter_ >= self.max_iter:
+            warn(
+                f"the fit did not meet tol={self.tol:g} within {self.max_iter} passes; raise max_iter or tol",
+                ConvergenceWarning,
+            )
+        return self
+
+    def log_prob(self, X: Any) -> Floats:
+        """Give the log-probability of the entries of every row that are there, (S,)."""
+        codes = self._codes(X)
+        return self.model_.log_prob(codes)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Give the mean log-probability of the rows."""
+        return float(self.log_prob(X).mean())
+
+    def marginal(self, variables: int | str | Sequence[int | str]) -> Floats:
+        """Give the joint distribution of a few variables, one axis for each in the order given."""
+        check_is_fitted(self)
+        if isinstance(variables, int | str | np.integer):
+            return self.model_.marginal([self._index(variables)])
+        return self.model_.marginal([self._index(variable) for variable in variables])
+
+    def conditional(self, target: int | str, X: Any) -> Floats:
+        """Give Pr(target | the other entries) for every row, (S, I_target).
+
+        The target's own column is not looked at and may be left out of X.
+        """
+        at = self._index(target)
+        return self.model_.conditional(at, self._codes(X, at))
+
+    def expectation(self, target: int | str, X: Any) -> Floats:
+        """Give E[target | the other entries] for every row, (S,); the target's categories must be numbers."""
+        at = self._index(target)
+        values = self.categories_[at]
+        if values.dtype.kind not in "iufb":
+            raise ParameterError(f"variable {target!r} has categories that are no numbers, so it has no expectation")
+        return self.model_.expectation(at, self._codes(X, at), values)
+
+    def predict(self, target: int | str, X: Any) -> Codes:
+        """Give the most probable value of the target given the other entries, for every row."""
+        at = self._index(target)
+        values: Codes = self.categories_[at][self.conditional(at, X).argmax(axis=1)]
+        return values
+
+    def impute(self, X: Any) -> Any:
+        """Fill every missing entry with its most probable value given the entries of its row that are there.
+
+        A frame gives a frame of the same kind, a :class:`DiscreteTable` a table, and anything else an array.
+        """
+        table = self._table(X)
+        codes = table.codes.copy()
+        rows = np.flatnonzero((codes < 0).any(axis=1))
+        for part in np.array_split(rows, max(1, rows.size >> 16)):
+            here = codes[part]
+            posterior = self.model_.posterior(here)
+            for n, factor in enumerate(self.factors_):
+                gone = here[:, n] < 0
+                if gone.any():
+                    here[gone, n] = (posterior[gone] @ factor.T).argmax(axis=1)
+            codes[part] = here
+        return self._given_back(DiscreteTable(codes, table.categories, table.names), X)
+
+    def sample(self, n: int = 1, random_state: Any = None) -> Codes:
+        """Draw n complete rows, as an array of values (n, N)."""
+        check_is_fitted(self)
+        codes = self.model_.sample(n, random_state)
+        return _matrix(DiscreteTable(codes, self.categories_, self.names_))
+
+    # ---- inside --------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        allowed = {"init": ("cnmf-spa", "random", "ctd"), "split": ("conditioning", "random", "fixed")}
+        for name, values in {**allowed, "refine": ("em", None)}.items():
+            if getattr(self, name) not in values:
+                raise ParameterError(f"{name} must be one of {values}, not {getattr(self, name)!r}")
+        for name, least in (("n_components", 1), ("max_iter", 1)):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not (whole and value >= least) and not (name == "n_components" and value is None):
+                raise ParameterError(f"{name} must be a whole number ≥ {least}, not {value!r}")
+        for name in ("smoothing", "tol"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ParameterError(f"{name} must be a number ≥ 0, not {getattr(self, name)!r}")
+
+    def _index(self, variable: int | str) -> int:
+        check_is_fitted(self)
+        return index_of(variable, self.names_)
+
+    def _table(self, X: Any, optional: int | None = None) -> DiscreteTable:
+        check_is_fitted(self)
+        return DiscreteTable.from_data(X, categories=self.categories_, names=self.names_, optional=optional)
+
+    def _codes(self, X: Any, optional: int | None = None) -> Codes:
+        return self._table(X, optional).codes
+
+    def _given_back(self, table: DiscreteTable, X: Any) -> Any:
+        from consilience._frames import is_frame, kind_of, make
+
+        if isinstance(X, DiscreteTable):
+            return table
+        if isinstance(X, np.ndarray | list | tuple) or not is_frame(X):
+            return _matrix(table)
+        return make({name: table.values(table.codes[:, n], n) for n, name in enumerate(table.names)}, kind_of(X))
+
+
+def _matrix(table: DiscreteTable) -> Codes:
+    """Give the values of a table as one array: numbers where all are, objects otherwise."""
+    columns = [decode(table.codes[:, n], values) for n, values in enumerate(table.categories)]
+    if all(column.dtype.kind in "iufb" for column in columns):
+        return np.stack(columns, axis=1)
+    rows = np.empty((len(table), len(columns)), object)
+    for n, column in enumerate(columns):
+        rows[:, n] = column
+    return rows

@@ -1,0 +1,105 @@
+"""How often two variables have two categories together: the pair marginals of a table with missing entries.
+
+    X_jk(a, b) = #{rows with z_j = a and z_k = b} / #{rows where j and k both are there}
+
+(Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", Section III; Lemma 5 for missing entries).  Alphabets may
+differ, so blocks are rectangles of one matrix with a row for every category of every variable.
+
+====== ================== ========================================
+symbol name               shape
+====== ================== ========================================
+J      ``counts.shape``   Σ I_n
+..     ``counts``         (J, J), blocks of variables j and k; zero where j = k
+..     ``totals``         (N, N), rows where both are there
+..     ``shares``         (J,), how often each variable has each category
+====== ================== ========================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from consilience.exceptions import MethodError
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.cooccurrence import count_pairs
+from consilience.pmf.em import category_shares
+
+__all__ = ["PairMarginals", "pair_marginals"]
+
+#: Categories of all variables together, beyond which the matrix of all pairs is refused (800 MB).
+_MOST_CATEGORIES = 10_000
+#: Below this many entries of the indicator matrix its product with itself is faster than loading numba.
+_SMALL = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class PairMarginals:
+    """Counts of all pairs of variables; any nonnegative numbers where blocks are known otherwise."""
+
+    counts: Floats
+    sizes: tuple[int, ...]
+    shares: Floats
+
+    @property
+    def offsets(self) -> Ints:
+        """Where each variable's rows begin, and the end, (N + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+
+    @property
+    def totals(self) -> Floats:
+        """Rows where both variables are there, (N, N)."""
+        first = self.offsets[:-1]
+        totals: Floats = np.add.reduceat(np.add.reduceat(self.counts, first, axis=0), first, axis=1)
+        return totals
+
+    def rows_of(self, variables: Sequence[int] | Ints) -> Ints:
+        """Give the rows of these variables, in their order."""
+        offsets = self.offsets
+        return np.concatenate([np.arange(offsets[n], offsets[n + 1]) for n in variables])
+
+    def block(self, j: int, k: int) -> Floats:
+        """Give X_jk, (I_j, I_k); two variables that are never there together are taken to be independent."""
+        offsets = self.offsets
+        counts = self.counts[offsets[j] : offsets[j + 1], offsets[k] : offsets[k + 1]]
+        total = counts.sum()
+        if total > 0:
+            frequencies: Floats = counts / total
+            return frequencies
+        return np.outer(self.shares[offsets[j] : offsets[j + 1]], self.shares[offsets[k] : offsets[k + 1]])
+
+
+def pair_marginals(codes: Codes, sizes: Sequence[int]) -> PairMarginals:
+    """Count all pairs of variables in one pass over the rows."""
+    sizes = tuple(int(size) for size in sizes)
+    J = sum(sizes)
+    if J > _MOST_CATEGORIES:
+        raise MethodError(
+            f"the variables have {J} categories together, too many for a matrix of all pairs; merge rare categories, "
+            'or start with init="random"'
+        )
+    offsets = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+    if codes.shape[0] * J <= _SMALL:
+        there = np.zeros((codes.shape[0], J))
+        row, n = np.nonzero(codes >= 0)
+        there[row, offsets[n] + codes[row, n]] = 1.0
+        counts = there.T @ there
+    else:
+        counts = _by_pairs(codes, offsets, J)
+    for first, size in zip(offsets, sizes, strict=True):
+        counts[first : first + size, first : first + size] = 0.0
+    return PairMarginals(counts, sizes, category_shares(codes, sizes))
+
+
+def _by_pairs(codes: Codes, offsets: Ints, J: int) -> Floats:
+    """Count with the crowd's kernel: every category of every variable is an annotator who has one thing to say."""
+    there = codes >= 0
+    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))]).astype(np.int64)
+    small = np.min_scalar_type(max(J - 1, 1))
+    who = (codes.astype(small, copy=False) + offsets.astype(small)).astype(small)[there]
+    pairs, times = count_pairs(indptr, who, np.zeros(who.size, np.uint8), J, 1)
+    counts = np.zeros((J, J))
+    counts[pairs[:, 0], pairs[:, 1]] = times[:, 0, 0]
+    return counts + counts.T

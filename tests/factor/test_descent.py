@@ -1,0 +1,217 @@
+"""AND: the features are recovered, linearly and whatever their sign, scale and order; noise is not fitted."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from scipy.sparse import csc_matrix
+
+from consilience.datasets.topics import perturbed, simulate_topics
+from consilience.exceptions import DataError, ParameterError
+from consilience.factor.descent import and_nmf, decode, start
+from consilience.kernels._arrays import Floats
+from consilience.metrics import correlation_error
+
+
+def small(kind: Literal["DIR", "CTM", "NEG", "NOISE"], seed: int = 0, **more: Any) -> tuple[Floats, Floats, Floats]:
+    """Data of ten features, the features, and a start."""
+    drawn = simulate_topics(kind, 600, 10, 40, seed=seed, spread=10.0, **more)
+    return drawn.data, drawn.features, perturbed(drawn.features, seed=seed)
+
+
+@pytest.mark.parametrize("kind", ["DIR", "NEG"])
+def test_the_promise_at_the_size_of_the_paper(kind: Literal["DIR", "NEG"]) -> None:
+    """D = 100 from the ±0.05 start: below 1e-8 within 100 stages, and a straight line on the way."""
+    drawn = simulate_topics(kind, 3000, 100, 120, seed=1)
+    A0 = perturbed(drawn.features, seed=2)
+    errors = [correlation_error(A0, drawn.features)]
+    and_nmf(drawn.data, A0, max_iter=100, callback=lambda _, A: errors.append(correlation_error(A, drawn.features)))
+    assert len(errors) <= 101
+    assert errors[-1] < 1e-8
+    assert errors[-1] < 1e-6 * errors[0]
+    # linear convergence: every ten stages it falls at least tenfold, down to 1e-7
+    falling = [e for e in errors[5::10] if e > 1e-7]
+    assert len(falling) > 3
+    assert all(later < earlier / 10 for earlier, later in pairwise(falling))
+
+
+def test_with_the_thresholds_and_steps_of_the_paper_it_is_linear_too() -> None:
+    Y, truth, A0 = small("DIR")
+    for steps in (None, 50):
+        found = and_nmf(Y, A0, decay=1.1, inner_steps=steps, max_iter=100, tol=0)
+        assert correlation_error(found.features, truth) < 1e-6 * correlation_error(A0, truth)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_the_closed_form_is_gradient_descent(steps: int) -> None:
+    """One stage from the definition, step by step (Algorithm 1)."""
+    Y, _, A0 = small("NEG", 3)
+    Z = np.linalg.pinv(A0) @ Y
+    Z = np.where(0.1 * Z.max(axis=1, keepdims=True) <= Z, Z, 0.0)
+    n = Y.shape[1]
+    eta = 1 / np.linalg.eigvalsh(Z @ Z.T / n)[-1]
+    A = A0.copy()
+    for _ in range(steps):
+        A = A + eta * (Y - A @ Z) @ Z.T / n
+    found = and_nmf(Y, A0, max_iter=1, inner_steps=steps, tol=0)
+    np.testing.assert_allclose(found.features, A, rtol=1e-9, atol=1e-12)
+
+
+def test_a_stage_without_end_solves_the_least_squares() -> None:
+    Y, _, A0 = small("CTM", 4)
+    Z = np.linalg.pinv(A0) @ Y
+    Z = np.where(0.1 * Z.max(axis=1, keepdims=True) <= Z, Z, 0.0)
+    solved = np.linalg.lstsq(Z.T, Y.T)[0].T
+    np.testing.assert_allclose(and_nmf(Y, A0, max_iter=1, tol=0).features, solved, rtol=1e-8, atol=1e-11)
+
+
+def test_fifty_steps_and_the_solution_are_the_same() -> None:
+    Y, truth, A0 = small("NEG", 5)
+    exact, steps = (correlation_error(and_nmf(Y, A0, inner_steps=T).features, truth) for T in (None, 50))
+    assert exact < 1e-9
+    assert steps < 1e-9
+
+
+def test_a_threshold_that_is_held_stops_the_descent() -> None:
+    """Figure 2(a): the error falls for a few stages and then no more."""
+    Y, truth, A0 = small("DIR", 6)
+    held = correlation_error(and_nmf(Y, A0, decay=1.0, max_iter=60, tol=0).features, truth)
+    assert held > 1e5 * correlation_error(and_nmf(Y, A0, max_iter=60, tol=0).features, truth)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_not_fitted(seed: int) -> None:
+    """The threshold that stops at the noise ends far below the one that falls for ever, and stays there."""
+    Y, truth, A0 = small("NOISE", seed, noise=0.02)
+    stopped = and_nmf(Y, A0, max_iter=60)
+    stays = correlation_error(stopped.features, truth)
+    falls = correlation_error(and_nmf(Y, A0, noise_multiple=0.0, max_iter=60, tol=0).features, truth)
+    assert stays < 0.5 * falls
+    assert stays < 0.05 * correlation_error(A0, truth)
+    # 0.02 / sqrt(40) an entry
+    assert stopped.noise == pytest.approx(0.02 / np.sqrt(40), rel=0.1)
+    assert correlation_error(and_nmf(Y, A0, max_iter=120, tol=0).features, truth) == pytest.approx(stays, rel=0.05)
+
+
+def test_scales_orders_and_rotations_change_nothing_but_themselves() -> None:
+    Y, truth, A0 = small("NEG", 7)
+    rng = np.random.default_rng(0)
+    plain = and_nmf(Y, A0, max_iter=30, tol=0)
+    scale, order = rng.uniform(0.1, 10, 10), rng.permutation(10)
+    scaled = and_nmf(Y, A0 * scale, max_iter=30, tol=0)
+    np.testing.assert_allclose(scaled.features, plain.features * scale, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(scaled.weights * scale[:, None], plain.weights, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        and_nmf(Y, A0[:, order], max_iter=30, tol=0).features, plain.features[:, order], rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        and_nmf(1e-6 * Y, A0, max_iter=30, tol=0).weights, 1e-6 * plain.weights, rtol=1e-6, atol=1e-15
+    )
+    Q = np.linalg.qr(rng.standard_normal((40, 40)))[0]
+    np.testing.assert_allclose(
+        and_nmf(Q @ Y, Q @ A0, max_iter=30, tol=0).features, Q @ plain.features, rtol=1e-6, atol=1e-9
+    )
+    assert correlation_error(plain.features, truth) < 1e-4
+
+
+def test_batches_lead_there_too_and_one_batch_is_the_step() -> None:
+    Y, truth, A0 = small("DIR", 8)
+    one = and_nmf(Y, A0, batch_size=Y.shape[1], max_iter=3, tol=0).features
+    np.testing.assert_allclose(one, and_nmf(Y, A0, inner_steps=1, max_iter=3, tol=0).features, rtol=1e-8, atol=1e-11)
+    found = and_nmf(Y, A0, batch_size=50, max_iter=80, tol=0)
+    assert correlation_error(found.features, truth) < 1e-5 * correlation_error(A0, truth)
+    again = and_nmf(Y, A0, batch_size=50, max_iter=80, tol=0)
+    assert np.array_equal(found.features, again.features)
+
+
+def test_sparse_data_are_the_same() -> None:
+    Y, _, A0 = small("DIR", 9)
+    dense = and_nmf(Y, A0, max_iter=10, tol=0)
+    sparse = and_nmf(csc_matrix(Y), A0, max_iter=10, tol=0)
+    np.testing.assert_allclose(sparse.features, dense.features, rtol=1e-8, atol=1e-12)
+    batches = [and_nmf(form, A0, max_iter=3, batch_size=100, tol=0).features for form in (Y, csc_matrix(Y))]
+    np.testing.assert_allclose(batches[0], batches[1], rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(start(csc_matrix(Y), 10), start(Y, 10))
+
+
+@pytest.mark.parametrize("kind", ["DIR", "NEG"])
+def test_it_finds_the_way_from_successive_projection(kind: Literal["DIR", "NEG"]) -> None:
+    Y, truth, _ = small(kind, 10)
+    found = and_nmf(Y, start(Y, 10), max_iter=200)
+    assert correlation_error(found.features, truth) < 1e-8
+    assert found.converged
+    assert found.history[-1] <= 1e-14
+    assert found.n_iter == len(found.history) < 200
+
+
+def test_weights_are_decoded() -> None:
+    Y, truth, A0 = small("DIR", 11)
+    weights = simulate_topics("DIR", 600, 10, 40, seed=11).weights
+    np.testing.assert_allclose(decode(Y, truth), weights, atol=1e-9)
+    assert (decode(Y, truth, 0.2)[weights < 0.19] == 0).all()
+    found = and_nmf(Y, A0)
+    np.testing.assert_allclose(found.features @ found.weights, Y, atol=1e-5)
+    per_feature = np.linspace(0.0, 0.9, 10)
+    assert ((decode(Y, truth, per_feature) > 0) == (weights >= per_feature[:, None]) & (weights > 0)).mean() > 0.95
+
+
+def test_a_feature_without_samples_stays_as_it_is() -> None:
+    """A feature that nothing decodes to has no gradient."""
+    Y, truth, A0 = small("NEG", 12)
+    orthogonal = np.linalg.qr(np.column_stack([truth, np.ones(40)]))[0][:, -1:]
+    found = and_nmf(Y, np.column_stack([A0, orthogonal]), max_iter=60, tol=0)
+    assert np.isfinite(found.features).all()
+    assert correlation_error(found.features[:, :10], truth) < 1e-6
+    nothing = and_nmf(np.zeros((5, 9)), np.eye(5)[:, :2], max_iter=3)
+    np.testing.assert_array_equal(nothing.features, np.eye(5)[:, :2])
+    twice = and_nmf(Y, np.column_stack([A0[:, :1], A0]), max_iter=5, tol=0)
+    assert np.isfinite(twice.features).all()
+
+
+def test_a_callback_sees_every_stage_and_stops() -> None:
+    Y, _, A0 = small("DIR", 13)
+    seen: list[int] = []
+
+    def stop_at_four(stage: int, A: Floats) -> bool:
+        seen.append(stage)
+        return stage == 4
+
+    found = and_nmf(Y, A0, callback=stop_at_four)
+    assert seen == [1, 2, 3, 4]
+    assert found.n_iter == 4
+    assert not found.converged
+
+
+def test_the_input_is_left_as_it_was() -> None:
+    Y, _, A0 = small("DIR", 14)
+    before = Y.copy(), A0.copy()
+    and_nmf(Y, A0, max_iter=3)
+    assert np.array_equal(Y, before[0])
+    assert np.array_equal(A0, before[1])
+
+
+def test_bad_input_is_refused() -> None:
+    Y, _, A0 = small("DIR", 15)
+    with pytest.raises(DataError, match="finite"):
+        and_nmf(np.full_like(Y, np.nan), A0)
+    with pytest.raises(ParameterError, match="40 rows"):
+        and_nmf(Y, A0[:-1])
+    with pytest.raises(ParameterError, match="cannot be told"):
+        and_nmf(Y[:, :5], A0)
+    for bad in (
+        {"alpha": 0.0},
+        {"alpha": 1.0},
+        {"decay": 0.9},
+        {"max_iter": 0},
+        {"inner_steps": 0},
+        {"batch_size": -1},
+    ):
+        with pytest.raises(ParameterError, match=next(iter(bad))):
+            and_nmf(Y, A0, **bad)
+    with pytest.raises(ParameterError, match="'spa' or 'random'"):
+        start(Y, 3, "other")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="only 1 direction"):
+        start(np.outer(np.ones(4), np.ones(6)), 3)

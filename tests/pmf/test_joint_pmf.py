@@ -1,0 +1,254 @@
+"""The estimator: the paper's Table I, questions with values and names, and tables that are not nice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError
+from consilience.kernels._arrays import Codes
+from consilience.pmf.cpd import CPD, split_factors
+from consilience.pmf.em import run_cpd_em
+from consilience.pmf.joint_pmf import JointPMF, choose_rank
+from consilience.pmf.table import DiscreteTable
+
+
+def table_one(S: int, seed: int) -> tuple[CPD, Codes]:
+    """Table I's setting: N = F = 5, I = 10, half the entries there, H within 0.1 of separable for S1 = {1, 2, 3}."""
+    N = F = 5
+    rng = np.random.default_rng(seed)
+    factors = [rng.dirichlet(np.ones(F), 10) for _ in range(N)]
+    H = np.concatenate(factors[3:])
+    for f, row in enumerate(rng.permutation(len(H))[:F]):
+        corner = np.eye(F)[f]
+        away = rng.dirichlet(np.ones(F)) - corner
+        H[row] = corner + away * min(1.0, 0.1 / np.linalg.norm(away)) * rng.random()
+    factors[3:] = np.split(H, N - 3)
+    model = CPD(np.full(F, 1 / F), tuple(factor / factor.sum(axis=0) for factor in factors))
+    codes = model.sample(S, rng)
+    codes[rng.random(codes.shape) < 0.5] = -1
+    return model, codes
+
+
+def relative_error(model: CPD, truth: CPD) -> float:
+    X = truth.marginal(range(5))
+    return float(np.linalg.norm(model.marginal(range(5)) - X) / np.linalg.norm(X))
+
+
+def drawn(S: int = 1500, seed: int = 0, missing: float = 0.2) -> tuple[CPD, Codes]:
+    rng = np.random.default_rng(seed)
+    model = CPD(rng.dirichlet(np.full(3, 5.0)), tuple(rng.dirichlet(np.full(s, 0.5), 3).T for s in (3, 4, 2, 5, 3)))
+    codes = model.sample(S, rng).astype(np.int64)
+    codes[rng.random(codes.shape) < missing] = -1
+    return model, codes
+
+
+def test_table_one_beside_the_paper_and_beside_em_from_the_truth() -> None:
+    spa, em, oracle = [], [], []
+    for seed in range(5):
+        truth, codes = table_one(10_000, seed)
+        spa.append(relative_error(JointPMF(5, refine=None, split="fixed").fit(codes).model_, truth))
+        em.append(relative_error(JointPMF(5).fit(codes).model_, truth))
+        best = run_cpd_em(codes, truth.sizes, truth.weights, truth.stacked, smoothing=1.0)
+        oracle.append(relative_error(CPD(best.weights, split_factors(best.stacked, truth.sizes)), truth))
+    # printed: 0.3228 and 0.2077, means of 20 draws
+    assert np.mean(spa) < 0.36
+    assert np.mean(em) < 0.235
+    assert np.mean(em) < 1.02 * np.mean(oracle)
+
+
+@pytest.mark.parametrize(
+    ("init", "split"),
+    [
+        ("cnmf-spa", "conditioning"),
+        ("cnmf-spa", "random"),
+        ("cnmf-spa", "fixed"),
+        ("random", "fixed"),
+        ("ctd", "fixed"),
+    ],
+)
+def test_every_start_reaches_the_likelihood_of_the_truth(init: Any, split: Any) -> None:
+    truth, codes = drawn()
+    pmf = JointPMF(3, init=init, split=split).fit(codes)
+    assert pmf.converged_
+    assert pmf.n_iter_ == len(pmf.history_)
+    assert np.diff(pmf.history_).min() > -1e-8
+    assert pmf.score(codes) > truth.log_prob(codes).mean() - 0.002
+
+
+def test_row_order_and_category_names_do_not_matter() -> None:
+    _, codes = drawn()
+    pmf = JointPMF(3).fit(codes)
+    order = np.random.default_rng(1).permutation(len(codes))
+    shuffled = JointPMF(3).fit(codes[order])
+    assert np.allclose(shuffled.log_prob(codes), pmf.log_prob(codes), atol=1e-4)
+    letters = np.array([None, *"edcba"], object)[codes + 1]  # sorted, they come in the opposite order
+    renamed = JointPMF(3).fit(letters)
+    assert np.allclose(renamed.log_prob(letters), pmf.log_prob(codes), atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{"n_components": 3}, {"n_components": 3, "init": "random"}, {}])
+def test_same_seed_same_bytes(options: dict[str, Any]) -> None:
+    _, codes = drawn(400)
+    one, other = (JointPMF(random_state=4, **options).fit(codes) for _ in range(2))
+    assert one.model_.stacked.tobytes() == other.model_.stacked.tobytes()
+    assert one.history_ == other.history_
+    assert one.sample(20, 3).tolist() == other.sample(20, 3).tolist()
+
+
+def test_rank_is_chosen_by_what_is_held_out() -> None:
+    _, codes = drawn(4000, 2, 0.0)
+    pmf = JointPMF().fit(codes)
+    assert 2 <= pmf.weights_.size <= 6
+    assert pmf.rank_scores_[pmf.weights_.size] == max(pmf.rank_scores_.values())
+    assert 1 in pmf.rank_scores_
+    # independent columns need one component
+    rng = np.random.default_rng(0)
+    rank, scores = choose_rank(rng.integers(0, 4, (3000, 5)).astype(np.int8), (4,) * 5, 0)
+    assert rank == 1
+    assert len(scores) >= 2
+
+
+def frame() -> pd.DataFrame:
+    _, codes = drawn()
+    names = ["colour", "grade", "sex", "stars", "shape"]
+    columns: dict[str, Any] = {name: np.array([*"abcde", None], object)[codes[:, n]] for n, name in enumerate(names)}
+    columns["stars"] = np.where(codes[:, 3] < 0, np.nan, codes[:, 3] + 1.0)
+    return pd.DataFrame(columns)
+
+
+def test_answers_in_values_and_names() -> None:
+    data = frame()
+    pmf = JointPMF(3).fit(data)
+    given = pmf.conditional("stars", data.drop(columns="stars"))
+    assert np.array_equal(given, pmf.conditional(3, data))
+    assert np.allclose(given.sum(axis=1), 1.0)
+    assert pmf.categories_[3].tolist() == [1, 2, 3, 4, 5]
+    assert np.allclose(pmf.expectation("stars", data), given @ [1, 2, 3, 4, 5])
+    assert np.array_equal(pmf.predict("stars", data), given.argmax(axis=1) + 1)
+    assert set(pmf.predict("colour", data)) <= set("abc")
+    assert np.allclose(pmf.marginal(["grade", "stars"]), pmf.model_.marginal((1, 3)))
+    assert np.allclose(pmf.marginal("grade"), pmf.marginal(["grade", "stars"]).sum(axis=1))
+    assert np.allclose(pmf.log_prob(data[data.columns[::-1]]), pmf.log_prob(data))
+    with pytest.raises(ParameterError, match="no numbers"):
+        pmf.expectation("colour", data)
+    with pytest.raises(ParameterError, match="weight"):
+        pmf.predict("weight", data)
+
+
+def test_impute_fills_what_is_missing_and_nothing_else() -> None:
+    data = frame()
+    pmf = JointPMF(3).fit(data)
+    full = pmf.impute(data)
+    there = data.notna()
+    assert isinstance(full, pd.DataFrame)
+    assert not full.isna().any().any()
+    assert (full.where(there) == data)[there].stack().all()
+    for name in data.columns:
+        gone = ~there[name].to_numpy()
+        assert np.array_equal(full[name].to_numpy()[gone], pmf.predict(name, data)[gone])
+    assert isinstance(pmf.impute(pl.from_pandas(data)), pl.DataFrame)
+    _, codes = drawn()
+    numbers = JointPMF(3).fit(codes)
+    filled = numbers.impute(codes)
+    assert filled.min() >= 0
+    assert np.array_equal(filled[codes >= 0], codes[codes >= 0])
+    assert isinstance(numbers.impute(DiscreteTable.from_data(codes)), DiscreteTable)
+
+
+def test_imputation_beats_the_most_frequent_category() -> None:
+    _, codes = drawn(3000, 5, 0.0)
+    hidden = np.where(np.random.default_rng(0).random(codes.shape) < 0.2, -1, codes)
+    filled = JointPMF(3).fit(hidden).impute(hidden)
+    gone = hidden < 0
+    most = np.array([np.bincount(column[column >= 0]).argmax() for column in hidden.T])
+    assert (filled == codes)[gone].mean() > (most == codes)[gone].mean() + 0.05
+
+
+def test_samples_look_like_the_data() -> None:
+    data = frame()
+    pmf = JointPMF(3).fit(data)
+    rows = pmf.sample(20_000, 0)
+    assert rows.shape == (20_000, 5)
+    assert rows.dtype == object
+    shares = pd.Series(rows[:, 0]).value_counts(normalize=True).sort_index()
+    assert np.allclose(shares, data["colour"].value_counts(normalize=True).sort_index(), atol=0.02)
+
+
+def test_constant_and_empty_columns() -> None:
+    _, codes = drawn(400)
+    odd = np.column_stack([codes, np.full(400, 7), np.full(400, -1)])
+    with pytest.warns(DataWarning, match="x6"):
+        pmf = JointPMF(3).fit(odd)
+    assert np.allclose(pmf.factors_[5], 1.0)
+    assert pmf.predict(5, odd[:2]).tolist() == [7, 7]
+    assert np.allclose(pmf.log_prob(odd), JointPMF(3).fit(codes).log_prob(codes), atol=0.05)
+    assert np.isnan(pmf.impute(odd[:3])[:, 6]).all()
+    level = pd.Series(pd.Categorical([None] * 400, categories=["lo", "hi", "no", "yes"]))
+    with pytest.warns(DataWarning, match="uniform: level"):
+        declared = JointPMF(3).fit(pd.DataFrame({"a": codes[:, 0], "b": codes[:, 1], "level": level}))
+    assert np.allclose(declared.factors_[2], 0.25)
+
+
+def test_unseen_categories_are_missing() -> None:
+    _, codes = drawn(400)
+    pmf = JointPMF(3).fit(codes)
+    row = codes[:1].copy()
+    row[0, 1] = -1
+    strange = row.copy()
+    strange[0, 1] = 99
+    with pytest.warns(DataWarning, match="x1"):
+        found = pmf.conditional(0, strange)
+    assert np.array_equal(found, pmf.conditional(0, row))
+
+
+def test_tiny_tables() -> None:
+    one = JointPMF().fit([[0, 1, 2]])
+    assert np.isclose(one.score([[0, 1, 2]]), 0.0)
+    assert JointPMF(2).fit([[0], [1], [1]]).marginal(0)[1] > 0.6
+    rows_without_entries = JointPMF(2).fit([[0, 1], [1, 0], [-1, -1]])
+    assert rows_without_entries.log_prob([[-1, -1]])[0] == pytest.approx(0.0)
+
+
+def test_running_out_is_said() -> None:
+    _, codes = drawn(400)
+    with pytest.warns(ConvergenceWarning, match="3 passes"):
+        pmf = JointPMF(3, max_iter=3).fit(codes)
+    assert not pmf.converged_
+    assert pmf.n_iter_ == 3
+
+
+def test_bad_input() -> None:
+    _, codes = drawn(50)
+    wrong: list[dict[str, Any]] = [
+        {"n_components": 0},
+        {"n_components": 2.5},
+        {"init": "best"},
+        {"split": "half"},
+        {"refine": "newton"},
+        {"smoothing": -1.0},
+        {"tol": -1.0},
+        {"max_iter": 0},
+    ]
+    for options in wrong:
+        with pytest.raises(ParameterError, match=next(iter(options))):
+            JointPMF(**options).fit(codes)
+    with pytest.raises(DataError, match="no rows"):
+        JointPMF(2).fit(codes[:0])
+    with pytest.raises(DataError, match="4 columns"):
+        JointPMF(2).fit(codes).log_prob(codes[:, :4])
+
+
+def test_scikit_learn_manners() -> None:
+    pmf = clone(JointPMF(4, init="random", smoothing=0.5, random_state=3))
+    assert pmf.get_params()["smoothing"] == 0.5
+    assert pmf.set_params(n_components=2).n_components == 2
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        pmf.log_prob([[0]])
