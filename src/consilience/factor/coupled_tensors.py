@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consilience.exceptions import DataError, ParameterError
-from consilience.factor.moment_matching import EXACT, MomentSum, owned_factors, simplex_least_squares
+from consilience.factor.moment_matching import EXACT, MomentSum, entries_by_owner, simplex_least_squares
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_triples
@@ -135,8 +135,8 @@ class _Problem:
     def __init__(self, triples: _Triples, sizes: Ints) -> None:
         N, L = sizes.size, int(sizes.sum())
         self._constant = 0.5 * float(triples.cell_weights @ triples.values**2)
-        said = owned_factors(triples.cells, triples.values * triples.cell_weights)
-        weights = owned_factors(triples.who, triples.shares)
+        said = entries_by_owner(triples.cells, triples.values * triples.cell_weights)
+        weights = entries_by_owner(triples.who, triples.shares)
         edges = np.concatenate([[0], np.cumsum(sizes)]).tolist()
         self._variables = [
             (slice(a, b), MomentSum(said.between(a, b), b - a, L), MomentSum(weights.between(n, n + 1), 1, N))

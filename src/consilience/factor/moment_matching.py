@@ -47,7 +47,7 @@ import numpy as np
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["EXACT", "Matching", "MomentProblem", "MomentSum", "Moments", "owned_factors", "simplex_least_squares"]
+__all__ = ["EXACT", "Matching", "MomentProblem", "MomentSum", "Moments", "entries_by_owner", "simplex_least_squares"]
 
 #: ν as a share of λ.
 _PROXIMAL = 1e-4
@@ -278,6 +278,7 @@ class MomentSum:
         self._product = csr_array((entries.value, (owner, entries.last)), shape=(n_owners, n_rows))
 
     def __call__(self, table: Floats) -> Floats:
+        """Give the sums for this table."""
         made: Floats = self._product @ table
         if self._second is not None:
             made *= table[self._second]
@@ -316,10 +317,11 @@ def _from_all_sides(moments: Moments, place: Ints, K: int) -> tuple[_Entries, _E
     at = np.nonzero(moments.values)
     cells = who[at[0]] * K + np.stack(at[1:], axis=1)
     value = moments.values[at] * moments.weights[at[0]]
-    return owned_factors(cells, value), owned_factors(who, moments.weights)
+    return entries_by_owner(cells, value), entries_by_owner(who, moments.weights)
 
 
-def owned_factors(cells: Ints, value: Floats) -> _Entries:
+def entries_by_owner(cells: Ints, value: Floats) -> _Entries:
+    """Give every observed cell once for each of its sides, sorted by the side that owns it."""
     order = cells.shape[1]
     sides = np.concatenate([np.roll(cells, -s, axis=1) for s in range(order)])
     sides, value = sides[rank := np.argsort(sides[:, 0], kind="stable")], np.tile(value, order)[rank]
