@@ -76,7 +76,7 @@ class AND(_Features):
     noise_ : float
         Deviation of an entry of X from the span of the features.
     reconstruction_err_ : float
-        ‖X - Z components_‖ (Frobenius).
+        ‖X - Z C‖ (Frobenius), C being ``components_``.
     converged_ : bool
         Whether the tolerance was met.
     history_ : list of float
@@ -193,7 +193,7 @@ class SPA(_Features):
     indices_ : array (D,)
         The sample that each was found at.
     reconstruction_err_ : float
-        ‖X - Z components_‖ (Frobenius).
+        ‖X - Z C‖ (Frobenius), C being ``components_``.
 
     Examples
     --------
