@@ -31,7 +31,7 @@ import numpy as np
 
 from consilience.aggregation.calibration import CHANCE, CLEAR, error_correlation, soften
 from consilience.aggregation.ebcc import Subtypes, fit_subtypes
-from consilience.aggregation.em import Callback, Parameters
+from consilience.aggregation.em import Callback, Parameters, Progress
 from consilience.aggregation.fit import Caution, Fit, vote_posterior
 from consilience.aggregation.hierarchical import Hierarchy
 from consilience.annotations import Annotations
@@ -46,7 +46,7 @@ __all__ = ["auto", "predict"]
 _SAMPLE = 20_000
 #: Relative change of the lower bound that ends a fit which is only compared.
 _QUICK = 1e-5
-#: Passes after which a coin that is so many nats behind is given up.
+#: Passes after which a coin that is so many nats behind is given up, or before where steps are too small to get there.
 _GLANCE, _NEAR = 15, 100.0
 #: Labels of an annotator, for each class, without which nothing can be said about subtypes.
 _ENOUGH = 10
@@ -97,7 +97,7 @@ def auto(
     models = {"confusions": hierarchy("confusions").climb(**quick)}
     gain, subtypes = 0.0, None
     if K > 1:
-        models["coin"] = hierarchy("coin").climb(**{**options, "max_iter": min(max_iter, _GLANCE)})
+        models["coin"] = hierarchy("coin").climb(**_glance(quick, models["confusions"].bound - _NEAR))
         behind = models["confusions"].bound - models["coin"].bound
         if behind > 0 and not groups and _tells_of_subtypes(sample):
             subtypes = _subtypes(sample, 2, quick, random_state)
@@ -178,6 +178,18 @@ def predict(model: DawidSkene, details: Mapping[str, Any], annotations: Annotati
 def _sample(annotations: Annotations) -> Annotations:
     step = -(-annotations.n_labels // _SAMPLE)
     return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+
+
+def _glance(options: Mapping[str, Any], near: float) -> dict[str, Any]:
+    """Give options that end a fit soon, and at once where steps as large as the last would not bring it ``near``."""
+    callback = options["callback"]
+
+    def hopeless(progress: Progress) -> bool:
+        asked = callback is not None and bool(callback(progress))
+        step = progress.change * max(abs(progress.objective), 1.0)  # NaN after a leap: that says nothing
+        return asked or progress.objective + _GLANCE * step < near
+
+    return {**options, "max_iter": min(options["max_iter"], _GLANCE), "callback": hopeless}
 
 
 def _look_even(annotations: Annotations, posterior: Floats) -> bool:
