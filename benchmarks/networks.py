@@ -7,8 +7,10 @@ possible: the public set has no features.  The F-score is (4.24) with the erratu
 voting of Table 4.3 gives ties to the first class (on music that is its 0.7046); ours breaks them better.
 
 The field, the start, the shrinkage and the way to measure the correlation of errors were chosen on seeds 0 to 9 of
-Cora, on music and on simulated networks.  The figures of Cora here are of other seeds; those of music are not
-independent of the choice.
+Cora, on music and on simulated networks; the average with ``auto`` among five variants on seeds 0 to 2, music and two
+simulations.  Seeds 100 to 109 were measured first and prompted the correlation step: there the gain over majority voting
+with ties broken was 0.353, below Alg. 4.4's 0.363.  Seeds 300 to 309 are shown here; they had been seen once, without
+the average.  The figures of music are not independent of the choices.
 """
 
 from __future__ import annotations
@@ -188,6 +190,7 @@ def on_cora() -> Iterable[Figure]:
     yield Figure("Cora: F-score on the graph (thesis 0.6412)", beside, 0.6412, up=True)
     yield Figure("Cora: above majority voting, ties to the first class, by", beside - scores[PLAIN], gain, up=True)
     yield Figure("Cora: above majority voting, ties broken, by", beside - scores["majority"], 0.2, up=True)
+    yield Figure("Cora: the same, beside the gain of Alg. 4.4", beside - scores["majority"], gain, up=True)
 
 
 def on_music() -> Iterable[Figure]:
