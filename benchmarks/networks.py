@@ -8,9 +8,9 @@ voting of Table 4.3 gives ties to the first class (on music that is its 0.7046);
 
 The field, the start, the shrinkage and the way to measure the correlation of errors were chosen on seeds 0 to 9 of
 Cora, on music and on simulated networks; the average with ``auto`` among five variants on seeds 0 to 2, music and two
-simulations.  Seeds 100 to 109 were measured first and prompted the correlation step: there the gain over majority voting
-with ties broken was 0.353, below Alg. 4.4's 0.363.  Seeds 300 to 309 are shown here; they had been seen once, without
-the average.  The figures of music are not independent of the choices.
+simulations.  Seeds 100 to 109 were measured first and prompted the correlation step: there the gain over majority
+voting with ties broken was 0.353, below Alg. 4.4's 0.363.  Seeds 300 to 309 are shown here; they had been seen once,
+without the average.  The figures of music are not independent of the choices.
 """
 
 from __future__ import annotations
