@@ -18,7 +18,7 @@ below L(θ1), θ' is dropped and EM goes on from θ2: the recorded objective nev
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -37,6 +37,7 @@ __all__ = [
     "OneCoinStep",
     "Parameters",
     "Progress",
+    "leap",
     "run_em",
     "sweep_of",
 ]
@@ -307,13 +308,24 @@ def run_em(
 def _extrapolate(here: _Pass, there: _Pass) -> Parameters | None:
     """Leap along two EM steps (SQUAREM S3), back onto the simplex; None when the leap would be a plain step."""
     weights = there.statistics.class_counts.sum(), np.einsum("mik->mk", there.statistics.counts)[:, None, :]
-    r = [b - a for a, b in zip(here.at, there.at, strict=True)]
-    v = [(c - b) - d for b, c, d in zip(there.at, there.after, r, strict=True)]
+    far = leap(here.at, there.at, there.after, weights)
+    if far is None:
+        return None
+    prior, confusions = far
+    return Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True))
+
+
+def leap(one: Sequence[Floats], two: Sequence[Floats], three: Sequence[Floats], weights: Any) -> list[Floats] | None:
+    """Go from three points in a row, arrays of probabilities each, to where SQUAREM S3 leads; None for a plain step.
+
+    ``weights`` are the labels behind each array.  Columns of the result need not sum to one.
+    """
+    r = [b - a for a, b in zip(one, two, strict=True)]
+    v = [(c - b) - d for b, c, d in zip(two, three, r, strict=True)]
     r_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, r, strict=True))
     v_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, v, strict=True))
     if v_norm <= 0 or r_norm <= v_norm:
         return None
     a = -np.sqrt(r_norm / v_norm)
-    leap = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(here.at, r, v, strict=True)]
-    prior, confusions = (np.maximum(x, 0.1 * FLOOR) for x in leap)
-    return Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True))
+    far = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(one, r, v, strict=True)]
+    return [np.maximum(x, 0.1 * FLOOR) for x in far]

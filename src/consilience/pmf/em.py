@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, Progress
+from consilience.aggregation.em import Callback, Progress, leap
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR, TablePass, TableStatistics
 
@@ -176,14 +176,8 @@ class _Passes:
     def extrapolate(self, here: _Pass, there: _Pass) -> _Point | None:
         """Leap along two EM steps (SQUAREM S3), back onto the simplex; None when the leap would be a plain step."""
         behind = np.add.reduceat(there.statistics.counts, self.first, axis=0)[self.variable]
-        weight = [np.asarray(there.statistics.weights.sum()), behind]
-        r = [b - a for a, b in zip(here.at, there.at, strict=True)]
-        v = [(c - b) - d for b, c, d in zip(there.at, there.after, r, strict=True)]
-        r_norm = sum(float((w * x * x).sum()) for w, x in zip(weight, r, strict=True))
-        v_norm = sum(float((w * x * x).sum()) for w, x in zip(weight, v, strict=True))
-        if v_norm <= 0 or r_norm <= v_norm:
+        far = leap(here.at, there.at, there.after, (np.asarray(there.statistics.weights.sum()), behind))
+        if far is None:
             return None
-        a = -np.sqrt(r_norm / v_norm)
-        leap = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(here.at, r, v, strict=True)]
-        weights, stacked = (np.maximum(x, 0.1 * FLOOR) for x in leap)
+        weights, stacked = far
         return _Point(weights / weights.sum(), stacked / np.add.reduceat(stacked, self.first, axis=0)[self.variable])
