@@ -270,3 +270,14 @@ def test_the_class_takes_what_the_function_takes() -> None:
     from sklearn.base import clone
 
     assert clone(SequenceConsensus(method="hmm", valid=False)).get_params()["valid"] is False
+
+
+@pytest.mark.parametrize("annotators", ["a", "ab"])
+def test_labels_that_nothing_checks_are_not_vouched_for_by_their_order(annotators: str) -> None:
+    # a strict to and fro, which a chain would learn by heart; with two annotators, each labels its own sequences
+    rows = [(s, n, annotators[s % len(annotators)], "xy"[(s + n) % 2]) for s in range(10) for n in range(5)]
+    frame = pd.DataFrame(rows, columns=["sequence", "position", "annotator", "label"])
+    with pytest.warns(FewLabelsWarning):
+        run = cs.aggregate(SequenceAnnotations.from_frame(frame))
+    np.testing.assert_allclose(run.posterior.max(axis=1), 0.8)  # as a label by itself
+    assert run.labels["label"].tolist() == [row[3] for row in rows]

@@ -211,6 +211,8 @@ def fit_auto(
     a = sequences.tokens
     passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback}
     crowd = _crowd_fit(sequences, "auto", random_state)
+    if a.gold is None and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
+        return _unchecked(sequences, crowd, never)
     to_the_end = _TOL if tol is None else tol
     plain = _bayes(sequences, crowd.posterior, never, context=False, states=1, tol=to_the_end, **passes)
     passes["tol"] = _TOL_IN_CONTEXT if tol is None else tol
@@ -242,6 +244,18 @@ def fit_auto(
         tuple(dict.fromkeys(caution for fit in fits for caution in fit.cautions)),
         {"chosen": chosen, "why": why, "lower_bounds": bounds},
     )
+
+
+def _unchecked(sequences: SequenceAnnotations, crowd: Fit, never: Never | None) -> ChainFit:
+    """Leave every token by itself: where no token has two labels, an order learned from them would vouch for them."""
+    a, prior = sequences.tokens, crowd.model.prior
+    start, transitions = prior.copy(), np.repeat(prior[:, None], prior.size, axis=1)
+    if never is not None:
+        start, transitions = np.where(never.start, 0.0, start), np.where(never.pair, 0.0, transitions)
+    parameters = start / start.sum(), transitions / transitions.sum(axis=0), crowd.model.confusions[:, None]
+    model = HiddenMarkov(*parameters, a.class_ids, a.annotator_ids)
+    likelihood = model.log_likelihood(sequences)
+    return ChainFit(ChainMixture((model,)), likelihood, cautions=crowd.cautions, details=crowd.details)
 
 
 def _bayes(
