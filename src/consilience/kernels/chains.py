@@ -36,7 +36,7 @@ from consilience.exceptions import DataError
 from consilience.kernels import blocks, em
 from consilience.kernels._arrays import Codes, Floats, Ints, aligned
 
-__all__ = ["ChainStatistics", "ChainSweep"]
+__all__ = ["Chain", "ChainStatistics", "ChainSweep", "Tokens"]
 
 #: A numpy sweep takes one step for each position of the longest sequence; longer ones are worth compiling for.
 LONGEST_IN_NUMPY = 256
@@ -44,6 +44,25 @@ LONGEST_IN_NUMPY = 256
 _LARGEST_STEP = 1 << 22
 #: Products of heavier weights may overflow: all sequences are done in logarithms.
 HEAVIEST = 1.0 + 1e-6
+
+
+class Tokens(NamedTuple):
+    """The labels of every token, and the tokens of every sequence."""
+
+    bounds: Ints  #: the tokens of sequence s are ``bounds[s]`` up to ``bounds[s + 1]``
+    indptr: Ints  #: the labels of token n are ``indptr[n]`` up to ``indptr[n + 1]``
+    annotator: Codes
+    symbol: Codes
+    gold: Codes  #: known class of each token, -1 where unknown; empty where none is
+    owner: Codes  #: the class that each hidden state belongs to, as ``gold`` names it, (K,)
+
+
+class Chain(NamedTuple):
+    """The parameters of a sweep."""
+
+    start: Floats  #: (K,)
+    transitions: Floats  #: (K, K), columns sum to one
+    emissions: Floats  #: (M, R, K)
 
 
 class ChainStatistics(NamedTuple):
@@ -87,15 +106,15 @@ class ChainSweep:
         n_classes: int,
         owner: Codes | None = None,
     ) -> None:
-        self.bounds = np.ascontiguousarray(bounds, np.int64)
-        self.indptr, self.annotator, self.symbol = indptr, annotator, symbol
-        self.gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
-        self.owner = np.arange(n_classes, dtype=np.int32) if owner is None else np.ascontiguousarray(owner, np.int32)
+        bounds = np.ascontiguousarray(bounds, np.int64)
+        gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
+        owner = np.arange(n_classes, dtype=np.int32) if owner is None else np.ascontiguousarray(owner, np.int32)
+        self.tokens = Tokens(bounds, indptr, annotator, symbol, gold, owner)
         self.shape = (n_annotators, n_symbols, n_classes)
         cells = n_annotators * n_symbols * n_classes
-        self._blocks = blocks.cut(indptr[self.bounds], cells)
+        self._blocks = blocks.cut(indptr[bounds], cells)
         self._prefetch = 16 * cells > em._CACHE
-        self._lengths = np.diff(self.bounds)
+        self._lengths = np.diff(bounds)
         self._memory: list[tuple[Floats, Floats, Floats]] = []
 
     def __call__(self, start: Floats, transitions: Floats, emissions: Floats) -> ChainStatistics:
@@ -106,7 +125,7 @@ class ChainSweep:
         if self._in_numpy():
             from consilience.kernels import chains_numpy
 
-            return chains_numpy.statistics(*self._data(), start, transitions, emissions)
+            return chains_numpy.statistics(self.tokens, Chain(start, transitions, emissions))
         return self._sweep(start, transitions, emissions, np.empty((0, 0)))
 
     def posterior(self, start: Floats, transitions: Floats, emissions: Floats) -> tuple[Floats, float]:
@@ -114,37 +133,36 @@ class ChainSweep:
         if self._in_numpy():
             from consilience.kernels import chains_numpy
 
-            return chains_numpy.posterior(*self._data(), start, transitions, emissions)
-        out = np.zeros((self.indptr.size - 1, self.shape[2]))
+            return chains_numpy.posterior(self.tokens, Chain(start, transitions, emissions))
+        out = np.zeros((self.tokens.indptr.size - 1, self.shape[2]))
         return out, self._sweep(start, transitions, emissions, out).log_likelihood
 
     def decode(self, start: Floats, transitions: Floats, emissions: Floats) -> Codes:
         """Give the most probable classes of each sequence as a whole (N,), ties towards the lower class."""
+        chain = Chain(start, transitions, emissions)
         if self._in_numpy():
             from consilience.kernels import chains_numpy
 
-            path, impossible = chains_numpy.decode(*self._data(), start, transitions, emissions)
+            path, impossible = chains_numpy.decode(self.tokens, chain)
         else:
             from consilience.kernels.chains_log import decode
 
-            path, impossible = decode(*self._data(), start, transitions, emissions, self._blocks)
+            path, impossible = decode(self.tokens, chain, self._blocks)
         if impossible >= 0:
             raise impossible_sequence(impossible)
         return path
 
     def _in_numpy(self) -> bool:
         K, S = self.shape[2], self._lengths.size
-        small = max(self.symbol.size, self.indptr.size - 1) < em.SMALL and S * K * K <= _LARGEST_STEP
+        small = max(self.tokens.symbol.size, self.tokens.indptr.size - 1) < em.SMALL and S * K * K <= _LARGEST_STEP
         return bool(small and self._lengths.max(initial=0) <= LONGEST_IN_NUMPY)
-
-    def _data(self) -> tuple[Ints, Ints, Codes, Codes, Codes, Codes]:
-        return self.bounds, self.indptr, self.annotator, self.symbol, self.gold, self.owner
 
     def _sweep(self, start: Floats, transitions: Floats, emissions: Floats, out: Floats) -> ChainStatistics:
         from consilience.kernels import chains_scaled
 
         M, R, K = self.shape
-        run = chains_scaled.kernel(K, self.annotator.dtype.name, self.symbol.dtype.name, self._prefetch)
+        bounds, indptr, annotator, symbol, gold, owner = self.tokens
+        run = chains_scaled.kernel(K, annotator.dtype.name, symbol.dtype.name, self._prefetch)
         if not self._memory:
             longest = [int(self._lengths[first:stop].max(initial=0)) for first, stop in self._blocks]
             self._memory = [(aligned(M * R, 2 * K), np.empty((L, K)), np.empty((L, K))) for L in longest]
@@ -162,10 +180,10 @@ class ChainSweep:
             np.maximum(emissions, em.FLOOR, out=table[:, :K])
             table[:, K:] = 0.0
             sums, pairs = np.zeros(2 * K + 1), np.zeros((K, K))
-            labels = self.annotator, self.symbol, np.uint64(R), self.gold, self.owner
+            labels = annotator, symbol, np.uint64(R), gold, owner
             if not redo[first:stop].all():
                 run(
-                    first, stop, self.bounds, self.indptr, *labels, start, onward, transitions, doubtful, table,
+                    first, stop, bounds, indptr, *labels, start, onward, transitions, doubtful, table,
                     alpha, b, out, pairs, sums, redo,
                 )  # fmt: skip
             pairs = np.multiply(transitions, pairs.T, out=np.zeros((K, K)), where=transitions > 0.0)
@@ -174,8 +192,7 @@ class ChainSweep:
                 from consilience.kernels.chains_log import sweep
 
                 again = first + np.flatnonzero(redo[first:stop])
-                memory = table, alpha, b, out, pairs, sums
-                impossible = sweep(again, *self._data(), R, start, transitions, *memory)
+                impossible = sweep(again, self.tokens, R, start, transitions, table, alpha, b, out, pairs, sums)
             return sums, pairs, impossible
 
         results = blocks.run(work, [(job, job + 1) for job in range(len(self._blocks))])

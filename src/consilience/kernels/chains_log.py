@@ -22,6 +22,7 @@ import numpy as np
 
 from consilience.kernels import blocks, em
 from consilience.kernels._arrays import Codes, Floats, Ints, code_dtype
+from consilience.kernels.chains import Chain, Tokens
 
 __all__ = ["decode", "logarithms", "sweep"]
 
@@ -34,12 +35,7 @@ def logarithms(start: Floats, transitions: Floats) -> tuple[Floats, Floats]:
 
 def sweep(
     sequences: Ints,
-    bounds: Ints,
-    indptr: Ints,
-    annotator: Codes,
-    symbol: Codes,
-    gold: Codes,
-    owner: Codes,
+    tokens: Tokens,
     n_symbols: int,
     start: Floats,
     transitions: Floats,
@@ -56,31 +52,21 @@ def sweep(
     are scratch as long as the longest of the sequences.  Gives the number of the first sequence that is impossible,
     or -1.
     """
-    K = start.size
+    bounds, indptr, annotator, symbol, gold, owner = tokens
     log_start, log_transitions = logarithms(start, transitions)
-    log_table = np.log(table[:, :K])
+    log_table = np.log(table[:, : start.size])
     kernel = _sweep_kernel(annotator.dtype.name, symbol.dtype.name)
     labels = annotator, symbol, np.uint64(n_symbols), gold, owner
     model = log_start, log_transitions, log_table
     return int(kernel(sequences, bounds, indptr, *labels, *model, table, alpha, b, out, pairs, sums))
 
 
-def decode(
-    bounds: Ints,
-    indptr: Ints,
-    annotator: Codes,
-    symbol: Codes,
-    gold: Codes,
-    owner: Codes,
-    start: Floats,
-    transitions: Floats,
-    emissions: Floats,
-    cut: list[tuple[int, int]],
-) -> tuple[Codes, int]:
+def decode(tokens: Tokens, chain: Chain, cut: list[tuple[int, int]]) -> tuple[Codes, int]:
     """Give the most probable path (N,), and the number of the first sequence that has none, or -1."""
-    _, R, K = emissions.shape
-    log_start, log_transitions = logarithms(start, transitions)
-    log_table = np.log(np.maximum(emissions, em.FLOOR)).reshape(-1, K)
+    bounds, indptr, annotator, symbol, gold, owner = tokens
+    _, R, K = chain.emissions.shape
+    log_start, log_transitions = logarithms(chain.start, chain.transitions)
+    log_table = np.log(np.maximum(chain.emissions, em.FLOOR)).reshape(-1, K)
     pointer = code_dtype(K)
     kernel = _decode_kernel(annotator.dtype.name, symbol.dtype.name, pointer.name)
     path = np.empty(indptr.size - 1, np.int32)

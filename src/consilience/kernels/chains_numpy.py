@@ -12,70 +12,36 @@ from typing import NamedTuple
 import numpy as np
 
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.chains import ChainStatistics, impossible_sequence
+from consilience.kernels.chains import Chain, ChainStatistics, Tokens, impossible_sequence
 from consilience.kernels.chains_log import logarithms
 from consilience.kernels.em import FLOOR
 
 __all__ = ["decode", "posterior", "statistics"]
 
 
-def statistics(
-    bounds: Ints,
-    indptr: Ints,
-    annotator: Codes,
-    symbol: Codes,
-    gold: Codes,
-    owner: Codes,
-    start: Floats,
-    transitions: Floats,
-    emissions: Floats,
-) -> ChainStatistics:
+def statistics(tokens: Tokens, chain: Chain) -> ChainStatistics:
     """Give the sums that the M-step needs."""
-    q, pairs, log_likelihood = _forward_backward(
-        bounds, indptr, annotator, symbol, gold, owner, start, transitions, emissions
-    )
-    M, R, K = emissions.shape
-    token, cell = _places(indptr, annotator, symbol, R)
+    q, pairs, log_likelihood = _forward_backward(tokens, chain)
+    M, R, K = chain.emissions.shape
+    token, cell = _places(tokens, R)
     counts = np.empty((M * R, K))
     for k in range(K):
         counts[:, k] = np.bincount(cell, q[token, k], M * R)
-    starts = q[bounds[:-1][np.diff(bounds) > 0]].sum(axis=0)
+    starts = q[tokens.bounds[:-1][np.diff(tokens.bounds) > 0]].sum(axis=0)
     return ChainStatistics(counts.reshape(M, R, K), q.sum(axis=0), starts, pairs, log_likelihood)
 
 
-def posterior(
-    bounds: Ints,
-    indptr: Ints,
-    annotator: Codes,
-    symbol: Codes,
-    gold: Codes,
-    owner: Codes,
-    start: Floats,
-    transitions: Floats,
-    emissions: Floats,
-) -> tuple[Floats, float]:
+def posterior(tokens: Tokens, chain: Chain) -> tuple[Floats, float]:
     """Give the posterior (N, K) and the log-likelihood."""
-    q, _, log_likelihood = _forward_backward(
-        bounds, indptr, annotator, symbol, gold, owner, start, transitions, emissions
-    )
+    q, _, log_likelihood = _forward_backward(tokens, chain)
     return q, log_likelihood
 
 
-def decode(
-    bounds: Ints,
-    indptr: Ints,
-    annotator: Codes,
-    symbol: Codes,
-    gold: Codes,
-    owner: Codes,
-    start: Floats,
-    transitions: Floats,
-    emissions: Floats,
-) -> tuple[Codes, int]:
+def decode(tokens: Tokens, chain: Chain) -> tuple[Codes, int]:
     """Give the most probable path (N,), and the number of the first sequence that has none, or -1."""
-    log_start, log_transitions = logarithms(start, transitions)
-    b = _log_weights(indptr, annotator, symbol, gold, owner, emissions)
-    order = _Order.of(bounds)
+    log_start, log_transitions = logarithms(chain.start, chain.transitions)
+    b = _log_weights(tokens, chain.emissions)
+    order = _Order.of(tokens.bounds)
     path, pointer = np.empty(b.shape[0], np.int32), np.zeros(b.shape, np.int32)
     score = np.empty((order.begin.size, b.shape[1]))
     impossible = []
@@ -114,19 +80,21 @@ class _Order(NamedTuple):
         return cls(sequence, bounds[sequence], (sequence.size - np.cumsum(ends_at)[:-1]).tolist())
 
 
-def _places(indptr: Ints, annotator: Codes, symbol: Codes, R: int) -> tuple[Ints, Ints]:
+def _places(tokens: Tokens, R: int) -> tuple[Ints, Ints]:
     """Token of each label, and its row in the (M·R, K) table of emissions."""
-    return np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), annotator.astype(np.int64) * R + symbol
+    token = np.repeat(np.arange(tokens.indptr.size - 1), np.diff(tokens.indptr))
+    return token, tokens.annotator.astype(np.int64) * R + tokens.symbol
 
 
-def _log_weights(indptr: Ints, annotator: Codes, symbol: Codes, gold: Codes, owner: Codes, emissions: Floats) -> Floats:
+def _log_weights(tokens: Tokens, emissions: Floats) -> Floats:
     """Give log b (N, K): log b_n(k) = Σ log e_m(r, k), -inf where another class is known."""
-    N, (_, R, K) = indptr.size - 1, emissions.shape
-    token, cell = _places(indptr, annotator, symbol, R)
+    N, (_, R, K) = tokens.indptr.size - 1, emissions.shape
+    token, cell = _places(tokens, R)
     log_emissions = np.log(np.maximum(emissions, FLOOR)).reshape(-1, K)
     b: Floats = np.stack([np.bincount(token, log_emissions[cell, k], N) for k in range(K)], axis=1).astype(float)
-    if gold.size:
-        b[(gold[:, None] >= 0) & (gold[:, None] != owner)] = -np.inf
+    if tokens.gold.size:
+        gold = tokens.gold[:, None]
+        b[(gold >= 0) & (gold != tokens.owner)] = -np.inf
     return b
 
 
@@ -151,21 +119,12 @@ def _log_product(matrix: Floats, terms: Floats) -> Floats:
     return product
 
 
-def _forward_backward(
-    bounds: Ints,
-    indptr: Ints,
-    annotator: Codes,
-    symbol: Codes,
-    gold: Codes,
-    owner: Codes,
-    start: Floats,
-    transitions: Floats,
-    emissions: Floats,
-) -> tuple[Floats, Floats, float]:
+def _forward_backward(tokens: Tokens, chain: Chain) -> tuple[Floats, Floats, float]:
     """Give q (N, K), Σ ξ as ``pairs[i, k]`` and the log-likelihood."""
-    log_start, log_transitions = logarithms(start, transitions)
-    b = _log_weights(indptr, annotator, symbol, gold, owner, emissions)
-    order = _Order.of(bounds)
+    transitions = chain.transitions
+    log_start, log_transitions = logarithms(chain.start, transitions)
+    b = _log_weights(tokens, chain.emissions)
+    order = _Order.of(tokens.bounds)
     alpha, q, pairs = np.empty_like(b), np.empty_like(b), np.zeros_like(log_transitions)
     log_likelihood, impossible = 0.0, []
     for t, reach in enumerate(order.reach):
@@ -181,11 +140,11 @@ def _forward_backward(
         log_likelihood += float(scale.sum())
     if impossible:
         raise impossible_sequence(min(impossible))
-    beyond: Floats = np.empty((0, start.size))  # β of the next position
+    beyond: Floats = np.empty((0, b.shape[1]))  # β of the next position
     for t in range(len(order.reach) - 1, -1, -1):
         now = order.begin[: order.reach[t]] + t
         going_on = order.reach[t + 1] if t + 1 < len(order.reach) else 0
-        beta = np.zeros((now.size, start.size))
+        beta = np.zeros((now.size, b.shape[1]))
         if going_on:  # (E.8): β_n(k) = Σ_i T(i, k) b_n+1(i) β_n+1(i)
             beyond += b[now[:going_on] + 1]
             beta[:going_on] = _log_product(transitions.T, beyond)

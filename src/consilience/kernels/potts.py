@@ -75,7 +75,7 @@ def support(indptr: Ints, neighbour: Codes, strength: Floats, q: Floats, rows: I
     Minus ``c[k]`` times it is the local energy U_n(k) of (4.15), up to a constant.
     """
     chosen = np.arange(indptr.size - 1) if rows is None else np.ascontiguousarray(rows, np.int64)
-    out = np.zeros((chosen.size, q.shape[1]))
+    out = np.empty((chosen.size, q.shape[1]))
     _kernels()[2](indptr, neighbour, strength, q, chosen, out)
     return out
 
@@ -96,17 +96,22 @@ def _evidence(first: Any, stop: Any, indptr: Any, annotator: Any, label: Any, lo
                 out[n, k] += log_confusions[r, k]
 
 
+def _neighbours(n: Any, indptr: Any, neighbour: Any, strength: Any, q: Any, out: Any) -> None:
+    """Write ``Σ_n' s q[n', k]`` over the neighbours of n."""
+    for k in range(out.size):
+        out[k] = 0.0
+    for j in range(indptr[n], indptr[n + 1]):
+        other, s = np.uint64(neighbour[j]), strength[j]
+        for k in range(out.size):
+            out[k] += s * q[other, k]
+
+
 def _mean_field(indptr: Any, neighbour: Any, strength: Any, evidence: Any, scale: Any, q: Any) -> Any:
     N, K = q.shape
     t = np.empty(K)
     largest = 0.0
     for n in range(N):
-        for k in range(K):
-            t[k] = 0.0
-        for j in range(indptr[n], indptr[n + 1]):
-            other, s = np.uint64(neighbour[j]), strength[j]
-            for k in range(K):
-                t[k] += s * q[other, k]
+        _neighbours(n, indptr, neighbour, strength, q, t)
         # q_n(k) ∝ exp(e[n, k] + c_k Σ_n' s q_n'(k))
         top = -np.inf
         for k in range(K):
@@ -145,11 +150,8 @@ def _icm(indptr: Any, neighbour: Any, strength: Any, evidence: Any, scale: Any, 
 
 
 def _support(indptr: Any, neighbour: Any, strength: Any, q: Any, rows: Any, out: Any) -> None:
-    K = q.shape[1]
     for r in range(rows.size):
-        for j in range(indptr[rows[r]], indptr[rows[r] + 1]):
-            for k in range(K):
-                out[r, k] += strength[j] * q[neighbour[j], k]
+        _neighbours(rows[r], indptr, neighbour, strength, q, out[r])
 
 
 def _conditional(indptr: Any, neighbour: Any, strength: Any, evidence: Any, field: Any, scale: Any, q: Any) -> Any:
@@ -157,12 +159,7 @@ def _conditional(indptr: Any, neighbour: Any, strength: Any, evidence: Any, fiel
     t = np.empty(K)
     total = 0.0
     for n in range(N):
-        for k in range(K):
-            t[k] = 0.0
-        for j in range(indptr[n], indptr[n + 1]):
-            other, s = np.uint64(neighbour[j]), strength[j]
-            for k in range(K):
-                t[k] += s * q[other, k]
+        _neighbours(n, indptr, neighbour, strength, q, t)
         # log Σ_k exp(e + c s) - log Σ_k exp(h + c s)
         top_joint = top_prior = -np.inf
         for k in range(K):
@@ -199,8 +196,8 @@ def _kernels() -> tuple[Callable[..., Any], ...]:
     vector, matrix, written = array("float64"), array("float64", 2), array("float64", 2, readonly=False)
     state = array("int64", readonly=False)
     return (
-        compiled(_mean_field, types.float64(*graph, matrix, vector, written)),
+        compiled(_mean_field, types.float64(*graph, matrix, vector, written), (_neighbours,)),
         compiled(_icm, types.int64(*graph, matrix, vector, state)),
-        compiled(_support, types.void(*graph, matrix, array("int64"), written)),
-        compiled(_conditional, types.float64(*graph, matrix, vector, vector, matrix)),
+        compiled(_support, types.void(*graph, matrix, array("int64"), written), (_neighbours,)),
+        compiled(_conditional, types.float64(*graph, matrix, vector, vector, matrix), (_neighbours,)),
     )

@@ -306,7 +306,7 @@ def statistics_of(sequences: SequenceAnnotations, sweep: ChainSweep, posterior: 
     a = sequences.tokens
     M, R, H = sweep.shape
     token = a.item_of_label()
-    cell = a.annotator.astype(np.int64) * R + sweep.symbol
+    cell = a.annotator.astype(np.int64) * R + sweep.tokens.symbol
     counts = np.empty((M * R, H))
     for h in range(H):
         counts[:, h] = np.bincount(cell, posterior[token, h], M * R)
