@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from consilience.factor.moment_matching import MomentProblem, Moments, simplex_least_squares
+from consilience.factor.alternating import simplex_least_squares
+from consilience.factor.moment_matching import MomentProblem, Moments
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Floats
 

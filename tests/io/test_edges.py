@@ -46,8 +46,9 @@ def test_ids_stay_text_where_the_items_are(tmp_path: Path) -> None:
     [
         ("", FormatError, "empty"),
         ("source,target\n", DataError, "has no rows: it joins no items"),
-        ("source\n1\n", ColumnError, "e.csv must have two columns of items"),
-        ("weight,a\n1,2\n", ColumnError, "two columns of items"),
+        ("source\n1\n", ColumnError, "e.csv must say which columns join items"),
+        ("weight,a\n1,2\n", ColumnError, "which columns join items"),
+        ("a,b,c\n1,2,3\n", ColumnError, "call them source and target"),
         ("source,target\n1,2\n1,\n", IdError, "no item in row 2"),
         ("source,target,weight\n1,2,heavy\n", DataError, "must be numbers"),
         ("source,target,weight\n1,2,1\n1,3,\n", DataError, "no weight in row 2"),

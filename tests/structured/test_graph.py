@@ -88,7 +88,7 @@ def test_edges_to_strangers_are_left_out_with_a_warning(four: Annotations) -> No
     ("given", "error", "message"),
     [
         (csr_matrix((3, 3)), DataError, r"must be of shape \(4, 4\)"),
-        (pd.DataFrame({"source": ["a"]}), ColumnError, "two columns of items"),
+        (pd.DataFrame({"source": ["a"]}), ColumnError, "which columns join items"),
         (pd.DataFrame({"source": ["a"], "target": [None]}), IdError, "no 'target' in row 1"),
         (pd.DataFrame({"source": ["a"], "target": ["b"], "weight": [-1.0]}), DataError, "numbers ≥ 0"),
         (pd.DataFrame({"source": ["a"], "target": ["b"], "weight": [np.nan]}), DataError, "numbers ≥ 0"),

@@ -51,7 +51,7 @@ from consilience.aggregation.symnmf import model_of_factor
 from consilience.aggregation.tensor_admm import canonical_order
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
-from consilience.factor.moment_matching import simplex_least_squares
+from consilience.factor.alternating import simplex_least_squares
 from consilience.factor.simplex import project_to_simplex
 from consilience.factor.tensor_power import mixture_of_moments
 from consilience.kernels._arrays import Floats, Ints

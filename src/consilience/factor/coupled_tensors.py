@@ -13,7 +13,7 @@ Sidiropoulos & Fu 2018, section IV)
 by alternating over A_1, …, A_N and λ, each a convex problem solved by a few steps of ADMM.  The weights are shares of
 rows, one over the variance but for a factor: without missing entries all are one, as in the paper.  It is the
 mathematics of :mod:`consilience.factor.moment_matching`, with alphabets of different sizes and a rank of their own;
-its sparse sums and its ADMM are used.
+its sparse sums are used.
 
 There are N³/6 triples.  Where their table would be too large, variables are cut into groups at random, several times
 over, and triples are taken within groups: cuts that overlap keep the order of the components the same for all.
@@ -43,7 +43,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consilience.exceptions import DataError, ParameterError
-from consilience.factor.moment_matching import EXACT, MomentSum, entries_by_owner, simplex_least_squares
+from consilience.factor.alternating import alternate, simplex_least_squares
+from consilience.factor.moment_matching import MomentSum, entries_by_owner
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_triples
@@ -121,12 +122,12 @@ def coupled_tensor_decomposition(
         stacked = np.concatenate([rng.dirichlet(np.ones(size), rank).T for size in sizes])
         # who is in no triple says nothing about the components: its marginal in all of them
         stacked[free] = marginals[free, None]
-        found = problem.solve(np.full(rank, 1.0 / rank), stacked, max_iter, tol, callback)
-        if best is None or found[2][-1] < best[2][-1]:
+        found = alternate(problem, np.full(rank, 1.0 / rank), stacked, max_iter=max_iter, tol=tol, callback=callback)
+        if best is None or found.objective < best.objective:
             best = found
     assert best is not None
-    weights, stacked, history, converged = best
-    return weights, tuple(np.split(stacked, np.cumsum(sizes)[:-1])), history, converged
+    factors = tuple(np.split(best.factors, np.cumsum(sizes)[:-1]))
+    return best.weights, factors, best.history or [best.objective], best.converged
 
 
 class _Problem:
@@ -134,7 +135,7 @@ class _Problem:
 
     def __init__(self, triples: _Triples, sizes: Ints) -> None:
         N, L = sizes.size, int(sizes.sum())
-        self._constant = 0.5 * float(triples.cell_weights @ triples.values**2)
+        self.constant = 0.5 * float(triples.cell_weights @ triples.values**2)
         said = entries_by_owner(triples.cells, triples.values * triples.cell_weights)
         weights = entries_by_owner(triples.who, triples.shares)
         edges = np.concatenate([[0], np.cumsum(sizes)]).tolist()
@@ -143,45 +144,8 @@ class _Problem:
             for n, (a, b) in enumerate(pairwise(edges))
         ]
         self._in_triples = ~_in_no_triple(triples, N)
-        self._starts = np.array(edges[:-1])
 
-    def solve(
-        self, weights: Floats, A: Floats, max_iter: int, tol: float, callback: Callable[..., Any] | None
-    ) -> tuple[Floats, Floats, list[float], bool]:
-        """Alternate between the factors and λ, from these on."""
-        dual, weights_dual = np.zeros_like(A), np.zeros((1, 1, weights.size))
-        last = self._value(weights, *self._of_weights(A))
-        history, converged, leap = [last], False, 1.0
-        for sweep in range(1, max_iter + 1):
-            before = weights, A.copy()
-            self._sweep(weights, A, dual)
-            quadratic, linear = self._of_weights(A)
-            made, weights_dual = simplex_least_squares(
-                quadratic[None], linear[None, None], weights[None, None], weights_dual, axis=-1
-            )
-            weights = made[0, 0]
-            value = self._value(weights, quadratic, linear)
-            # sweeps creep where components are nearly alike: go on along the last one while that is better
-            beyond = (
-                project_to_simplex(weights + leap * (weights - before[0])),
-                self._project(A + leap * (A - before[1])),
-            )
-            there = self._value(beyond[0], *self._of_weights(beyond[1]))
-            if there < value:
-                (weights, A), value = beyond, there
-                leap *= 2.0
-            else:
-                leap = max(0.25 * leap, 1.0)
-            change = (last - value) / max(value, EXACT * self._constant, 1e-300)
-            last = value
-            history.append(value)
-            converged = tol > 0 and (change <= tol or value <= EXACT * self._constant)
-            asked = callback(sweep, value, change) if callback else None
-            if converged or asked:
-                break
-        return weights, A, history[1:] or history, converged
-
-    def _sweep(self, weights: Floats, A: Floats, dual: Floats) -> None:
+    def sweep(self, weights: Floats, A: Floats, dual: Floats) -> None:
         """Solve for every A_n in turn, in place."""
         F = weights.size
         gram = self._grams(A)
@@ -194,7 +158,7 @@ class _Problem:
             A[at], dual[at] = made[0], found[0]
             gram[n] = (A[at].T @ A[at]).ravel()
 
-    def _of_weights(self, A: Floats) -> tuple[Floats, Floats]:
+    def terms(self, A: Floats) -> tuple[Floats, Floats]:
         """Give the quadratic and linear terms of h in λ, (F, F) and (F,)."""
         F = A.shape[1]
         gram = self._grams(A)
@@ -209,11 +173,9 @@ class _Problem:
         """Give A_nᵀ A_n for every variable, (N, F F)."""
         return np.stack([(A[at].T @ A[at]).ravel() for at, *_ in self._variables])
 
-    def _project(self, A: Floats) -> Floats:
+    def project(self, A: Floats) -> Floats:
+        """Put every column of every factor on the simplex."""
         return np.concatenate([project_to_simplex(A[at], 0) for at, *_ in self._variables])
-
-    def _value(self, weights: Floats, quadratic: Floats, linear: Floats) -> float:
-        return max(float(self._constant + 0.5 * weights @ quadratic @ weights - linear @ weights), 0.0)
 
 
 def _triples(codes: Codes, sizes: Ints, rng: np.random.Generator) -> _Triples:

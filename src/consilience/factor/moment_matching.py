@@ -8,7 +8,7 @@ are one),
     h = ½ Σ_m w_m ‖μ_m - Γ_m π‖² + ½ Σ_mj w_mj ‖S_mj - Γ_m Π Γ_jᵀ‖² + ½ Σ_mjl w_mjl ‖T_mjl - [[Γ_m Π, Γ_j, Γ_l]]‖²,
 
 over prior and columns of confusions on the simplex.  Given all the rest, each Γ_m and π is a convex problem, solved by
-ADMM in its turn (AO-ADMM, Alg. 3.1).  With
+ADMM in its turn (AO-ADMM, Alg. 3.1; :mod:`consilience.factor.alternating`).  With
 
     g_m(i, k) = w_m μ_m(i) + Σ_j w_mj Σ_a S_mj(i, a) Γ_j(a, k) + Σ_(j<l) w_mjl Σ_ab T_mjl(i, a, b) Γ_j(a, k) Γ_l(b, k)
     H_m       = w_m 1 1ᵀ   + Σ_j w_mj G_j                       + Σ_(j<l) w_mjl G_j ∘ G_l,            G_j = Γ_jᵀ Γ_j,
@@ -25,14 +25,11 @@ symbol  name             shape
 μ       ``means``        (M,), (M, K): annotator, values; weights (M,)
 S       ``pairs``        (P, 2), (P, K, K): annotators, values; weights (P,)
 T       ``triples``      (Q, 3), (Q, K, K, K): annotators, values; weights (Q,)
-λ       ``penalty``      of the augmented Lagrangian: the mean eigenvalue
-ν       ``proximal``     keeps an update near the last, for convergence
 ======  ===============  ===========================================================
 
 P. A. Traganitis, "Scalable and ensemble learning for big data" (thesis, University of Minnesota, 2019), chapter 3;
 P. A. Traganitis, A. Pagès-Zamora and G. B. Giannakis, "Blind multiclass ensemble classification", IEEE Transactions on
-Signal Processing 66 (2018).  K. Huang, N. D. Sidiropoulos and A. P. Liavas, "A flexible and efficient algorithmic
-framework for constrained matrix and tensor factorization", IEEE Transactions on Signal Processing 64 (2016).
+Signal Processing 66 (2018).
 """
 
 from __future__ import annotations
@@ -44,17 +41,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consilience.factor.alternating import alternate, objective, simplex_least_squares
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["EXACT", "Matching", "MomentProblem", "MomentSum", "Moments", "entries_by_owner", "simplex_least_squares"]
-
-#: ν as a share of λ.
-_PROXIMAL = 1e-4
-#: ADMM iterations of one problem in a sweep (App. D.1), and the change of an entry that ends them.
-_INNER, _INNER_TOL = 10, 1e-6
-#: An objective of this share of that of zero parameters is rounding.
-EXACT = 1e-15
+__all__ = ["Matching", "MomentProblem", "MomentSum", "Moments", "entries_by_owner"]
 
 
 class Moments(NamedTuple):
@@ -89,7 +80,7 @@ class MomentProblem:
 
     def __init__(self, means: Moments, pairs: Moments, triples: Moments, n_annotators: int, n_classes: int) -> None:
         M, K = self.shape = n_annotators, n_classes
-        self._constant = 0.5 * sum(
+        self.constant = 0.5 * sum(
             float(m.weights @ (m.values**2).sum(axis=tuple(range(1, m.values.ndim)))) for m in (means, pairs, triples)
         )
         colour = _colours(np.concatenate([pairs.who, triples.who[:, :2], triples.who[:, ::2], triples.who[:, 1:]]), M)
@@ -108,7 +99,7 @@ class MomentProblem:
 
     def objective(self, prior: Floats, confusions: Floats) -> float:
         """Give h."""
-        return self._value(prior, *self._of_prior(confusions[self._order]))
+        return objective(self.constant, prior, *self.terms(confusions[self._order]))
 
     def solve(
         self,
@@ -133,46 +124,20 @@ class MomentProblem:
         callback
             Told the sweep, h and its relative change; a true value ends the run.
         """
-        A = confusions[self._order]
-        dual = np.zeros_like(A)
-        prior, prior_dual = prior.copy(), np.zeros((1, 1, prior.size))
-        history: list[float] = []
-        last, converged = self.objective(prior, confusions), False
-        leap = 1.0
-        while len(history) < max_iter:
-            before = prior, A.copy()
-            self._sweep(prior, A, dual)
-            quadratic, linear = self._of_prior(A)
-            if learn_prior:
-                made, prior_dual = simplex_least_squares(
-                    quadratic[None], linear[None, None], prior[None, None], prior_dual, axis=-1
-                )
-                prior = made[0, 0]
-            value = self._value(prior, quadratic, linear)
-            # sweeps creep where columns are nearly alike: go on along the last one while that is better
-            beyond = (
-                project_to_simplex(prior + leap * (prior - before[0])),
-                project_to_simplex(A + leap * (A - before[1]), 1),
-            )
-            there = self._value(beyond[0], *self._of_prior(beyond[1]))
-            if there < value:
-                (prior, A), value = beyond, there
-                leap *= 2.0
-            else:
-                leap = max(0.25 * leap, 1.0)
-            change = (last - value) / max(value, EXACT * self._constant, 1e-300)
-            last = value
-            history.append(value)
-            if tol > 0 and (change <= tol or value <= EXACT * self._constant):
-                converged = True
-            asked = callback(len(history), value, change) if callback else None
-            if converged or asked:
-                break
-        back = np.empty_like(A)
-        back[self._order] = A
-        return Matching(prior, back, last, history, converged)
+        found = alternate(
+            self,
+            prior,
+            confusions[self._order],
+            learn_weights=learn_prior,
+            max_iter=max_iter,
+            tol=tol,
+            callback=callback,
+        )
+        back = np.empty_like(found.factors)
+        back[self._order] = found.factors
+        return Matching(found.weights, back, found.objective, found.history, found.converged)
 
-    def _sweep(self, prior: Floats, A: Floats, dual: Floats) -> None:
+    def sweep(self, prior: Floats, A: Floats, dual: Floats) -> None:
         """Solve for every Γ_m in turn, those of one colour at once, in place."""
         gram = np.einsum("mik,mil->mkl", A, A)
         for block in self._blocks:
@@ -185,7 +150,7 @@ class MomentProblem:
             A[at] = made
             gram[at] = np.einsum("mik,mil->mkl", made, made)
 
-    def _of_prior(self, A: Floats) -> tuple[Floats, Floats]:
+    def terms(self, A: Floats) -> tuple[Floats, Floats]:
         """Give the quadratic and linear terms of h in π, (K, K) and (K,) (eq. (D.4))."""
         gram = np.einsum("mik,mil->mkl", A, A)
         quadratic: Floats = np.einsum("m,mkl->kl", self._mean_weight, gram)
@@ -197,53 +162,9 @@ class MomentProblem:
                 linear += (A[block.at] * others.linear(A)).sum(axis=(0, 1)) / order
         return quadratic, linear
 
-    def _value(self, prior: Floats, quadratic: Floats, linear: Floats) -> float:
-        return max(float(self._constant + 0.5 * prior @ quadratic @ prior - linear @ prior), 0.0)
-
-
-def simplex_least_squares(
-    quadratic: Floats, linear: Floats, start: Floats, dual: Floats, *, axis: int, iterations: int = _INNER
-) -> tuple[Floats, Floats]:
-    """Minimise ½ tr(X C Xᵀ) - tr(X Bᵀ) over X with probabilities along ``axis``, for many (C, B) at once, by ADMM.
-
-    Parameters
-    ----------
-    quadratic, linear
-        C (J, K, K), positive semidefinite, and B (J, I, K).
-    start, dual
-        X and the scaled multipliers to start from, (J, I, K).
-    axis
-        1 or -1.
-    iterations
-        At most; few are enough where the start is a good one.
-
-    Returns
-    -------
-    X, dual
-        Nowhere a worse X than the start.
-    """
-    K = linear.shape[2]
-    # λ = tr(C) / K (Huang et al. 2016, section III-C)
-    penalty = np.maximum(np.einsum("jkk->j", quadratic)[:, None, None] / K, 1e-300)
-    near = _PROXIMAL * penalty
-    inverse = np.linalg.inv(quadratic + (penalty + near) * np.eye(K))
-    fixed = (linear + near * start) @ inverse
-    pull = penalty * inverse
-    X, U = start, dual
-    for _ in range(iterations):
-        before = X
-        # (D.9)-(D.11)
-        phi = fixed + (X + U) @ pull
-        X = project_to_simplex(phi - U, axis)
-        U = U + X - phi
-        if max(np.abs(X - phi).max(initial=0.0), np.abs(X - before).max(initial=0.0)) <= _INNER_TOL:
-            break
-    # ended early, ADMM may be above where it started: then that one stays
-    rise = 0.5 * ((X @ quadratic) * X - (start @ quadratic) * start) - linear * (X - start)
-    worse = rise.sum(axis=(1, 2)) > 0.0
-    if worse.any():
-        X = np.where(worse[:, None, None], start, X)
-    return X, U
+    def project(self, A: Floats) -> Floats:
+        """Put every column on the simplex."""
+        return project_to_simplex(A, 1)
 
 
 class _Entries(NamedTuple):

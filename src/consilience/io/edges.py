@@ -34,7 +34,7 @@ def read_edges(
     ----------
     path, format, encoding
         As for :func:`consilience.read`.  The items of an edge are in the columns ``source`` and ``target`` (or ``from``
-        and ``to``), else in the first two; a column ``weight`` says how strong it is.
+        and ``to``), else in the only two there are; a column ``weight`` says how strong it is.
     like
         Labels whose items the edges join: ids that all look like numbers are read as text where the items are text.
 
@@ -75,12 +75,13 @@ def edge_columns(columns: Sequence[str], where: str) -> tuple[str, str, str | No
         next((called[name] for name in names if name in called), None) for names in (_SOURCE, _TARGET, _WEIGHT)
     )
     if source is None or target is None:
-        first = [name for name in columns if name != weight][:2]
-        if len(first) < 2:
+        others = [name for name in columns if name != weight]
+        if len(others) != 2:  # of more than two, any choice would be a guess
             raise ColumnError(
-                f"{where} must have two columns of items, source and target; it has {', '.join(map(repr, columns))}"
+                f"{where} must say which columns join items: call them source and target (or from and to), or leave "
+                f"no others but a weight; it has {', '.join(map(repr, columns))}"
             )
-        source, target = first
+        source, target = others
     return source, target, weight
 
 

@@ -122,7 +122,7 @@ def as_graph(graph: Any, annotations: Annotations) -> Graph:
     Parameters
     ----------
     graph
-        A frame or table with two columns of item ids (``source`` and ``target``, or the first two) and, if there is
+        A frame or table with two columns of item ids (``source`` and ``target``, or the only two) and, if there is
         one, a ``weight``; a sequence of pairs of ids; a scipy sparse matrix (items × items, in the order of
         ``annotations.items``); the path of a file, see :func:`consilience.io.edges.read_edges`; or a :class:`Graph`.
     annotations

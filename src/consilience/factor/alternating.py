@@ -1,0 +1,167 @@
+"""Alternating optimisation of factors and their weights, all of them probabilities (AO-ADMM).
+
+Least squares between moments of data and moments of a model is quadratic in the weights λ when the factors A are given,
+and in each factor when all the rest is given,
+
+    h(λ, A)  =  c + ½ λᵀ Q(A) λ - l(A)ᵀ λ,
+
+each a convex problem over the simplex.  A sweep solves them in turn, by a few steps of ADMM that start where the last
+sweep ended (Huang, Sidiropoulos & Liavas 2016; Traganitis 2019, Alg. 3.1 and App. D).  Whose moments these are, the
+problem knows: :mod:`consilience.factor.moment_matching` (annotators), :mod:`consilience.factor.coupled_tensors`
+(discrete variables).
+
+======  =============  ==============================================================
+symbol  name           shape
+======  =============  ==============================================================
+λ       ``weights``    (K,), the prior of annotators' classes
+A       ``factors``    as the problem lays them out; the last axis is the component
+Q, l    ``terms``      (K, K), (K,)
+c       ``constant``   h of zero parameters
+======  =============  ==============================================================
+
+K. Huang, N. D. Sidiropoulos and A. P. Liavas, "A flexible and efficient algorithmic framework for constrained matrix
+and tensor factorization", IEEE Transactions on Signal Processing 64 (2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from consilience.factor.simplex import project_to_simplex
+from consilience.kernels._arrays import Floats
+
+__all__ = ["Alternation", "Problem", "alternate", "objective", "simplex_least_squares"]
+
+#: What keeps an update near the last, for convergence, as a share of the penalty of ADMM.
+_PROXIMAL = 1e-4
+#: ADMM iterations of one problem in a sweep (App. D.1), and the change of an entry that ends them.
+_INNER, _INNER_TOL = 10, 1e-6
+#: An objective of this share of that of zero parameters is rounding.
+_EXACT = 1e-15
+
+
+class Problem(Protocol):
+    """Moments to be matched."""
+
+    constant: float
+
+    def sweep(self, weights: Floats, A: Floats, dual: Floats, /) -> None:
+        """Solve for every factor in turn, in place."""
+
+    def terms(self, A: Floats, /) -> tuple[Floats, Floats]:
+        """Give Q and l."""
+
+    def project(self, A: Floats, /) -> Floats:
+        """Put the factors back on their simplices."""
+
+
+class Alternation(NamedTuple):
+    """Where the sweeps ended, and how they got there."""
+
+    weights: Floats
+    factors: Floats
+    objective: float
+    history: list[float]  #: h after every sweep
+    converged: bool
+
+
+def objective(constant: float, weights: Floats, quadratic: Floats, linear: Floats) -> float:
+    """Give h; rounding may not take it below zero."""
+    return max(float(constant + 0.5 * weights @ quadratic @ weights - linear @ weights), 0.0)
+
+
+def alternate(
+    problem: Problem,
+    weights: Floats,
+    factors: Floats,
+    *,
+    learn_weights: bool = True,
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    callback: Callable[[int, float, float], Any] | None = None,
+) -> Alternation:
+    """Sweep from these parameters on until one changes h by less than ``tol`` (relative; 0: run all ``max_iter``).
+
+    ``callback`` is told the sweep, h and its relative change; a true value ends the run.
+    """
+    c, A, dual = problem.constant, factors.copy(), np.zeros_like(factors)
+    weights, weights_dual = weights.copy(), np.zeros((1, 1, weights.size))
+    last, converged, leap = objective(c, weights, *problem.terms(A)), False, 1.0
+    history: list[float] = []
+    while len(history) < max_iter:
+        before = weights, A.copy()
+        problem.sweep(weights, A, dual)
+        quadratic, linear = problem.terms(A)
+        if learn_weights:
+            made, weights_dual = simplex_least_squares(
+                quadratic[None], linear[None, None], weights[None, None], weights_dual, axis=-1
+            )
+            weights = made[0, 0]
+        value = objective(c, weights, quadratic, linear)
+        # sweeps creep where components are nearly alike: go on along the last one while that is better
+        beyond = (
+            project_to_simplex(weights + leap * (weights - before[0])),
+            problem.project(A + leap * (A - before[1])),
+        )
+        there = objective(c, beyond[0], *problem.terms(beyond[1]))
+        if there < value:
+            (weights, A), value = beyond, there
+            leap *= 2.0
+        else:
+            leap = max(0.25 * leap, 1.0)
+        change = (last - value) / max(value, _EXACT * c, 1e-300)
+        last = value
+        history.append(value)
+        converged = tol > 0 and (change <= tol or value <= _EXACT * c)
+        asked = callback(len(history), value, change) if callback else None
+        if converged or asked:
+            break
+    return Alternation(weights, A, last, history, converged)
+
+
+def simplex_least_squares(
+    quadratic: Floats, linear: Floats, start: Floats, dual: Floats, *, axis: int, iterations: int = _INNER
+) -> tuple[Floats, Floats]:
+    """Minimise ½ tr(X C Xᵀ) - tr(X Bᵀ) over X with probabilities along ``axis``, for many (C, B) at once, by ADMM.
+
+    Parameters
+    ----------
+    quadratic, linear
+        C (J, K, K), positive semidefinite, and B (J, I, K).
+    start, dual
+        X and the scaled multipliers to start from, (J, I, K).
+    axis
+        1 or -1.
+    iterations
+        At most; few are enough where the start is a good one.
+
+    Returns
+    -------
+    X, dual
+        Nowhere a worse X than the start.
+    """
+    K = linear.shape[2]
+    # λ = tr(C) / K (Huang et al. 2016, section III-C)
+    penalty = np.maximum(np.einsum("jkk->j", quadratic)[:, None, None] / K, 1e-300)
+    near = _PROXIMAL * penalty
+    inverse = np.linalg.inv(quadratic + (penalty + near) * np.eye(K))
+    fixed = (linear + near * start) @ inverse
+    pull = penalty * inverse
+    X, U = start, dual
+    for _ in range(iterations):
+        before = X
+        # (D.9)-(D.11)
+        phi = fixed + (X + U) @ pull
+        X = project_to_simplex(phi - U, axis)
+        U = U + X - phi
+        if max(np.abs(X - phi).max(initial=0.0), np.abs(X - before).max(initial=0.0)) <= _INNER_TOL:
+            break
+    # ended early, ADMM may be above where it started: then that one stays
+    rise = 0.5 * ((X @ quadratic) * X - (start @ quadratic) * start) - linear * (X - start)
+    worse = rise.sum(axis=(1, 2)) > 0.0
+    if worse.any():
+        X = np.where(worse[:, None, None], start, X)
+    return X, U
