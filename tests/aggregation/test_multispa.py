@@ -67,19 +67,6 @@ def test_the_published_errors_are_reached(data_folder: Path, name: str, publishe
 # ---- the parts ------------------------------------------------------------------------------------------------
 
 
-def test_the_spread_of_the_columns_tells_how_far_to_shrink_them() -> None:
-    rng = np.random.default_rng(0)
-    usage = np.array([0.5, 0.3, 0.2])
-    for s in (0.5, 4.0, 30.0):
-        n = rng.integers(1, 40, 4000).astype(float)
-        columns = np.array([rng.multinomial(int(c), rng.dirichlet(s * usage)) for c in n]).astype(float)
-        np.testing.assert_allclose(module._precision(columns, n, usage), s, rtol=0.15)
-    pure = np.eye(3)[rng.choice(3, 200, p=usage)] * 5
-    assert module._precision(pure, np.full(200, 5.0), pure.mean(axis=0) / 5) < 1e-9
-    chance = np.array([rng.multinomial(10, usage) for _ in range(50)]).astype(float)
-    assert module._precision(chance, np.full(50, 10.0), chance.mean(axis=0) / 10) > 30
-
-
 def matched(pairs: CoOccurrences, links: Floats, order: np.ndarray) -> float:
     """The sum that the orders are to maximise, one pair and class at a time."""
     return sum(

@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import qr
 
 from consilience.exceptions import ParameterError
-from consilience.factor.spa import spa
+from consilience.factor.spa import shrunk_counts, spa
 from consilience.kernels._arrays import Floats, Ints
 
 
@@ -88,3 +88,29 @@ def test_what_is_no_matrix_is_refused() -> None:
         spa(np.array([[np.nan, 1.0]]), 1)
     with pytest.raises(ParameterError, match="n_components"):
         spa(np.eye(2), 0)
+
+
+def test_the_spread_of_the_columns_tells_how_far_to_shrink_them() -> None:
+    rng = np.random.default_rng(0)
+    mean = np.array([0.5, 0.3, 0.2])
+    for s in (0.5, 4.0, 30.0):
+        n = rng.integers(1, 40, 4000)
+        counts = np.array([rng.multinomial(c, rng.dirichlet(s * mean)) for c in n]).T
+        mean_seen = counts.sum(axis=1) / counts.sum()
+        # of one column alone: (x + s μ) / (n + s), solved for s
+        x, total = counts[:, 0], n[0]
+        i = int(np.argmax(np.abs(x / total - mean_seen)))
+        p = shrunk_counts(counts)[i, 0]
+        np.testing.assert_allclose((x[i] - p * total) / (p - mean_seen[i]), s, rtol=0.15)
+    pure = np.eye(3)[:, rng.choice(3, 200, p=mean)] * 5
+    np.testing.assert_allclose(shrunk_counts(pure), pure / 5, atol=1e-9)
+    chance = rng.multinomial(10, mean, 50).T
+    drawn, raw = shrunk_counts(chance), chance / 10
+    assert (
+        np.abs(drawn - drawn.mean(axis=1, keepdims=True)).max() < 0.25 * np.abs(raw - raw.mean(axis=1)[:, None]).max()
+    )
+
+
+def test_a_column_without_counts_becomes_the_mean() -> None:
+    counts = np.array([[6.0, 0.0, 2.0], [2.0, 0.0, 6.0]])
+    np.testing.assert_allclose(shrunk_counts(counts)[:, 1], [0.5, 0.5])

@@ -42,15 +42,13 @@ from consilience.aggregation.fit import Caution, Fit, by_agreement
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import FewLabelsWarning
-from consilience.factor.spa import spa
+from consilience.factor.spa import shrunk_counts, spa
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import Group, groups
 
 __all__ = ["lonely", "multispa", "vertex_model"]
 
-#: Columns that spread no more than chance are drawn together as if by this many labels.
-_MOST_PRECISE = 1e3
 #: Rounds over all annotators in search of a better order; two or three are usual.
 _ROUNDS = 100
 #: Rounds in which orders settle; most of what changes does so in the first.
@@ -167,13 +165,12 @@ def _vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
         # the order of columns decides between equals: the one with more labels, and nothing that depends on names
         first = np.lexsort((*columns[:, np.argsort(usage, kind="stable")].T, -n))
         columns, n = columns[first], n[first]
-        s = _precision(columns, n, usage)
-        shrunk = (columns + s * usage) / (n + s)[:, None]
-        found = spa(shrunk.T, K)
+        shrunk = shrunk_counts(columns.T)
+        found = spa(shrunk, K)
         # Whoever answers other classes alike has fewer columns to find; the rest is what they say of anything.  It
         # counts as much as what was found: who always says the same must not seem to know one class by it.
         confusions[m], behind[m] = usage[:, None], n[found].mean()
-        confusions[m, :, : found.size] = shrunk[found].T
+        confusions[m, :, : found.size] = shrunk[:, found]
         behind[m, : found.size] = n[found]
     return confusions, behind
 
@@ -181,20 +178,6 @@ def _vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
 def _seen_from(blocks: Codes, second: Bools) -> Codes:
     """Turn the blocks where the annotator is the ``second`` of the pair: their own labels become the rows."""
     return np.where(second[:, None, None], blocks.transpose(0, 2, 1), blocks)
-
-
-def _precision(columns: Floats, n: Floats, usage: Floats) -> float:
-    """Give s of the Dirichlet(s μ) that the columns look drawn from, by moments.
-
-    E ‖x/n - μ‖² = (1 - ‖μ‖²) (n + s) / (n (s + 1)), so with T = Σ n ‖x/n - μ‖² / (1 - ‖μ‖²) over C columns of N labels
-    together, T = (N + C s) / (s + 1).
-    """
-    spread = 1.0 - float(usage @ usage)
-    if spread <= 1e-12:  # one label only
-        return _MOST_PRECISE
-    T = float(n @ ((columns / n[:, None] - usage) ** 2).sum(axis=1)) / spread
-    beyond_chance, N = T - n.size, float(n.sum())
-    return min(max(N - T, 0.0) / beyond_chance, _MOST_PRECISE) if beyond_chance > 0 else _MOST_PRECISE
 
 
 # ---- one order for all --------------------------------------------------------------------------------------

@@ -157,24 +157,32 @@ def _scaled(X: Any, scale: str) -> Any:
 def shrunk_counts(counts: Any) -> Floats:
     """Give the columns of ``counts`` (rows, columns) as probabilities, those of few counts drawn towards the mean.
 
-    s of the Dirichlet(s μ) is found by moments: E ‖x/n - μ‖² = (1 - ‖μ‖²) (n + s) / (n (s + 1)), so with
-    T = Σ n ‖x/n - μ‖² / (1 - ‖μ‖²) over C columns of N counts together, T = (N + C s) / (s + 1).  A column without
-    counts becomes the mean.
+    A column x of n counts becomes (x + s μ) / (n + s), where Dirichlet(s μ) is what the columns look drawn from.  One
+    without counts becomes the mean.
     """
     x = np.asarray(counts, np.float64)
     if x.ndim != 2 or not np.isfinite(x).all() or (x < 0).any() or not x.any():
         raise ParameterError("counts must be a matrix of finite numbers ≥ 0, some of them above 0")
-    n = x.sum(axis=0)
-    N, mean = float(n.sum()), x.sum(axis=1) / x.sum()
-    spread = 1.0 - float(mean @ mean)
-    seen = n > 0
-    T, C = 0.0, int(seen.sum())
-    if spread > 1e-12:
-        T = float(n[seen] @ ((x[:, seen] / n[seen] - mean[:, None]) ** 2).sum(axis=0)) / spread
-    s = min(max(N - T, 0.0) / (T - C), _MOST_PRECISE) if T > C else _MOST_PRECISE
+    n, mean = x.sum(axis=0), x.sum(axis=1) / x.sum()
+    s = _precision(x, n, mean)
     total = n + s
     shrunk: Floats = (x + s * mean[:, None]) / np.where(total > 0, total, 1.0)
     return shrunk
+
+
+def _precision(x: Floats, n: Floats, mean: Floats) -> float:
+    """Give s of the Dirichlet(s μ) that the columns of counts look drawn from, by moments.
+
+    E ‖x/n - μ‖² = (1 - ‖μ‖²) (n + s) / (n (s + 1)), so with T = Σ n ‖x/n - μ‖² / (1 - ‖μ‖²) over C columns of N counts
+    together, T = (N + C s) / (s + 1).
+    """
+    spread = 1.0 - float(mean @ mean)
+    if spread <= 1e-12:  # one row only
+        return _MOST_PRECISE
+    seen = n > 0
+    T = float(n[seen] @ ((x[:, seen] / n[seen] - mean[:, None]) ** 2).sum(axis=0)) / spread
+    beyond_chance = T - int(seen.sum())
+    return min(max(float(n.sum()) - T, 0.0) / beyond_chance, _MOST_PRECISE) if beyond_chance > 0 else _MOST_PRECISE
 
 
 def _leading(X: Any, n_components: int) -> Floats:
