@@ -47,6 +47,7 @@ PUBLIC = [
     "SequenceAnnotations",
     "SequenceConsensus",
     "SequenceRun",
+    "SketchedSubspaceClustering",
     "SpectralDawidSkene",
     "SpectralMetaLearner",
     "SymNMF",

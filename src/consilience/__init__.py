@@ -49,6 +49,7 @@ _HOME = {
     "SequenceAnnotations": "consilience.sequences",
     "SequenceConsensus": "consilience.structured.sequence_consensus",
     "SequenceRun": "consilience.sequence_run",
+    "SketchedSubspaceClustering": "consilience.subspace.clustering",
     "SpectralDawidSkene": "consilience.aggregation.estimators",
     "SpectralMetaLearner": "consilience.aggregation.estimators",
     "SymNMF": "consilience.factor.estimators",
@@ -105,6 +106,7 @@ __all__ = [
     "SequenceAnnotations",
     "SequenceConsensus",
     "SequenceRun",
+    "SketchedSubspaceClustering",
     "SpectralDawidSkene",
     "SpectralMetaLearner",
     "SymNMF",
@@ -182,6 +184,7 @@ if TYPE_CHECKING:
     from consilience.structured.graph import nearest_neighbours
     from consilience.structured.network_consensus import NetworkConsensus
     from consilience.structured.sequence_consensus import SequenceConsensus
+    from consilience.subspace.clustering import SketchedSubspaceClustering
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,175 @@
+"""Data on a union of subspaces: simulated with a known truth, and public images that lie near such a union.
+
+    x_n = C_k ψ_n + μ_k + v_n,     k the subspace of sample n          (Traganitis 2019, eq. (2.2))
+
+The bases C_k are drawn uniformly among orthonormal ones, ψ_n and v_n are Gaussian, and every C_k ψ_n is scaled to
+length one before the rest is added, so that ``noise`` is the length of v_n beside that of the signal and does not
+depend on D.
+
+====== ============================== ============
+symbol name                           shape
+====== ============================== ============
+x      ``data``                       (N, D)
+C      ``bases``                      (K, D, d)
+μ      ``centres``                    (K, D)
+k      ``truth``                      (N,)
+====== ============================== ============
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+
+from consilience.datasets.loading import load
+from consilience.exceptions import ParameterError
+from consilience.kernels._arrays import Floats, Ints
+
+__all__ = ["ImageSet", "SubspaceSimulation", "load_images", "load_mnist5k", "load_yaleb", "simulate_subspaces"]
+
+#: Samples drawn at once: what is needed beside the data stays small.
+_BLOCK = 1 << 14
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SubspaceSimulation:
+    """Samples near a union of subspaces, and what they were drawn from."""
+
+    data: Floats  #: x, (N, D)
+    truth: Ints  #: k, the subspace of every sample, (N,)
+    bases: Floats  #: C with orthonormal columns, (K, D, d)
+    centres: Floats  #: μ, (K, D); zero where the subspaces pass through the origin
+
+
+class ImageSet(NamedTuple):
+    """Images as rows, and who or what is in them."""
+
+    data: Floats  #: (N, D), scaled to rows of length one unless asked otherwise
+    truth: Ints  #: class code of every image, 0 … K - 1
+
+
+def simulate_subspaces(
+    n_samples: int = 1000,
+    n_features: int = 100,
+    n_subspaces: int = 10,
+    dimension: int = 5,
+    *,
+    noise: float = 0.0,
+    offset: float = 0.0,
+    missing: float = 0.0,
+    balance: float | None = None,
+    random_state: int = 0,
+) -> SubspaceSimulation:
+    """Draw samples from a union of subspaces.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_subspaces, dimension
+        N, D, K and d.
+    noise
+        Length of v_n beside that of the signal, on average over squares: E ‖v_n‖² = noise².
+    offset
+        Length of every μ_k: above 0 the subspaces are affine.
+    missing
+        Share of entries that are NaN, chosen independently; a sample keeps at least one entry.
+    balance
+        Parameter of the Dirichlet distribution that shares out samples among subspaces; None shares them equally.
+    random_state
+        Decides everything.
+
+    Examples
+    --------
+    >>> drawn = simulate_subspaces(60, 20, 3, 2, noise=0.1)
+    >>> drawn.data.shape, drawn.bases.shape
+    ((60, 20), (3, 20, 2))
+    """
+    whole = {"n_samples": n_samples, "n_features": n_features, "n_subspaces": n_subspaces, "dimension": dimension}
+    for name, value in whole.items():
+        if value < 1:
+            raise ParameterError(f"{name} must be a whole number ≥ 1, not {value!r}")
+    if dimension > n_features:
+        raise ParameterError(f"dimension must be at most n_features = {n_features}, not {dimension!r}")
+    if not (noise >= 0 and offset >= 0):
+        raise ParameterError(f"noise and offset must be numbers ≥ 0, not {noise!r} and {offset!r}")
+    if not 0 <= missing < 1:
+        raise ParameterError(f"missing must be a share, at least 0 and below 1, not {missing!r}")
+    if balance is not None and not balance > 0:
+        raise ParameterError(f"balance must be a number > 0 or None, not {balance!r}")
+
+    rng = np.random.default_rng(random_state)
+    bases = np.linalg.qr(rng.standard_normal((n_subspaces, n_features, dimension)))[0]
+    centres = rng.standard_normal((n_subspaces, n_features))
+    centres *= offset / np.linalg.norm(centres, axis=1, keepdims=True)
+    if balance is None:
+        truth = rng.permutation(np.arange(n_samples) % n_subspaces)
+    else:
+        truth = rng.choice(n_subspaces, n_samples, p=rng.dirichlet(np.full(n_subspaces, balance)))
+    data = np.empty((n_samples, n_features))
+    for start in range(0, n_samples, _BLOCK):
+        rows = slice(start, min(start + _BLOCK, n_samples))
+        _fill(data[rows], truth[rows], bases, centres, noise, missing, rng)
+    return SubspaceSimulation(data, truth, bases, centres)
+
+
+def _fill(
+    data: Floats,
+    truth: Ints,
+    bases: Floats,
+    centres: Floats,
+    noise: float,
+    missing: float,
+    rng: np.random.Generator,
+) -> None:
+    """x_n = C_k ψ_n + μ_k + v_n with ‖C_k ψ_n‖ = 1, for one block of samples."""
+    K, D, d = bases.shape
+    weights = rng.standard_normal((len(data), d))
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    for k in range(K):
+        own = np.flatnonzero(truth == k)
+        data[own] = weights[own] @ bases[k].T + centres[k]
+    if noise:
+        data += rng.standard_normal(data.shape) * (noise / np.sqrt(D))
+    if missing:
+        gone = rng.random(data.shape) < missing
+        gone[np.arange(len(data)), rng.integers(0, D, len(data))] = False
+        data[gone] = np.nan
+
+
+def load_images(name: Literal["mnist5k", "olivetti", "yaleb"], *, scale: Literal["unit"] | None = "unit") -> ImageSet:
+    """Load a set of images from the folder that ``CONSILIENCE_DATA`` names.
+
+    Parameters
+    ----------
+    name
+        A set of images of :data:`consilience.datasets.CATALOGUE`.
+    scale
+        ``"unit"`` scales every image to length one, as subspace clustering wants; None leaves grey values alone.
+
+    Raises
+    ------
+    DataError
+        The set is not there; the message says where it comes from.
+    """
+    if name not in ("mnist5k", "olivetti", "yaleb"):
+        raise ParameterError(f"the sets of images are mnist5k, olivetti and yaleb, not {name!r}")
+    if scale not in (None, "unit"):
+        raise ParameterError(f"scale must be 'unit' or None, not {scale!r}")
+    parts = cast("dict[str, Any]", load(name))
+    data: Floats = np.asarray(parts["X"], np.float64)
+    if scale == "unit":
+        length = np.linalg.norm(data, axis=1, keepdims=True)
+        data /= np.where(length > 0, length, 1.0)
+    truth = np.unique(parts["y"], return_inverse=True)[1].astype(np.int64)
+    return ImageSet(data, truth)
+
+
+def load_yaleb(*, scale: Literal["unit"] | None = "unit") -> ImageSet:
+    """Load Extended Yale B: 2,414 faces of 38 people, 32 × 32 pixels.  See :func:`load_images`."""
+    return load_images("yaleb", scale=scale)
+
+
+def load_mnist5k(*, scale: Literal["unit"] | None = "unit") -> ImageSet:
+    """Load 5,000 handwritten digits of MNIST, 28 × 28 pixels.  See :func:`load_images`."""
+    return load_images("mnist5k", scale=scale)

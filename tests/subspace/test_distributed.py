@@ -1,0 +1,87 @@
+"""Distributed runs give the labels of local ones."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilience.datasets.subspaces import simulate_subspaces
+from consilience.exceptions import DataError, ParameterError
+from consilience.subspace import distributed as module
+from consilience.subspace.clustering import SketchedSubspaceClustering
+from consilience.subspace.distributed import fit_distributed, predict_distributed
+
+da = pytest.importorskip("dask.array")
+
+
+@pytest.mark.parametrize("representation", ["lsr", "ssc", "lrr"])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_the_labels_are_those_of_the_local_run(representation: Any, missing: float) -> None:
+    # Sparse codes with gaps are solved in blocks and agree to their tolerance alone: clear clusters are needed there.
+    noise = 0.05 if missing else 0.3
+    drawn = simulate_subspaces(500, 30, 4, 3, noise=noise, missing=missing, random_state=1)
+    options: dict[str, Any] = {"representation": representation, "random_state": 3}
+    local = SketchedSubspaceClustering(4, **options).fit(drawn.data)
+    X = da.from_array(drawn.data, chunks=((7, 200, 100, 193), (20, 10)))
+    spread = SketchedSubspaceClustering(4, **options).fit(X)
+    np.testing.assert_array_equal(spread.labels_, local.labels_)
+    np.testing.assert_allclose(spread.dictionary_, local.dictionary_, atol=1e-12)
+    assert spread.lam_ == pytest.approx(local.lam_)
+    assert (spread.n_sketch_, spread.n_neighbors_) == (local.n_sketch_, local.n_neighbors_)
+    again = spread.predict(X)
+    assert again.chunks == ((7, 200, 100, 193),)
+    np.testing.assert_array_equal(again.compute(), local.predict(drawn.data))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "count", "hadamard"])
+def test_every_kind_of_sketch_is_cut(kind: Any) -> None:
+    drawn = simulate_subspaces(5000, 30, 4, 4, noise=0.2, random_state=2)
+    options: dict[str, Any] = {"sketch": kind, "n_features": 25}
+    local = SketchedSubspaceClustering(4, **options).fit(drawn.data)
+    spread = fit_distributed(SketchedSubspaceClustering(4, **options), da.from_array(drawn.data, chunks=(1999, -1)))
+    np.testing.assert_array_equal(spread.labels_, local.labels_)
+    np.testing.assert_allclose(spread.dictionary_, local.dictionary_, atol=1e-10)
+
+
+def test_on_workers() -> None:
+    distributed = pytest.importorskip("distributed")
+    drawn = simulate_subspaces(400, 20, 3, 3, noise=0.2, random_state=4)
+    local = SketchedSubspaceClustering(3).fit(drawn.data)
+    told: list[str] = []
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        X = da.from_array(drawn.data, chunks=(150, -1))
+        spread = fit_distributed(SketchedSubspaceClustering(3, callback=told.append), X)
+        predicted = predict_distributed(spread, X).compute()
+    np.testing.assert_array_equal(spread.labels_, local.labels_)
+    np.testing.assert_array_equal(predicted, local.predict(drawn.data))
+    assert told == ["sketch", "codes", "graph", "embedding", "clusters"]
+
+
+def test_whole_numbers_and_bad_input() -> None:
+    whole = np.random.default_rng(0).integers(-9, 9, (60, 6))
+    spread = fit_distributed(SketchedSubspaceClustering(2), da.from_array(whole, chunks=(25, -1)))
+    np.testing.assert_array_equal(spread.labels_, SketchedSubspaceClustering(2).fit(whole).labels_)
+    with pytest.raises(DataError, match="Dask array"):
+        fit_distributed(SketchedSubspaceClustering(2), whole)
+    X = da.from_array(whole.astype(float), chunks=(25, -1))
+    with pytest.raises(DataError, match="compute_chunk_sizes"):
+        fit_distributed(SketchedSubspaceClustering(2), X[X[:, 0] > 0])
+    with pytest.raises(DataError, match="infinite"):
+        fit_distributed(SketchedSubspaceClustering(2), da.where(X > 5, np.inf, X))
+
+
+def test_dask_is_imported_only_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "dask" not in {name for name, _ in inspect.getmembers(module, inspect.ismodule)}
+    source = inspect.getsource(module)
+    assert "\nimport dask" not in source
+    assert "\nfrom dask" not in source
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ParameterError, match=r"pip install consilience\[dask\]"):
+        fit_distributed(SketchedSubspaceClustering(2), np.ones((4, 2)))

@@ -1,0 +1,253 @@
+"""Nearest codes against scikit-learn and brute force, and the graphs made of them."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.neighbors import NearestNeighbors
+
+from consilience.datasets.subspaces import simulate_subspaces
+from consilience.exceptions import DataError, ParameterError
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.neighbours import update_lists
+from consilience.subspace import forest
+from consilience.subspace.neighbours import (
+    affinity_from_codes,
+    join_components,
+    mutual_neighbours,
+    nearest_neighbours,
+)
+
+
+def by_definition(Z: Floats, k: int, similarity: str) -> tuple[Ints, Floats]:
+    """All pairs, from the definition."""
+    if similarity != "euclidean":
+        Z = Z / np.linalg.norm(Z, axis=1, keepdims=True)
+    apart = np.linalg.norm(Z[:, None] - Z, axis=2)
+    if similarity == "absolute":
+        apart = np.minimum(apart, np.linalg.norm(Z[:, None] + Z, axis=2))
+    np.fill_diagonal(apart, np.inf)
+    order = np.argsort(apart, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(apart, order, axis=1)
+
+
+def recall(found: Ints, true: Ints) -> float:
+    return float((found[:, :, None] == true[:, None, :]).any(axis=2).mean())
+
+
+# ---- the kernel ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_lists_do_not_depend_on_the_order_of_blocks(absolute: bool) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.integers(-4, 5, (20, 100)).astype(np.float32)  # many ties
+    offsets = rng.integers(0, 2, 100).astype(np.float32)
+    value = np.abs(scores) if absolute else scores - offsets
+    value[np.arange(20), np.arange(20)] = -np.inf  # a row does not list itself
+    expected = np.lexsort((np.broadcast_to(np.arange(100), value.shape), -value), axis=1)[:, :7]
+    for parts in (np.split(np.arange(100), [33, 50]), [np.arange(50, 100), np.arange(50)], [np.arange(100)] * 2):
+        best = np.full((20, 7), -np.inf, np.float32)
+        found = np.full((20, 7), -1)
+        for part in parts:
+            block = np.ascontiguousarray(scores[:, part])
+            update_lists(block, offsets[part], part, np.arange(20), best, found, absolute=absolute, unique=True)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(best, np.take_along_axis(value, expected, axis=1))
+
+
+# ---- exact search -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "cosine", "absolute"])
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+def test_exact_neighbours_are_those_of_the_definition(similarity: Any, shift: float) -> None:
+    Z = np.random.default_rng(1).standard_normal((600, 6))
+    Z[:, 0] += shift
+    true, apart = by_definition(Z, 8, similarity)
+    found = nearest_neighbours(Z, 8, similarity=similarity, method="exact")
+    if similarity == "euclidean" or not shift:  # far from the origin single precision cannot tell directions
+        np.testing.assert_array_equal(found.indices, true)
+        np.testing.assert_allclose(found.distances, apart, atol=1e-9)
+    assert recall(found.indices, true) > 0.99
+
+
+def test_more_codes_than_a_block_and_new_codes() -> None:
+    rng = np.random.default_rng(2)
+    Z, queries = rng.standard_normal((9000, 4)), rng.standard_normal((700, 4))
+    index = NearestNeighbors(n_neighbors=6).fit(Z)
+    apart, true = index.kneighbors()
+    found = nearest_neighbours(Z, 6, method="exact")
+    np.testing.assert_array_equal(found.indices, true)
+    np.testing.assert_allclose(found.distances, apart, atol=1e-9)
+    apart, true = index.kneighbors(queries)
+    found = nearest_neighbours(Z, 6, queries=queries)
+    np.testing.assert_array_equal(found.indices, true)
+    np.testing.assert_allclose(found.distances, apart, atol=1e-9)
+
+
+def test_scale_of_the_codes_is_no_matter() -> None:
+    Z = np.random.default_rng(3).standard_normal((300, 5))
+    for scale in (1e-30, 1e30):
+        for similarity in ("euclidean", "absolute"):
+            np.testing.assert_array_equal(
+                nearest_neighbours(scale * Z, 5, similarity=similarity).indices,
+                nearest_neighbours(Z, 5, similarity=similarity).indices,
+            )
+
+
+def test_signs_and_lengths_are_no_matter_to_the_absolute_cosine() -> None:
+    rng = np.random.default_rng(4)
+    Z = rng.standard_normal((300, 5))
+    turned = Z * rng.choice([-3.0, -1.0, 0.1, 2.0], (300, 1))
+    for method in ("exact", "approximate"):
+        np.testing.assert_array_equal(
+            nearest_neighbours(turned, 5, similarity="absolute", method=method).indices,
+            nearest_neighbours(Z, 5, similarity="absolute", method=method).indices,
+        )
+
+
+# ---- approximate search -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "absolute"])
+def test_most_neighbours_are_found_by_the_forest(similarity: Any) -> None:
+    drawn = simulate_subspaces(8000, 40, 5, 5, noise=0.1, random_state=1)
+    exact = nearest_neighbours(drawn.data, 10, similarity=similarity, method="exact")
+    near = nearest_neighbours(drawn.data, 10, similarity=similarity, method="approximate")
+    assert recall(near.indices, exact.indices) > 0.9
+    assert near.distances.mean() < 1.01 * exact.distances.mean()
+    assert (near.indices != np.arange(8000)[:, None]).all()
+    assert all(np.unique(row).size == 10 for row in near.indices[:500])
+    assert (np.diff(near.distances, axis=1) >= 0).all()
+
+
+def test_the_forest_gives_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    Z = np.random.default_rng(5).standard_normal((3000, 8)).astype(np.float32)
+    found = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("CONSILIENCE_THREADS", threads)
+        found.append(forest.search(Z, 6, random_state=3))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (forest.search(Z, 6, random_state=4) != found[0]).any()
+
+
+def test_a_forest_of_one_leaf_is_exact_and_copies_do_no_harm() -> None:
+    Z = np.random.default_rng(6).standard_normal((300, 4))
+    exact = nearest_neighbours(Z, 5, method="exact").indices
+    np.testing.assert_array_equal(nearest_neighbours(Z, 5, method="approximate").indices, exact)
+    same = nearest_neighbours(np.ones((3000, 4)), 5, method="approximate")
+    assert (same.distances == 0).all()
+    assert (same.indices >= 0).all()
+
+
+def test_pynndescent_is_asked_and_a_code_is_not_its_own_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its compilation takes minutes, so a stand-in with its interface answers."""
+
+    class NNDescent:
+        def __init__(self, data: Any, metric: str, n_neighbors: int, random_state: int) -> None:
+            assert (metric, random_state) == ("euclidean", 7)
+            apart, indices = NearestNeighbors(n_neighbors=n_neighbors).fit(data).kneighbors(data)
+            # of two codes at the same place the other may come first
+            self.neighbor_graph = indices.astype(np.int32), apart.astype(np.float32)
+
+    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=NNDescent))
+    Z = np.random.default_rng(13).standard_normal((100, 3))
+    Z[1] = Z[0]
+    asked = nearest_neighbours(Z, 6, method="pynndescent", random_state=7)
+    np.testing.assert_array_equal(asked.indices, nearest_neighbours(Z, 6, method="exact").indices)
+    with pytest.raises(ParameterError, match="absolute"):
+        nearest_neighbours(Z, 6, method="pynndescent", similarity="absolute")
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    with pytest.raises(ParameterError, match="pip install"):
+        nearest_neighbours(Z, 6, method="pynndescent")
+
+
+# ---- graphs -------------------------------------------------------------------------------------------------
+
+
+def test_the_graph_is_that_of_2_19_and_2_20() -> None:
+    Z = np.random.default_rng(7).standard_normal((80, 3))
+    near, apart = by_definition(Z, 4, "euclidean")
+    lists = np.zeros((80, 80), bool)
+    np.put_along_axis(lists, near, True, axis=1)
+    either = lists | lists.T
+    W = mutual_neighbours(Z, 4)
+    np.testing.assert_array_equal(W.toarray(), either)
+    heat = mutual_neighbours(Z, 4, weights="heat").toarray()
+    square = ((Z[:, None] - Z) ** 2).sum(axis=2)
+    np.testing.assert_allclose(heat, either * np.exp(-square / (2 * apart.mean() ** 2)), atol=1e-12)
+
+
+def test_a_code_of_zeros_has_no_direction() -> None:
+    Z = np.random.default_rng(8).standard_normal((30, 3))
+    Z[4] = 0.0
+    W = mutual_neighbours(Z, 3, similarity="absolute")
+    assert W[[4]].nnz == 0
+    assert (np.delete(W.sum(axis=1), 4) >= 3).all()
+    assert connected_components(join_components(W, Z, 3, 1, similarity="absolute"))[0] == 2
+    assert mutual_neighbours(Z, 3)[[4]].nnz >= 3
+
+
+def test_permutation_of_samples_permutes_the_graph() -> None:
+    Z = np.random.default_rng(9).standard_normal((200, 5))
+    order = np.random.default_rng(10).permutation(200)
+    W = mutual_neighbours(Z, 5, weights="heat", similarity="absolute").toarray()
+    moved = mutual_neighbours(Z[order], 5, weights="heat", similarity="absolute").toarray()
+    np.testing.assert_allclose(moved, W[np.ix_(order, order)], atol=1e-12)
+
+
+def test_batch_codes_become_an_affinity() -> None:
+    C = np.array([[0.0, 2.0, 0.0], [-0.5, 0.0, 0.25], [0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(
+        affinity_from_codes(csr_array(C), normalise=False).toarray(),
+        [[0.0, 2.5, 0.0], [2.5, 0.0, 0.25], [0.0, 0.25, 0.0]],
+    )
+    np.testing.assert_allclose(affinity_from_codes(C).toarray(), [[0.0, 2.0, 0.0], [2.0, 0.0, 0.5], [0.0, 0.5, 0.0]])
+    np.testing.assert_array_equal(affinity_from_codes(C + np.eye(3)).diagonal(), 0.0)
+
+
+def test_small_components_are_joined_and_large_ones_left_alone() -> None:
+    rng = np.random.default_rng(11)
+    far = [(0.0, 100), (50.0, 100), (1000.0, 5), (60.0, 6)]
+    Z = np.concatenate([rng.standard_normal((n, 2)) + np.array([x, 0.0]) for x, n in far])
+    W = mutual_neighbours(Z, 4)
+    assert connected_components(W)[0] == 4
+    joined = join_components(W, Z, 4, 2)
+    assert connected_components(joined)[0] == 2
+    assert abs(joined - joined.T).max() == 0
+    parts = connected_components(joined)[1]
+    assert parts[200] == parts[150] == parts[205] != parts[0]  # both are nearer to the second cloud
+    old = W.nonzero()
+    np.testing.assert_array_equal(joined[old], W[old])
+    assert connected_components(join_components(W, Z, 4, 4, smallest=1))[0] == 4
+    assert connected_components(join_components(W, Z, 4, 1, smallest=1))[0] == 1
+
+
+# ---- refusals -----------------------------------------------------------------------------------------------
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    Z = np.random.default_rng(12).standard_normal((10, 3))
+    for bad in ({"k": 0}, {"k": 10}, {"k": 2.5}, {"k": True}):
+        with pytest.raises(ParameterError, match="from 1 to 9"):
+            mutual_neighbours(Z, **bad)
+    for name in ("weights", "method", "similarity"):
+        with pytest.raises(ParameterError, match=name):
+            mutual_neighbours(Z, 2, **{name: "other"})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="finite"):
+        mutual_neighbours(np.where(Z > 1, np.nan, Z), 2)
+    with pytest.raises(DataError, match="matrix"):
+        mutual_neighbours(Z[0], 2)
+    with pytest.raises(DataError, match="columns"):
+        nearest_neighbours(Z, 2, queries=Z[:, :2])
+    with pytest.raises(DataError, match="square"):
+        affinity_from_codes(Z)
+    with pytest.raises(DataError, match="finite"):
+        affinity_from_codes(np.full((2, 2), np.nan))
