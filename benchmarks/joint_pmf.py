@@ -4,9 +4,9 @@ N = 5 variables of 10 categories, F = 5 components, each entry observed with pro
 paper's experiment the weights are equal, rows of factors are uniform on the simplex before columns are normalised,
 and H is ε-separable by F rows of one variable.  MRE is the distance of the whole tensors over the norm of the estimate
 (Frobenius).  MSE is that of the weights, and the squared distance of the columns of factors after the best common
-order, averaged over variables and components.  The paper's MSE carries a constant of about 0.0204 (one factor is
-compared after scaling by λ), so it is printed, and only MRE is promised.  EM from the truth is as good as any start
-can be.
+order, averaged over variables and components; ± is the standard error of a mean over trials.  The paper's MSE carries
+a constant of about 0.0204 (one factor is compared after scaling by λ), so it is printed, and only MRE is promised.  EM
+from the truth is as good as any start can be.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def one(trial: int, S: int) -> dict[str, tuple[float, float, float]]:
     true = truth(rng)
     codes = true.sample(S, rng)
     codes[rng.random(codes.shape) > OBSERVED] = -1
-    options: dict[str, Any] = {"smoothing": 0.1, "max_iter": 2000, "tol": 1e-8, "random_state": trial}
+    options: dict[str, Any] = {"smoothing": 1.0, "max_iter": 2000, "tol": 1e-8, "random_state": trial}
     found = {}
     for method in PAPER:
         begun = time.perf_counter()
@@ -90,6 +90,10 @@ def one(trial: int, S: int) -> dict[str, tuple[float, float, float]]:
     return found
 
 
+def standard_error(values: Floats) -> float:
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
+
+
 def run() -> list[Figure]:
     figures = []
     most = int(os.environ.get("CONSILIENCE_TRIALS", "20"))
@@ -97,15 +101,17 @@ def run() -> list[Figure]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConsilienceWarning)
             done = [one(trial, S) for trial in range(min(trials, most))]
-        mean = {method: np.mean([each[method] for each in done], axis=0) for method in done[0]}
-        for method, (mse, mre, seconds) in mean.items():
+        values = {method: np.array([each[method] for each in done]) for method in done[0]}
+        for method, each in values.items():
+            (mse, mre, seconds), error = each.mean(axis=0), standard_error(each[:, 1])
             paper = PAPER.get(method)
             beside = f" (paper {paper[1][i]:g})" if paper else ""
             target = PAPER[OURS][1][i] if method == OURS else None
             figures.append(Figure(f"PMF T1 MRE, S = {S}: {method}{beside}", float(mre), target))
             beside = f" (paper {paper[0][i]:g})" if paper else ""
-            print(figures[-1], f" MSE {mse:.4f}{beside}, {seconds:.2f} s", flush=True)
+            print(figures[-1], f"± {error:.4f}, MSE {mse:.4f}{beside}, {seconds:.2f} s", flush=True)
+        ours, best = values[OURS][:, 1], values[BEST][:, 1]
         name = f"PMF T1 MRE over that of {BEST}, S = {S}: {OURS}"
-        figures.append(Figure(name, float(mean[OURS][1] / mean[BEST][1]), AS_GOOD))
-        print(figures[-1], flush=True)
+        figures.append(Figure(name, float(ours.mean() / best.mean()), AS_GOOD))
+        print(figures[-1], f"± {standard_error(ours / best):.4f}", flush=True)
     return figures

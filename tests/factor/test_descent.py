@@ -11,8 +11,9 @@ from scipy.sparse import csc_matrix
 
 from consilience.datasets.topics import perturbed, simulate_topics
 from consilience.exceptions import DataError, ParameterError
-from consilience.factor.descent import and_nmf, decode, start
+from consilience.factor.descent import _rows, _span, and_nmf, decode, start
 from consilience.kernels._arrays import Floats
+from consilience.kernels.descent import keep_large, weighted_sums
 from consilience.metrics import correlation_error
 
 
@@ -82,18 +83,35 @@ def test_a_threshold_that_is_held_stops_the_descent() -> None:
     assert held > 1e5 * correlation_error(and_nmf(Y, A0, max_iter=60, tol=0).features, truth)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_noise_is_not_fitted(seed: int) -> None:
-    """The threshold that stops at the noise ends far below the one that falls for ever, and stays there."""
-    Y, truth, A0 = small("NOISE", seed, noise=0.02)
+    """The descent ends where it would from the truth, at an error that the noise explains.
+
+    How the end compares with the start means nothing: the noise decides the one and not the other (their ratio is 0.006
+    to 0.05 here, and 0.15 for seed 5, where one feature is above the noise in 5 samples only).  What it can be held to:
+    least squares with the true weights, which nothing beats by much, and the error that a single stage makes when it
+    starts at the truth.  Stages repeat that error; if each hands on a share s of the last one's, it grows to
+    1 / (1 - s)², 3 for s = 0.42.
+    """
+    drawn = simulate_topics("NOISE", 600, 10, 40, seed=seed, spread=10.0, noise=0.02)
+    Y, truth, X = drawn.data, drawn.features, drawn.weights
+    A0, sigma = perturbed(truth, seed=seed), 0.02 / np.sqrt(40)
     stopped = and_nmf(Y, A0, max_iter=60)
     stays = correlation_error(stopped.features, truth)
+    assert stays == pytest.approx(correlation_error(and_nmf(Y, truth, max_iter=60).features, truth), rel=1e-4)
+    assert stays == pytest.approx(correlation_error(and_nmf(Y, A0, max_iter=120, tol=0).features, truth), rel=1e-4)
+    # E ‖a - a*‖² = σ² (W - 1) (X Xᵀ)⁻¹(d, d) across the feature, if the weights were known
+    oracle = float((sigma**2 * 39 * np.diag(np.linalg.inv(X @ X.T)) / (truth**2).sum(axis=0)).sum())
+    decoder = np.linalg.pinv(truth)
+    Z = decoder @ Y
+    Z *= (2.5 * sigma * np.linalg.norm(decoder, axis=1))[:, None] <= Z
+    once = correlation_error(Y @ Z.T @ np.linalg.inv(Z @ Z.T), truth)
+    assert 0.7 * oracle < stays < 3 * once
+    # thresholds below the noise decode noise
     falls = correlation_error(and_nmf(Y, A0, noise_multiple=0.0, max_iter=60, tol=0).features, truth)
-    assert stays < 0.5 * falls
-    assert stays < 0.05 * correlation_error(A0, truth)
-    # 0.02 / sqrt(40) an entry
-    assert stopped.noise == pytest.approx(0.02 / np.sqrt(40), rel=0.1)
-    assert correlation_error(and_nmf(Y, A0, max_iter=120, tol=0).features, truth) == pytest.approx(stays, rel=0.05)
+    assert falls > 10 * stays
+    # χ² of 30 · 600 numbers: ± 0.5 %; the features fit up to 10 · 40 numbers more, 2 % of the squares
+    assert 0.97 * sigma < stopped.noise < 1.02 * sigma
 
 
 def test_scales_orders_and_rotations_change_nothing_but_themselves() -> None:
@@ -137,14 +155,74 @@ def test_sparse_data_are_the_same() -> None:
     np.testing.assert_allclose(start(csc_matrix(Y), 10), start(Y, 10))
 
 
-@pytest.mark.parametrize("kind", ["DIR", "NEG"])
-def test_it_finds_the_way_from_successive_projection(kind: Literal["DIR", "NEG"]) -> None:
-    Y, truth, _ = small(kind, 10)
-    found = and_nmf(Y, start(Y, 10), max_iter=200)
+@pytest.mark.parametrize(("kind", "seed"), [("DIR", 10), ("DIR", 11), ("NEG", 1), ("NEG", 3), ("NEG", 10), ("NEG", 11)])
+def test_it_finds_the_way_from_successive_projection(kind: Literal["DIR", "NEG"], seed: int) -> None:
+    """NEG 1, 3 and 11 are the slowest of fourteen seeds."""
+    Y, truth, _ = small(kind, seed)
+    found = and_nmf(Y, start(Y, 10), decay=1.05, max_iter=400)
     assert correlation_error(found.features, truth) < 1e-8
     assert found.converged
-    assert found.history[-1] <= 1e-14
-    assert found.n_iter == len(found.history) < 200
+    assert max(found.history[-3:]) <= 1e-14
+    assert found.n_iter == len(found.history) < 400
+
+
+def test_a_threshold_that_outruns_the_features_leaves_them_behind() -> None:
+    """Where the error shrinks more slowly than the threshold, weights get through that the error made up."""
+    Y, truth, _ = small("NEG", 1)
+    slow, default, fast = (
+        correlation_error(and_nmf(Y, start(Y, 10), decay=decay, max_iter=400).features, truth)
+        for decay in (1.05, 1.2, 1.5)
+    )
+    assert slow < 1e-2 * default < 1e-2 * fast
+
+
+@pytest.mark.parametrize("how", ["in the span", "out of it"])
+def test_a_higher_first_threshold_forgives_a_worse_start(how: str) -> None:
+    """Figure 3: in the span r_l = 3; out of it N is as long as the features.
+
+    N must be mostly out of the span: of 80 words, 20 dimensions of which the features span, it changes the start as
+    r_l = 12 does, which no threshold forgives.
+    """
+    drawn = simulate_topics("DIR", 1000, 20, 400, seed=1)
+    length = float(np.linalg.norm(drawn.features, axis=0).mean()) / (0.05 / np.sqrt(3) * np.sqrt(400))
+    worse = {"in_span": 3.0} if how == "in the span" else {"out_of_span": length}
+    A0 = perturbed(drawn.features, seed=1, **worse)
+    low, high = (correlation_error(and_nmf(drawn.data, A0, alpha=a).features, drawn.features) for a in (0.1, 0.5))
+    assert high < 1e-9
+    assert high < 1e-2 * low
+
+
+@pytest.mark.parametrize("outside", [0.0, 1.0])
+@pytest.mark.parametrize("options", [{}, {"inner_steps": 3}, {"batch_size": 100}], ids=str)
+def test_data_in_few_dimensions_are_no_special_case(outside: float, options: dict[str, Any]) -> None:
+    """600 samples in 10 of 80 dimensions: noise that is too small to matter forbids the shorter way."""
+    drawn = simulate_topics("NEG", 600, 10, 80, seed=2, spread=10.0)
+    A0 = perturbed(drawn.features, out_of_span=outside, seed=2)
+    marked = drawn.data + 1e-6 * np.random.default_rng(0).standard_normal(drawn.data.shape)
+    assert _span(_rows(drawn.data), A0, float(np.vdot(drawn.data, drawn.data))) is not None
+    assert _span(_rows(marked), A0, float(np.vdot(marked, marked))) is None
+    short = and_nmf(drawn.data, A0, max_iter=15, tol=0, **options)
+    long = and_nmf(marked, A0, max_iter=15, tol=0, **options)
+    np.testing.assert_allclose(short.features, long.features, atol=1e-4)
+    np.testing.assert_allclose(short.weights, long.weights, atol=1e-4)
+    # three steps a stage have not brought all features into the span of the data yet: what is out of theirs counts
+    assert long.noise == pytest.approx(np.hypot(short.noise, 1e-6), rel=0.02)
+    assert short.noise == 0 or (outside and options == {"inner_steps": 3})
+
+
+def test_the_sums_of_few_weights_are_matrix_products() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((50, 7))
+    for density in (0.0, 0.05, 0.16, 0.5, 1.0):
+        Z = rng.standard_normal((50, 6)) * (rng.random((50, 6)) < density)
+        for given in (None, int(np.count_nonzero(Z))):
+            C, G = weighted_sums(Z, data, given)
+            np.testing.assert_allclose(C, Z.T @ data, atol=1e-13)
+            np.testing.assert_allclose(G, Z.T @ Z, atol=1e-13)
+    Z, threshold = rng.standard_normal((50, 6)), np.array([0.0, 0.1, 0.5, 1.0, 9.0, -1.0])
+    expected = np.where((threshold <= Z) & (Z > 0), Z, 0.0)
+    assert keep_large(Z, threshold) == np.count_nonzero(expected)
+    np.testing.assert_array_equal(Z, expected)
 
 
 def test_weights_are_decoded() -> None:

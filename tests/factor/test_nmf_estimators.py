@@ -91,12 +91,12 @@ def test_new_samples_get_the_weights_that_made_them() -> None:
     weights = model.transform(drawn.data[:, 800:].T)
     assert weights.shape == (100, 6)
     assert (weights >= 0).all()
-    np.testing.assert_allclose(model.inverse_transform(weights), drawn.data[:, 800:].T, atol=1e-4)
+    np.testing.assert_allclose(model.inverse_transform(weights), drawn.data[:, 800:].T, atol=1e-6)
     np.testing.assert_allclose(
         clone(model).fit_transform(drawn.data[:, :800].T), model.transform(drawn.data[:, :800].T), rtol=1e-9, atol=1e-12
     )
     assert list(model.get_feature_names_out()) == [f"and{i}" for i in range(6)]
-    assert model.reconstruction_err_ < 1e-3 * np.linalg.norm(drawn.data)
+    assert model.reconstruction_err_ < 1e-6 * np.linalg.norm(drawn.data)
 
 
 def test_it_starts_where_it_is_told() -> None:
@@ -118,7 +118,13 @@ def test_sparse_samples_in_a_pipeline() -> None:
     model = make_pipeline(Normalizer("l1"), AND(4, tol=1e-6))
     weights = model.fit_transform(counts)
     assert weights.shape == (300, 4)
-    assert correlation_error(model[-1].components_.T, drawn.features) < 0.1
+    # from documents that successive projection chose it ends where it does from the truth, far nearer than they are
+    Y = normalize(counts, "l1").toarray().T
+    error = correlation_error(model[-1].components_.T, drawn.features)
+    assert error == pytest.approx(
+        correlation_error(and_nmf(Y, drawn.features, tol=1e-6).features, drawn.features), rel=0.01
+    )
+    assert error < 0.2 * correlation_error(start(Y, 4), drawn.features)
     dense = AND(4, tol=1e-6).fit(normalize(counts, "l1").toarray())
     np.testing.assert_allclose(dense.components_, model[-1].components_, rtol=1e-5, atol=1e-8)
     assert dense.reconstruction_err_ == pytest.approx(model[-1].reconstruction_err_, rel=1e-5)
@@ -166,16 +172,22 @@ def test_samples_of_different_sizes_are_scaled() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_singular_directions_and_means_help_against_noise(seed: int) -> None:
-    """200 samples near every vertex, noise in 100 directions: the means are nearer to the vertices."""
+    """200 samples at every vertex, σ = 0.02 in 100 directions: means of m = 50 have errors of σ² 99 / m ‖v‖² = q / m.
+
+    One sample's squared sine is q / (1 + q).  The means are of the samples that look most extreme, not of any, but the
+    leading directions see little of their noise: measured, 0.85 to 1.03 of the expectation for ten seeds.
+    """
     rng = np.random.default_rng(seed)
     vertex = rng.dirichlet(0.5 * np.ones(100), 4)
     pure = np.repeat(np.eye(4), 200, axis=0)
     X = np.concatenate([pure, rng.dirichlet(np.ones(4), 200)]) @ vertex
     X += 0.02 * rng.standard_normal(X.shape)
     plain, averaged = SPA(4).fit(X), SPA(4, denoise="svd", average=50).fit(X)
-    assert correlation_error(averaged.components_.T, vertex.T) < 0.2 * correlation_error(plain.components_.T, vertex.T)
+    q = 0.02**2 * 99 / (vertex**2).sum(axis=1)
+    assert correlation_error(plain.components_.T, vertex.T) == pytest.approx((q / (1 + q)).sum(), rel=0.25)
+    assert correlation_error(averaged.components_.T, vertex.T) < 1.2 * (q / 50).sum()
     within = np.linalg.norm(vertex[:, None] - averaged.components_, axis=2).min(axis=1).max()
-    assert within < 0.02 * np.sqrt(100)  # nearer than the noise of one sample
+    assert within < 2 * 0.02 * np.sqrt(100 / 50)  # twice the noise of a mean
 
 
 def test_columns_of_few_counts_are_drawn_to_the_mean() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from consilience.exceptions import FormatError, ParameterError
 from consilience.kernels._arrays import Codes, Floats
-from consilience.pmf.cpd import CPD
+from consilience.pmf.cpd import CPD, mixture
 
 SIZES = (2, 3, 4, 2)
 
@@ -75,6 +75,12 @@ def test_marginals_against_the_tensor(model: CPD) -> None:
     assert np.allclose(model.marginal(2), X.sum(axis=(0, 1, 3)))
     assert np.allclose(model.marginal((3, 1)), X.sum(axis=(0, 2)).T)
     assert np.isclose(float(model.marginal(()).sum()), 1.0)
+
+
+def test_a_mixture_is_the_mean_of_the_tensors(model: CPD) -> None:
+    other = random_cpd(SIZES, 2, 9)
+    assert np.allclose(tensor(mixture([model, other])), 0.5 * (tensor(model) + tensor(other)))
+    assert np.allclose(tensor(mixture([model, other], [0.2, 0.8])), 0.2 * tensor(model) + 0.8 * tensor(other))
 
 
 def test_marginal_refuses_a_tensor_that_no_memory_holds() -> None:

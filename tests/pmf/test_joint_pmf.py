@@ -14,7 +14,7 @@ from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, P
 from consilience.kernels._arrays import Codes
 from consilience.pmf.cpd import CPD, split_factors
 from consilience.pmf.em import run_cpd_em
-from consilience.pmf.joint_pmf import JointPMF, choose_rank
+from consilience.pmf.joint_pmf import JointPMF
 from consilience.pmf.table import DiscreteTable
 
 
@@ -109,9 +109,24 @@ def test_rank_is_chosen_by_what_is_held_out() -> None:
     assert 1 in pmf.rank_scores_
     # independent columns need one component
     rng = np.random.default_rng(0)
-    rank, scores = choose_rank(rng.integers(0, 4, (3000, 5)).astype(np.int8), (4,) * 5, 0)
-    assert rank == 1
-    assert len(scores) >= 2
+    independent = JointPMF(tol=1e-6).fit(rng.integers(0, 4, (3000, 5)))
+    assert independent.weights_.size == 1
+    assert len(independent.rank_scores_) >= 2
+
+
+def test_several_starts_are_averaged() -> None:
+    _, codes = drawn(400)
+    _, unseen = drawn(4000)
+    pmf = JointPMF(4, init="random", n_starts=3, random_state=0).fit(codes)
+    assert pmf.weights_.size == 12
+    # the starts one by one: a stream of draws, each from where the one before ended
+    rng = np.random.default_rng(0)
+    logs = np.array([JointPMF(4, init="random", random_state=rng).fit(codes).log_prob(unseen) for _ in range(3)])
+    np.testing.assert_allclose(pmf.log_prob(unseen), np.log(np.exp(logs).mean(axis=0)), rtol=1e-9)
+    assert pmf.score(unseen) > logs.mean(axis=1).mean()
+    assert np.diff(pmf.history_).min() > -1e-8
+    with pytest.raises(ParameterError, match="n_starts"):
+        JointPMF(2, n_starts=0).fit(codes)
 
 
 def frame() -> pd.DataFrame:
@@ -190,9 +205,12 @@ def test_constant_and_empty_columns() -> None:
     assert np.allclose(pmf.log_prob(odd), JointPMF(3).fit(codes).log_prob(codes), atol=0.05)
     assert np.isnan(pmf.impute(odd[:3])[:, 6]).all()
     level = pd.Series(pd.Categorical([None] * 400, categories=["lo", "hi", "no", "yes"]))
-    with pytest.warns(DataWarning, match="uniform: level"):
-        declared = JointPMF(3).fit(pd.DataFrame({"a": codes[:, 0], "b": codes[:, 1], "level": level}))
-    assert np.allclose(declared.factors_[2], 0.25)
+    for smoothing in (0.0, 1.0):
+        with pytest.warns(DataWarning, match="uniform: level"):
+            declared = JointPMF(2, smoothing=smoothing, tol=1e-6).fit(
+                pd.DataFrame({"a": codes[:, 0], "b": codes[:, 1], "level": level})
+            )
+        assert np.allclose(declared.factors_[2], 0.25)
 
 
 def test_unseen_categories_are_missing() -> None:

@@ -5,25 +5,17 @@ parameters.  Methods differ in the M-step alone.  What rises is the penalised lo
 
     L(θ) = Σ_n log Σ_k π_k ∏ A_m(i, k)  +  log-density of the Dirichlet priors (when there is smoothing).
 
-Plain EM creeps when annotators are poor.  SQUAREM (Varadhan & Roland 2008, scheme S3) extrapolates along two EM steps
-
-    r = θ1 - θ0,   v = (θ2 - θ1) - r,   a = -‖r‖ / ‖v‖,   θ' = θ0 - 2 a r + a² v,
-
-with a ≤ -1, here on the probabilities themselves, pulled back onto the simplex, and with norms that weigh a column of a
-confusion matrix by the labels behind it (its information), so that annotators with three labels do not set the
-step.  The pass at θ' tells L(θ') and is the first step of the next leap: two passes a leap.  When L(θ') is
-below L(θ1), θ' is dropped and EM goes on from θ2: the recorded objective never falls.
+Leaps along EM steps make it fast (:mod:`consilience.aggregation.squarem`).
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from consilience.aggregation.squarem import Callback, Progress, leap, run_squarem
 from consilience.annotations import Annotations
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR, SMALL, Statistics, Sweep
@@ -37,12 +29,9 @@ __all__ = [
     "OneCoinStep",
     "Parameters",
     "Progress",
-    "leap",
     "run_em",
     "sweep_of",
 ]
-
-_log = logging.getLogger("consilience")
 
 
 class Parameters(NamedTuple):
@@ -50,18 +39,6 @@ class Parameters(NamedTuple):
 
     prior: Floats
     confusions: Floats
-
-
-class Progress(NamedTuple):
-    """What a callback is told after every pass; it stops the fit by returning True."""
-
-    iteration: int
-    max_iter: int
-    objective: float
-    change: float  #: relative change of the objective in the last EM step; NaN before the first
-
-
-Callback = Callable[[Progress], Any]
 
 
 class MStep(Protocol):
@@ -198,46 +175,28 @@ class EMResult:
         return len(self.history)
 
 
-class _Stop(Exception):  # noqa: N818 - it ends the loop, it is no error
-    """The tolerance was met, the passes ran out, or the callback asked for the end."""
+class _Model:
+    """Annotators' confusions as EM sees them."""
 
+    def __init__(self, sweep: Sweep, step: MStep) -> None:
+        self.sweep, self.step, self.penalty = sweep, step, step.penalty
 
-class _Passes:
-    """Counts passes, keeps the history, knows when to stop, and remembers the best parameters seen."""
-
-    def __init__(self, sweep: Sweep, step: MStep, max_iter: int, tol: float, callback: Callback | None) -> None:
-        self.sweep, self.step, self.max_iter, self.tol, self.callback = sweep, step, max_iter, tol, callback
-        self.history: list[float] = []
-        self.best: tuple[float, float, Parameters] | None = None
-        self.converged = False
-
-    def __call__(self, at: Parameters, plain_from: float | None = None) -> _Pass:
-        """Sweep at ``at``.
-
-        ``plain_from`` is the objective one plain EM step earlier; only such steps are tested for convergence.
-        """
-        if len(self.history) >= self.max_iter:
-            raise _Stop
+    def e_step(self, at: Parameters) -> tuple[Statistics, float]:
         statistics = self.sweep(at.prior, at.confusions)
-        objective = statistics.log_likelihood + self.step.penalty(at)
-        if self.best is None or objective >= self.best[0]:
-            self.best = objective, statistics.log_likelihood, at
-        change = float("nan")
-        if plain_from is not None:
-            change = abs(objective - plain_from) / max(abs(objective), 1.0)
-        # A rejected leap cost a pass, but the fit did not go there.  A plain step is recorded as it is.
-        leapt = plain_from is None and bool(self.history)
-        self.history.append(self.best[0] if leapt else objective)
-        _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), objective, change)
-        asked = self.callback and self.callback(Progress(len(self.history), self.max_iter, self.history[-1], change))
-        if plain_from is not None and self.tol > 0 and change <= self.tol:
-            self.converged = True
-            raise _Stop
-        if asked is True:
-            raise _Stop
-        return _Pass(at, objective, self.steady(self.step(statistics)), statistics)
+        return statistics, statistics.log_likelihood
 
-    def steady(self, parameters: Parameters) -> Parameters:
+    def m_step(self, sums: Statistics) -> Parameters:
+        return self._steady(self.step(sums))
+
+    def leap(self, one: Parameters, two: Parameters, three: Parameters, sums: Statistics) -> Parameters | None:
+        weights = sums.class_counts.sum(), np.einsum("mik->mk", sums.counts)[:, None, :]
+        far = leap(one, two, three, weights)
+        if far is None:
+            return None
+        prior, confusions = far
+        return self._steady(Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True)))
+
+    def _steady(self, parameters: Parameters) -> Parameters:
         """Round parameters to forty bits where the data is small enough for exact symmetry.
 
         Two annotators who mirror each other put EM on a saddle; there the order of a sum, in its last bit, would decide
@@ -247,15 +206,6 @@ class _Passes:
             return parameters
         prior, confusions = (np.rint(x * 2.0**40) / 2.0**40 for x in parameters)
         return Parameters(prior, confusions)
-
-
-class _Pass(NamedTuple):
-    """A pass at ``at``, its objective there, and the EM step ``after`` it."""
-
-    at: Parameters
-    objective: float
-    after: Parameters
-    statistics: Statistics
 
 
 def sweep_of(annotations: Annotations) -> Sweep:
@@ -280,52 +230,8 @@ def run_em(
     last of the history, except with ``tol=0`` and no acceleration: there the last M-step counts, as in textbooks.
     """
     sweep = sweep_of(annotations)
-    passes = _Passes(sweep, step, max_iter, tol, callback)
-    latest = start
-    try:
-        here = passes(start)
-        while True:
-            latest = here.after
-            there = passes(here.after, here.objective)
-            latest = there.after
-            leap = _extrapolate(here, there) if accelerate else None
-            if leap is None:
-                here = there
-                continue
-            here = passes(passes.steady(leap))
-            if here.objective < there.objective:
-                here = passes(there.after, there.objective)
-    except _Stop:
-        _log.info("EM: %d passes, converged: %s", len(passes.history), passes.converged)
+    end = run_squarem(_Model(sweep, step), start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     textbook = tol == 0 and not accelerate
-    if passes.best is None or textbook:
-        parameters, log_likelihood = latest, sweep.posterior(*latest)[1]
-    else:
-        _, log_likelihood, parameters = passes.best
-    return EMResult(parameters, log_likelihood, passes.converged, passes.history)
-
-
-def _extrapolate(here: _Pass, there: _Pass) -> Parameters | None:
-    """Leap along two EM steps (SQUAREM S3), back onto the simplex; None when the leap would be a plain step."""
-    weights = there.statistics.class_counts.sum(), np.einsum("mik->mk", there.statistics.counts)[:, None, :]
-    far = leap(here.at, there.at, there.after, weights)
-    if far is None:
-        return None
-    prior, confusions = far
-    return Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True))
-
-
-def leap(one: Sequence[Floats], two: Sequence[Floats], three: Sequence[Floats], weights: Any) -> list[Floats] | None:
-    """Go from three points in a row, arrays of probabilities each, to where SQUAREM S3 leads; None for a plain step.
-
-    ``weights`` are the labels behind each array.  Columns of the result need not sum to one.
-    """
-    r = [b - a for a, b in zip(one, two, strict=True)]
-    v = [(c - b) - d for b, c, d in zip(two, three, r, strict=True)]
-    r_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, r, strict=True))
-    v_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, v, strict=True))
-    if v_norm <= 0 or r_norm <= v_norm:
-        return None
-    a = -np.sqrt(r_norm / v_norm)
-    far = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(one, r, v, strict=True)]
-    return [np.maximum(x, 0.1 * FLOOR) for x in far]
+    if textbook or not end.history:
+        return EMResult(end.latest, sweep.posterior(*end.latest)[1], end.converged, end.history)
+    return EMResult(end.best, end.log_likelihood, end.converged, end.history)

@@ -8,12 +8,14 @@ them (Algorithm 1):
     Z = φ_α(A⁺ Y),   φ_α(v) = v if v ≥ α else 0,        α = α_0 / r^i
     A ← A + η (Y - A Z) Zᵀ / n,   T times               η = 1 / λ_max(Z Zᵀ / n)
 
-The T steps have a closed form in the eigenvectors of Z Zᵀ = V diag(λ) Vᵀ, so that a stage costs two products with the
-data, A⁺ Y and Y Zᵀ, whatever T is:
+The T steps have a closed form in the eigenvectors of Z Zᵀ = V diag(λ) Vᵀ:
 
     A ← A + (Y - A Z) Zᵀ V diag(g(λ)) Vᵀ,   g(λ) = (1 - (1 - λ/λ_max)^T) / λ
 
 and T → ∞, g(λ) = 1/λ where λ > 0 and 0 elsewhere, solves the stage's least squares.  Fifty steps give the same errors.
+A stage costs two products with the data, A⁺ Y and Y Zᵀ, whatever T is, and usually less: Y Zᵀ passes over weights that
+are zero, and data that lie in a space of fewer than half their dimensions (mixtures without noise do) are replaced by
+their coordinates there, which changes nothing else.
 
 A high threshold lets through only weights that the error of A cannot have made up; each fit makes that error smaller,
 and the threshold follows.  It counts in units of the largest weight that the start decodes for a feature, so that the
@@ -30,6 +32,8 @@ Z      ``weights``                         (D, n)
 η, T   in closed form, ``inner_steps``     scalars
 ====== =================================== ============
 
+Inside, samples are rows: ``rows`` = Yᵀ, ``Z`` = Zᵀ, so that a sample and its weights lie together in memory.
+
 Y. Li and Y. Liang, "Provable alternating gradient descent for non-negative matrix factorization with strong
 correlations", ICML 2017.
 """
@@ -45,6 +49,7 @@ import numpy as np
 from consilience.exceptions import DataError, ParameterError
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
+from consilience.kernels.descent import keep_large, weighted_sums
 
 __all__ = ["Factorisation", "and_nmf", "decode", "start"]
 
@@ -92,11 +97,7 @@ def start(Y: Any, n_components: int, how: Literal["spa", "random"] = "spa", rand
 
 def decode(Y: Any, features: Floats, threshold: Floats | float = 0.0) -> Floats:
     """Give φ_α(A⁺ Y), (D, n): the weights of the features in each column of ``Y``, small ones set to zero."""
-    Q, R = np.linalg.qr(features)
-    Z: Floats = _pseudo_inverse(R) @ _left(Q, Y)
-    Z[np.atleast_1d(threshold)[:, None] > Z] = 0.0
-    np.maximum(Z, 0.0, out=Z)
-    return Z
+    return _decode(_rows(Y), np.asarray(features, np.float64), threshold).T
 
 
 def and_nmf(
@@ -123,7 +124,8 @@ def and_nmf(
         First features.  See :func:`start`.
     alpha, decay
         α_0 and r: stage i = 0, 1, … lets weights through that are at least α_0 / r^i of the largest that the start
-        decodes for the feature.  The paper has 0.1 and 1.1; a decay of 1 holds the threshold.
+        decodes for the feature.  The paper has 0.1 and 1.1; an α_0 of 0.5 forgives worse starts for nine more stages,
+        a slower decay leads closer to the truth, and a decay of 1 holds the threshold.
     max_iter
         Stages at most.
     inner_steps
@@ -140,12 +142,14 @@ def and_nmf(
         Called with the number of stages done and the features; True stops.
     """
     _check(Y, A0, alpha, decay, max_iter, inner_steps, batch_size)
-    if not _is_sparse(Y):
-        Y = np.asarray(Y, np.float64)
-    A = np.array(A0, np.float64)
-    W, n = Y.shape
+    rows, A = _rows(Y), np.array(A0, np.float64)
+    n, W = rows.shape
     D = A.shape[1]
-    square = float(Y.multiply(Y).sum()) if _is_sparse(Y) else float(np.vdot(Y, Y))
+    square = float(rows.multiply(rows).sum()) if _is_sparse(rows) else float(np.vdot(rows, rows))
+    basis = None if _is_sparse(rows) else _span(rows, A, square)
+    if basis is not None:
+        rows, A = rows @ basis, basis.T @ A
+    memory = np.empty((n, D))  # of all weights, stage after stage
     rng = np.random.default_rng(random_state)
     unit: Floats | None = None
     threshold, sigma, history, quiet = np.zeros(D), 0.0, [], 0
@@ -153,32 +157,72 @@ def and_nmf(
         # A = Q R, A⁺ = R⁻¹ Qᵀ: what Qᵀ Y leaves of ‖Y‖² is noise, and the rows of A⁺ are as long as those of R⁻¹
         Q, R = np.linalg.qr(A)
         inverse = _pseudo_inverse(R)
-        inside = _left(Q, Y)
+        inside = rows @ Q if _is_sparse(rows) else np.matmul(rows, Q, out=memory)
         left = square - float(np.vdot(inside, inside))
         sigma = float(np.sqrt(left / ((W - D) * n))) if W > D and left > _ROUNDING * square else 0.0
-        Z: Floats = inverse @ inside
+        Z = _times_inverse(inside, inverse)
         if unit is None:
-            unit = Z.max(axis=1)
+            unit = Z.max(axis=0)
             unit = np.where(unit > 0, unit, 1.0)
         floor = noise_multiple * sigma * np.linalg.norm(inverse, axis=1)
         threshold = np.maximum(alpha / decay**i * unit, floor)
-        Z *= threshold[:, None] <= Z
+        kept = keep_large(Z, threshold)
         before = _unit_columns(A)
-        A = _fit(Y, A, Z, inner_steps) if batch_size is None else _sweep(Y, A, Z, inner_steps or 1, batch_size, rng)
+        if batch_size is None:
+            A = _fit(rows, A, Z, inner_steps, kept)
+        else:
+            A = _sweep(rows, A, Z, inner_steps, batch_size, rng)
         history.append(float(((_unit_columns(A) - before) ** 2).sum(axis=0).max()))
         quiet = quiet + 1 if history[-1] <= tol else 0
-        if callback is not None and callback(i + 1, A) is True:
+        if callback is not None and callback(i + 1, A if basis is None else basis @ A) is True:
             break
         if tol > 0 and quiet >= _PATIENCE:
             break
-    return Factorisation(
-        A, decode(Y, A, threshold), threshold, sigma, history, tol > 0 and quiet >= _PATIENCE, len(history)
-    )
+    weights = _decode(rows, A, threshold).T
+    features = A if basis is None else basis @ A
+    return Factorisation(features, weights, threshold, sigma, history, tol > 0 and quiet >= _PATIENCE, len(history))
 
 
-def _fit(Y: Any, A: Floats, Z: Floats, steps: int | None) -> Floats:
+def _span(rows: Floats, A: Floats, square: float) -> Floats | None:
+    """Give an orthonormal basis, (W, r), of a space with all samples and features in it; None if 2 r > W.
+
+    The samples' space is that of D + 10 random mixtures of them, unless it has more dimensions: then part of the
+    samples, of whose squares ``square`` is the sum, lies outside.
+    """
+    n, W = rows.shape
+    D = A.shape[1]
+    if 2 * (D + 10) > W:
+        return None
+    mixtures = rows.T @ np.random.default_rng(0).standard_normal((n, D + 10))
+    basis = _directions(mixtures)
+    outside = _unit_columns(A)
+    for _ in range(2):  # the second time removes what rounding left
+        outside = outside - basis @ (basis.T @ outside)
+    # the features' directions that are not rounding, beside unit columns
+    basis = np.column_stack([basis, _directions(outside, 1.0)])
+    if 2 * basis.shape[1] > W:
+        return None
+    inside = rows @ basis
+    return basis if square - float(np.vdot(inside, inside)) <= _ROUNDING * square else None
+
+
+def _directions(columns: Floats, scale: float | None = None) -> Floats:
+    """Left singular vectors whose singular values are not rounding beside ``scale``, or else the largest."""
+    U, s, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(U[:, s > _RANK * max(scale or s[0], 1e-300)], np.float64)
+
+
+def _decode(rows: Any, A: Floats, threshold: Floats | float) -> Floats:
+    """φ_α(A⁺ Y), transposed, (n, D)."""
+    Q, R = np.linalg.qr(A)
+    Z = _times_inverse(np.asarray(rows @ Q, np.float64), _pseudo_inverse(R))
+    keep_large(Z, np.broadcast_to(np.asarray(threshold, np.float64), A.shape[1]).copy())
+    return Z
+
+
+def _fit(rows: Any, A: Floats, Z: Floats, steps: int | None, kept: int | None = None) -> Floats:
     """A + (Y - A Z) Zᵀ V diag(g(λ)) Vᵀ: the stage's gradient steps in closed form; None takes infinitely many."""
-    G = Z @ Z.T
+    C, G = ((rows.T @ Z).T, Z.T @ Z) if _is_sparse(rows) else weighted_sums(Z, rows, kept)
     eigenvalues, V = np.linalg.eigh(G)
     top = float(eigenvalues[-1])
     if top <= 0:
@@ -187,21 +231,21 @@ def _fit(Y: Any, A: Floats, Z: Floats, steps: int | None) -> Floats:
     lam = np.where(known, eigenvalues, 1.0)
     share = np.ones_like(lam) if steps is None else 1.0 - (1.0 - np.minimum(lam / top, 1.0)) ** steps
     g = np.where(known, share / lam, 0.0)
-    fitted: Floats = A + (_dense(Y @ Z.T) - A @ G) @ ((V * g) @ V.T)
+    fitted: Floats = A + (C.T - A @ G) @ ((V * g) @ V.T)
     return fitted
 
 
-def _sweep(Y: Any, A: Floats, Z: Floats, passes: int, size: int, rng: np.random.Generator) -> Floats:
-    """One gradient step after every ``size`` samples, which come in random order, ``passes`` times over.
+def _sweep(rows: Any, A: Floats, Z: Floats, passes: int | None, size: int, rng: np.random.Generator) -> Floats:
+    """One gradient step after every ``size`` samples, which come in random order, ``passes`` times over (None: once).
 
     The step has the scale of its own batch, as if the batch were all there is.
     """
-    n = Y.shape[1]
-    for _ in range(passes):
+    n = len(Z)
+    for _ in range(passes or 1):
         order = rng.permutation(n)
         for first in range(0, n, size):
             batch = order[first : first + size]
-            A = _fit(Y[:, batch], A, Z[:, batch], 1)
+            A = _fit(rows[batch], A, Z[batch], 1)
     return A
 
 
@@ -217,6 +261,15 @@ def _pseudo_inverse(R: Floats) -> Floats:
     return np.asarray(np.linalg.pinv(R, rcond=1e-12), np.float64)
 
 
+def _times_inverse(inside: Floats, inverse: Floats) -> Floats:
+    """``inside @ inverse.T``; of a triangular inverse in place and at half the cost."""
+    if np.tril(inverse, -1).any() or not inside.flags.c_contiguous:
+        return np.asarray(inside @ inverse.T, np.float64)
+    from scipy.linalg.blas import dtrmm
+
+    return np.asarray(dtrmm(1.0, inverse, inside.T, overwrite_b=1).T, np.float64)
+
+
 def _unit_columns(A: Floats) -> Floats:
     length = np.linalg.norm(A, axis=0)
     return A / np.where(length > 0, length, 1.0)
@@ -230,9 +283,9 @@ def _dense(values: Any) -> Floats:
     return np.array(values.toarray() if _is_sparse(values) else values, np.float64)
 
 
-def _left(Q: Floats, Y: Any) -> Floats:
-    """Qᵀ Y, dense; for a sparse Y by its transpose, which is what SciPy multiplies with a dense matrix."""
-    return _dense((Y.T @ Q).T) if _is_sparse(Y) else Q.T @ np.asarray(Y, np.float64)
+def _rows(Y: Any) -> Any:
+    """Samples as rows, (n, W): CSR, or a C-contiguous array."""
+    return Y.T.tocsr() if _is_sparse(Y) else np.ascontiguousarray(np.asarray(Y, np.float64).T)
 
 
 def _is_count(value: Any) -> bool:

@@ -166,18 +166,31 @@ def sklearn_nmf(
 
 
 def lda_topics(
-    Y: Any, n_components: int, *, max_iter: int = 10, random_state: Any = 0, callback: Callback | None = None
+    Y: Any,
+    n_components: int,
+    *,
+    max_iter: int = 10,
+    batch_size: int | None = None,
+    random_state: Any = 0,
+    callback: Callback | None = None,
 ) -> Floats:
-    """Give the topics, columns that sum to one, of scikit-learn's online variational latent Dirichlet allocation."""
+    """Give the topics, columns that sum to one, of scikit-learn's online variational latent Dirichlet allocation.
+
+    ``callback`` is called after every ``batch_size`` documents (None: all of them) of ``max_iter`` passes.
+    """
     from sklearn.decomposition import LatentDirichletAllocation
 
-    model = LatentDirichletAllocation(n_components, learning_method="online", random_state=random_state)
     documents = Y.T.tocsr() if hasattr(Y, "tocsr") else np.asarray(Y).T
+    n = documents.shape[0]
+    # ``total_samples`` is left at a million, scikit-learn's own: with the true number small data end further off
+    model = LatentDirichletAllocation(n_components, learning_method="online", random_state=random_state)
+    step = batch_size or n
     for i in range(max_iter):
-        model.partial_fit(documents)
-        topics: Floats = (model.components_ / model.components_.sum(axis=1, keepdims=True)).T
-        if callback is not None and callback(i + 1, topics) is True:
-            break
+        for first in range(0, n, step):
+            model.partial_fit(documents[first : first + step])
+            topics: Floats = (model.components_ / model.components_.sum(axis=1, keepdims=True)).T
+            if callback is not None and callback(i + 1, topics) is True:
+                return topics
     return topics
 
 

@@ -8,37 +8,72 @@ The label is one more variable, and the class of a row is its most probable valu
 (the MAP predictor of S. Ibrahim and X. Fu, "Recovering joint PMF from pairwise marginals", section IV-C).  Missing
 features need no treatment, at the fit or afterwards.
 
+Every component belongs to one class: B(y, f) is 1 for its class and 0 for the others.  The likelihood of a table has
+many features and one label, so components that are free to mix classes are spent on what tells rows apart, not on
+what tells classes apart.  With B fixed, EM (eqs (21)-(22)) falls apart into one for each class k of S_k rows,
+
+.. math:: \Pr(y = k, z) = \frac{S_k}{S} \sum_{f \text{ of } k} \lambda_{f|k} \prod_n A_n(z_n, f),
+
+each started by CNMF-SPA on the class's own pairs of features.
+
 ====== ================ ======================================================
 symbol name             shape
 ====== ================ ======================================================
-F      ``n_components`` components
-A_n    ``factors_[n]``  (I_n, F), of the features
-B      ``factors_[-1]`` (K, F), of the label
+F      ``n_components`` components of each class
+A_n    ``factors_[n]``  (I_n, Σ_k F), of the features
+B      ``factors_[-1]`` (K, Σ_k F), of the label, zeros and ones
 ====== ================ ======================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience.aggregation.em import Callback
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Codes, Floats
-from consilience.pmf.joint_pmf import Init, JointPMF, Split, fit_joint_pmf
+from consilience.pmf.cpd import CPD, mixture
+from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf, total_history
+from consilience.pmf.joint_pmf import JointPMF, PMFEstimator
+from consilience.pmf.rank import LARGEST_RANK, LEAST_SMOOTHING, choose_rank, hold_out
 from consilience.pmf.table import DiscreteTable
 
-__all__ = ["JointPMFClassifier"]
+__all__ = ["JointPMFClassifier", "fit_by_class"]
 
-#: Ranks that are tried where none is given, and the share of the rows that judges them.
-_RANKS = 2, 5, 10, 15, 20, 25
+#: Share of the rows whose labels judge the ranks where none is given.
 _HELD_OUT = 0.25
 
 
-class JointPMFClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+def fit_by_class(codes: Codes, sizes: Sequence[int], rank: int, **options: Any) -> JointPMFFit:
+    """Fit the joint distribution of features and label, the last column of the codes.
+
+    Parameters
+    ----------
+    rank
+        Components of each class (no more than it has rows).
+    options
+        As in :func:`~consilience.pmf.em.fit_joint_pmf`.
+    """
+    *features, K = sizes
+    counts = np.bincount(codes[:, -1], minlength=K)
+    fits, models = [], []
+    for k in np.flatnonzero(counts):
+        rows = np.ascontiguousarray(codes[codes[:, -1] == k, :-1])
+        fits.append(fit_joint_pmf(rows, features, min(rank, len(rows)), **options))
+        model = fits[-1].model
+        label = np.zeros((K, model.rank))
+        label[k] = 1.0
+        models.append(CPD(model.weights, (*model.factors, label)))
+    joint = mixture(models, counts[counts > 0] / len(codes))
+    return JointPMFFit(joint, total_history([fit.history for fit in fits]), all(fit.converged for fit in fits))
+
+
+class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
     """MAP classifier on categorical features, by their joint distribution with the label.
 
     Features are categories: strings, whole numbers, categorical columns of a frame.  NaN and None are missing, as is
@@ -47,10 +82,11 @@ class JointPMFClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_components
-        F.  None takes that of 2, 5, 10, …, 25 under which the labels of a held-out quarter are most probable given
-        their features.
-    init, split, refine, smoothing, max_iter, tol, random_state, callback
-        As in :class:`~consilience.pmf.joint_pmf.JointPMF`.
+        F, the components of each class.  None chooses it by the log-probability of the labels of a held-out quarter
+        given their features, with one start for each F that is tried (:mod:`consilience.pmf.rank`).
+    init, split, refine, smoothing, n_starts, max_iter, tol, random_state, callback
+        As in :class:`~consilience.pmf.joint_pmf.JointPMF`; smoothing spreads over the categories as they occur in the
+        rows of the class.
 
     Attributes
     ----------
@@ -81,33 +117,40 @@ class JointPMFClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         init: Init = "cnmf-spa",
         split: Split = "conditioning",
         refine: Literal["em"] | None = "em",
-        smoothing: float = 0.1,
+        smoothing: float = 1.0,
+        n_starts: int = 5,
         max_iter: int = 1000,
-        tol: float = 1e-7,
+        tol: float = 1e-6,
         random_state: Any = 0,
         callback: Callback | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.split = split
-        self.refine = refine
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
+        super().__init__(
+            n_components,
+            init=init,
+            split=split,
+            refine=refine,
+            smoothing=smoothing,
+            n_starts=n_starts,
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+            callback=callback,
+        )
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the joint distribution of the features X (a table) and the label y."""
+        self._check_parameters()
         features = _features(self, X, y=y)
         labels, self.classes_ = _labels(y, len(features))
         codes = np.column_stack([features.codes, labels])
         table = DiscreteTable(codes, (*features.categories, self.classes_), (*features.names, _unused(features.names)))
-        options = {name: value for name, value in self.get_params(deep=False).items() if name != "n_components"}
-        rank, self.rank_scores_ = self.n_components, dict[int, float]()
+        options = self._options()
+        rank, scores = self.n_components, dict[int, float]()
         if rank is None:
-            rank, self.rank_scores_ = _choose_rank(table, options)
-        self.joint_ = JointPMF(rank, **options).fit(table)
+            rank, scores = _rank_by_labels(table.codes, table.sizes, options)
+        fit = fit_by_class(table.codes, table.sizes, rank, **options)
+        self.joint_ = JointPMF(**self.get_params(deep=False))._keep(table, fit, scores)
+        self.rank_scores_ = scores
         self.n_components_ = rank
         self.n_iter_ = max(self.joint_.n_iter_, 1)
         self.converged_, self.history_ = self.joint_.converged_, self.joint_.history_
@@ -197,19 +240,17 @@ def _unused(names: tuple[str, ...]) -> str:
     return name
 
 
-def _choose_rank(table: DiscreteTable, options: dict[str, Any]) -> tuple[int, dict[int, float]]:
+def _rank_by_labels(codes: Codes, sizes: Sequence[int], options: dict[str, Any]) -> tuple[int, dict[int, float]]:
     """Choose F by the log-probability of held-out labels given their features."""
-    S, label = len(table), len(table.names) - 1
-    order = np.random.default_rng(options["random_state"]).permutation(S)
-    held_out = max(int(_HELD_OUT * S), 1)
-    if S - held_out < 1:
+    seen, unseen = hold_out(codes, _HELD_OUT, np.random.default_rng(options["random_state"]))
+    if not len(seen):
         return 1, {}
-    seen, unseen = (np.ascontiguousarray(table.codes[part]) for part in (order[held_out:], order[:held_out]))
-    # zeros among the factors would let one unlucky row decide
-    options = {**options, "smoothing": max(options["smoothing"], 0.1), "callback": None}
-    scores = {}
-    for rank in _RANKS:
-        model = fit_joint_pmf(seen, table.sizes, rank, **options).model
-        true = model.conditional(label, unseen)[np.arange(held_out), unseen[:, label]]
-        scores[rank] = float(np.log(np.maximum(true, 1e-12)).mean())
-    return max(scores, key=lambda rank: (scores[rank], -rank)), scores
+    smoothing = max(options["smoothing"], LEAST_SMOOTHING)
+    options = {**options, "smoothing": smoothing, "n_starts": 1, "callback": None}
+
+    def score(rank: int) -> float:
+        given = fit_by_class(seen, sizes, rank, **options).model.conditional(-1, unseen)
+        true = given[np.arange(len(unseen)), unseen[:, -1]]
+        return float(np.log(np.maximum(true, 1e-12)).mean())
+
+    return choose_rank(score, min(LARGEST_RANK, len(seen)))

@@ -30,7 +30,7 @@ from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.cpd import FLOOR, TablePass
 
-__all__ = ["CPD"]
+__all__ = ["CPD", "mixture", "split_factors"]
 
 _FORMAT = {"format": "consilience.CPD", "version": 1}
 #: Rows whose posteriors are held at a time.
@@ -233,6 +233,18 @@ class CPD:
 def split_factors(stacked: Floats, sizes: Any) -> tuple[Floats, ...]:
     """Cut stacked factors (Σ I_n, F) into one for each variable."""
     return tuple(np.split(stacked, np.cumsum(np.asarray(sizes, np.int64))[:-1]))
+
+
+def mixture(models: Sequence[CPD], weights: Any = None) -> CPD:
+    """Give the mean of several models of the same variables: a model again, of the components of all.
+
+    Without ``weights`` all count the same.
+    """
+    shares = np.full(len(models), 1.0 / len(models)) if weights is None else np.asarray(weights, np.float64)
+    return CPD(
+        np.concatenate([share * model.weights for share, model in zip(shares, models, strict=True)]),
+        tuple(np.concatenate(factors, axis=1) for factors in zip(*(model.factors for model in models), strict=True)),
+    )
 
 
 def _cumulated(probabilities: Floats) -> Floats:

@@ -1,4 +1,4 @@
-r"""Expectation maximisation of the CPD model from rows with missing entries.
+r"""Expectation maximisation of the CPD model from rows with missing entries, and what it starts from.
 
 What rises at every step is the penalised log-likelihood
 
@@ -11,7 +11,9 @@ Processing Letters 26 (2019)):
     q(s, f)   ∝  λ_f ∏_n A_n(z_s(n), f)
     A_n(i, f) =  (Σ_s q(s, f) [z_s(n) = i] + c m_n(i)) / (Σ_i … ),      λ_f = Σ_s q(s, f) / S.
 
-It is accelerated by SQUAREM as in :mod:`consilience.aggregation.em`; a leap that lowers L is dropped.
+It is accelerated by leaps (:mod:`consilience.aggregation.squarem`); one that lowers L is dropped.
+
+:func:`fit_joint_pmf` starts it: from pairs of variables (CNMF-SPA, Algorithm 1 there), from triples (CTD) or at random.
 
 ====== ============== ============================
 symbol name           shape
@@ -26,15 +28,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, Progress, leap
+from consilience.aggregation.squarem import Callback, leap, run_squarem
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR, TablePass, TableStatistics
+from consilience.pmf.cpd import CPD, mixture, split_factors
 
-__all__ = ["CPDFit", "category_shares", "run_cpd_em"]
+__all__ = ["CPDFit", "JointPMFFit", "category_shares", "fit_joint_pmf", "run_cpd_em", "total_history"]
+
+Init = Literal["cnmf-spa", "random", "ctd"]
+Split = Literal["conditioning", "random", "fixed"]
+
+#: Part of a start that comes from the plain shares of the categories: EM cannot leave a probability of zero.
+_SOFTENING = 0.1
 
 
 @dataclass
@@ -51,19 +60,6 @@ class CPDFit:
 class _Point(NamedTuple):
     weights: Floats
     stacked: Floats
-
-
-class _Pass(NamedTuple):
-    """A pass at ``at``, its objective there, and the EM step ``after`` it."""
-
-    at: _Point
-    objective: float
-    after: _Point
-    statistics: TableStatistics
-
-
-class _Stop(Exception):  # noqa: N818 - it ends the loop, it is no error
-    """The tolerance was met, the passes ran out, or the callback asked for the end."""
 
 
 def category_shares(codes: Codes, sizes: Sequence[int]) -> Floats:
@@ -95,69 +91,25 @@ def run_cpd_em(
 
     With ``tol=0`` all ``max_iter`` passes are run.  The parameters given back are the best that were met.
     """
-    passes = _Passes(TablePass(codes, sizes), category_shares(codes, sizes), smoothing, max_iter, tol, callback)
-    try:
-        here = passes(_Point(np.asarray(weights, np.float64), np.asarray(stacked, np.float64)))
-        while True:
-            there = passes(here.after, here.objective)
-            leap = passes.extrapolate(here, there) if accelerate else None
-            if leap is None:
-                here = there
-                continue
-            here = passes(leap)
-            if here.objective < there.objective:
-                here = passes(there.after, there.objective)
-    except _Stop:
-        pass
-    if passes.best is None:
-        return CPDFit(weights, stacked, float("nan"), False, [])
-    _, log_likelihood, best = passes.best
-    return CPDFit(best.weights, best.stacked, log_likelihood, passes.converged, passes.history)
+    model = _Model(TablePass(codes, sizes), category_shares(codes, sizes), smoothing)
+    start = _Point(np.asarray(weights, np.float64), np.asarray(stacked, np.float64))
+    end = run_squarem(model, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return CPDFit(*end.best, end.log_likelihood, end.converged, end.history)
 
 
-class _Passes:
-    """Counts passes, keeps the history, knows when to stop, and remembers the best parameters seen."""
+class _Model:
+    """The rows of a table as EM sees them."""
 
-    def __init__(
-        self,
-        sweep: TablePass,
-        shares: Floats,
-        smoothing: float,
-        max_iter: int,
-        tol: float,
-        callback: Callback | None,
-    ) -> None:
-        self.sweep, self.pseudo = sweep, smoothing * shares[:, None]
-        self.shares, self.max_iter, self.tol, self.callback = shares[:, None], max_iter, tol, callback
+    def __init__(self, sweep: TablePass, shares: Floats, smoothing: float) -> None:
+        self.sweep, self.shares, self.pseudo = sweep, shares[:, None], smoothing * shares[:, None]
         self.first: Ints = sweep.offsets[:-1]
         self.variable = np.repeat(np.arange(len(sweep.sizes)), sweep.sizes)
-        self.history: list[float] = []
-        self.best: tuple[float, float, _Point] | None = None
-        self.converged = False
 
-    def __call__(self, at: _Point, plain_from: float | None = None) -> _Pass:
-        """Pass over the rows at ``at``; ``plain_from`` is the objective one plain EM step earlier."""
-        if len(self.history) >= self.max_iter:
-            raise _Stop
+    def e_step(self, at: _Point) -> tuple[TableStatistics, float]:
         statistics = self.sweep(*at)
-        objective = statistics.log_likelihood + self.penalty(at)
-        if self.best is None or objective >= self.best[0]:
-            self.best = objective, statistics.log_likelihood, at
-        change = float("nan")
-        if plain_from is not None:
-            change = abs(objective - plain_from) / max(abs(objective), 1.0)
-        # a rejected leap cost a pass, but the fit did not go there
-        leapt = plain_from is None and bool(self.history)
-        self.history.append(self.best[0] if leapt else objective)
-        asked = self.callback and self.callback(Progress(len(self.history), self.max_iter, self.history[-1], change))
-        if plain_from is not None and self.tol > 0 and change <= self.tol:
-            self.converged = True
-            raise _Stop
-        if asked is True:
-            raise _Stop
-        return _Pass(at, objective, self.step(statistics), statistics)
+        return statistics, statistics.log_likelihood
 
-    def step(self, statistics: TableStatistics) -> _Point:
+    def m_step(self, statistics: TableStatistics) -> _Point:
         """Normalise the counts (22); a component that met no entry of a variable answers as all rows do."""
         counts = statistics.counts + self.pseudo
         total = np.add.reduceat(counts, self.first, axis=0)
@@ -173,11 +125,94 @@ class _Passes:
             return 0.0
         return float((self.pseudo * np.log(np.maximum(at.stacked, FLOOR))).sum())
 
-    def extrapolate(self, here: _Pass, there: _Pass) -> _Point | None:
-        """Leap along two EM steps (SQUAREM S3), back onto the simplex; None when the leap would be a plain step."""
-        behind = np.add.reduceat(there.statistics.counts, self.first, axis=0)[self.variable]
-        far = leap(here.at, there.at, there.after, (np.asarray(there.statistics.weights.sum()), behind))
+    def leap(self, one: _Point, two: _Point, three: _Point, statistics: TableStatistics) -> _Point | None:
+        behind = np.add.reduceat(statistics.counts, self.first, axis=0)[self.variable]
+        far = leap(one, two, three, (np.asarray(statistics.weights.sum()), behind))
         if far is None:
             return None
         weights, stacked = far
         return _Point(weights / weights.sum(), stacked / np.add.reduceat(stacked, self.first, axis=0)[self.variable])
+
+
+# ---- start and EM -------------------------------------------------------------------------------------------
+
+
+class JointPMFFit(NamedTuple):
+    """What :func:`fit_joint_pmf` gives."""
+
+    model: CPD
+    history: list[float]  #: penalised log-likelihood after every pass of EM; without EM the misfit of CTD, or nothing
+    converged: bool
+
+
+def fit_joint_pmf(
+    codes: Codes,
+    sizes: Sequence[int],
+    rank: int,
+    *,
+    init: Init = "cnmf-spa",
+    split: Split = "conditioning",
+    refine: Literal["em"] | None = "em",
+    smoothing: float = 1.0,
+    n_starts: int = 1,
+    max_iter: int = 1000,
+    tol: float = 1e-8,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> JointPMFFit:
+    """Fit a CPD of this rank to coded rows; parameters as in :class:`~consilience.pmf.joint_pmf.JointPMF`."""
+    rng = np.random.default_rng(random_state)
+    fits = []
+    for start in range(n_starts):
+        weights, stacked, history, converged = _start(
+            codes, sizes, rank, "random" if start else init, split, rng, max_iter, tol
+        )
+        if refine is None:
+            return JointPMFFit(CPD(weights, split_factors(stacked, sizes)), history, converged)
+        if init != "random" and not start:
+            weights = (1.0 - _SOFTENING) * weights + _SOFTENING / rank
+            stacked = (1.0 - _SOFTENING) * stacked + _SOFTENING * category_shares(codes, sizes)[:, None]
+        end = run_cpd_em(
+            codes, sizes, weights, stacked, smoothing=smoothing, max_iter=max_iter, tol=tol, callback=callback
+        )
+        fits.append(JointPMFFit(CPD(end.weights, split_factors(end.stacked, sizes)), end.history, end.converged))
+    if n_starts == 1:
+        return fits[0]
+    history = [value / n_starts for value in total_history([fit.history for fit in fits])]
+    return JointPMFFit(mixture([fit.model for fit in fits]), history, all(fit.converged for fit in fits))
+
+
+def _start(
+    codes: Codes,
+    sizes: Sequence[int],
+    rank: int,
+    init: Init,
+    split: Split,
+    rng: np.random.Generator,
+    max_iter: int,
+    tol: float,
+) -> tuple[Floats, Floats, list[float], bool]:
+    """Give weights and stacked factors to begin with, and the history of what led there."""
+    if init == "random":
+        columns = [rng.dirichlet(np.ones(size), rank).T for size in sizes]  # uniform on the simplex
+        return np.full(rank, 1.0 / rank), np.concatenate(columns), [], True
+    if init == "ctd":
+        from consilience.factor.coupled_tensors import coupled_tensor_decomposition
+
+        weights, factors, history, converged = coupled_tensor_decomposition(
+            codes, sizes, rank, max_iter=max_iter, tol=max(tol, 1e-6), random_state=rng, callback=None
+        )
+        return weights, np.concatenate(factors), list(history), converged
+    from consilience.pmf.cnmf_spa import cnmf_spa
+    from consilience.pmf.pairs import pair_marginals
+
+    return *cnmf_spa(pair_marginals(codes, sizes), rank, split=split, random_state=rng), [], True
+
+
+def total_history(histories: Sequence[list[float]]) -> list[float]:
+    """Give the sum of several histories after every pass; those that have ended stay where they ended."""
+    longest = max(map(len, histories))
+    if not all(histories):
+        return []
+    padded = [each + each[-1:] * (longest - len(each)) for each in histories]
+    return [float(value) for value in np.sum(padded, axis=0)]

@@ -1,0 +1,167 @@
+"""EM steps with leaps between them (SQUAREM): parameters in, better parameters out, whatever the model.
+
+Plain EM creeps when annotators are poor.  SQUAREM (Varadhan & Roland 2008, scheme S3) extrapolates along two EM steps
+
+    r = θ1 - θ0,   v = (θ2 - θ1) - r,   a = -‖r‖ / ‖v‖,   θ' = θ0 - 2 a r + a² v,
+
+with a ≤ -1, here on the probabilities themselves, pulled back onto the simplex, and with norms that weigh probabilities
+by the labels behind them (their information), so that annotators with three labels do not set the step.  The pass at
+θ' tells L(θ') and is the first step of the next leap: two passes a leap.  When L(θ') is below L(θ1), θ' is dropped and
+EM goes on from θ2: the recorded objective never falls.
+
+R. Varadhan and C. Roland, "Simple and globally convergent methods for accelerating the convergence of any EM
+algorithm", Scandinavian Journal of Statistics 35 (2008).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from consilience.kernels._arrays import Floats
+from consilience.kernels.em import FLOOR
+
+__all__ = ["Callback", "Ended", "Model", "Progress", "leap", "run_squarem"]
+
+_log = logging.getLogger("consilience")
+
+At = TypeVar("At")
+Sums = TypeVar("Sums")
+
+
+class Progress(NamedTuple):
+    """What a callback is told after every pass; it stops the fit by returning True."""
+
+    iteration: int
+    max_iter: int
+    objective: float
+    change: float  #: relative change of the objective in the last EM step; NaN before the first
+
+
+Callback = Callable[[Progress], Any]
+
+
+class Model(Protocol[At, Sums]):
+    """What EM needs to know of a model."""
+
+    def e_step(self, at: At, /) -> tuple[Sums, float]:
+        """Pass over the data at these parameters: the sums that the M-step needs, and the log-likelihood."""
+
+    def penalty(self, at: At, /) -> float:
+        """Give the log-density of the parameters' prior, up to a constant."""
+
+    def m_step(self, sums: Sums, /) -> At:
+        """Maximise the expected complete log-likelihood plus penalty."""
+
+    def leap(self, one: At, two: At, three: At, sums: Sums, /) -> At | None:
+        """Extrapolate along two EM steps (:func:`leap`), the sums being those of the second."""
+
+
+class Ended(NamedTuple, Generic[At]):
+    """Where EM ended, and how it got there."""
+
+    best: At  #: the parameters with the highest objective of all that were passed at
+    log_likelihood: float  #: there; NaN without a pass
+    latest: At  #: after the last M-step
+    converged: bool
+    history: list[float]  #: objective after every pass
+
+
+class _Pass(NamedTuple, Generic[At, Sums]):
+    """A pass at ``at``, its objective there, and the EM step ``after`` it."""
+
+    at: At
+    objective: float
+    after: At
+    sums: Sums
+
+
+class _Stop(Exception):  # noqa: N818 - it ends the loop, it is no error
+    """The tolerance was met, the passes ran out, or the callback asked for the end."""
+
+
+def run_squarem(
+    model: Model[At, Sums],
+    start: At,
+    *,
+    max_iter: int,
+    tol: float,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+) -> Ended[At]:
+    """Run EM from ``start`` until an EM step changes the objective by at most ``tol`` (relative).
+
+    With ``tol=0`` all ``max_iter`` passes are run.
+    """
+    passes = _Passes(model, start, max_iter, tol, callback)
+    try:
+        here = passes(start)
+        while True:
+            there = passes(here.after, here.objective)
+            far = model.leap(here.at, there.at, there.after, there.sums) if accelerate else None
+            if far is None:
+                here = there
+                continue
+            here = passes(far)
+            if here.objective < there.objective:
+                here = passes(there.after, there.objective)
+    except _Stop:
+        _log.info("EM: %d passes, converged: %s", len(passes.history), passes.converged)
+    return Ended(passes.best, passes.log_likelihood, passes.latest, passes.converged, passes.history)
+
+
+class _Passes(Generic[At, Sums]):
+    """Counts passes, keeps the history, knows when to stop, and remembers the best parameters seen."""
+
+    def __init__(self, model: Model[At, Sums], start: At, max_iter: int, tol: float, callback: Callback | None) -> None:
+        self.model, self.max_iter, self.tol, self.callback = model, max_iter, tol, callback
+        self.history: list[float] = []
+        self.best = self.latest = start
+        self.highest, self.log_likelihood = -np.inf, float("nan")
+        self.converged = False
+
+    def __call__(self, at: At, plain_from: float | None = None) -> _Pass[At, Sums]:
+        """Pass over the data at ``at``.
+
+        ``plain_from`` is the objective one plain EM step earlier; only such steps are tested for convergence.
+        """
+        if len(self.history) >= self.max_iter:
+            raise _Stop
+        sums, log_likelihood = self.model.e_step(at)
+        objective = log_likelihood + self.model.penalty(at)
+        if not self.history or objective >= self.highest:
+            self.highest, self.log_likelihood, self.best = objective, log_likelihood, at
+        change = float("nan")
+        if plain_from is not None:
+            change = abs(objective - plain_from) / max(abs(objective), 1.0)
+        # A rejected leap cost a pass, but the fit did not go there.  A plain step is recorded as it is.
+        leapt = plain_from is None and bool(self.history)
+        self.history.append(self.highest if leapt else objective)
+        _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), objective, change)
+        asked = self.callback and self.callback(Progress(len(self.history), self.max_iter, self.history[-1], change))
+        if plain_from is not None and self.tol > 0 and change <= self.tol:
+            self.converged = True
+            raise _Stop
+        if asked is True:
+            raise _Stop
+        self.latest = self.model.m_step(sums)
+        return _Pass(at, objective, self.latest, sums)
+
+
+def leap(one: Sequence[Floats], two: Sequence[Floats], three: Sequence[Floats], weights: Any) -> list[Floats] | None:
+    """Go from three points in a row, arrays of probabilities each, to where SQUAREM S3 leads; None for a plain step.
+
+    ``weights`` are the labels behind each array.  Columns of the result need not sum to one.
+    """
+    r = [b - a for a, b in zip(one, two, strict=True)]
+    v = [(c - b) - d for b, c, d in zip(two, three, r, strict=True)]
+    r_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, r, strict=True))
+    v_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, v, strict=True))
+    if v_norm <= 0 or r_norm <= v_norm:
+        return None
+    a = -np.sqrt(r_norm / v_norm)
+    far = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(one, r, v, strict=True)]
+    return [np.maximum(x, 0.1 * FLOOR) for x in far]

@@ -1,0 +1,61 @@
+"""The choice of the number of components F by what is held out.
+
+A score says how well a model of a given rank foretells rows that it did not see: the log-probability of whole rows for
+a joint distribution, that of their labels for a classifier.  The search tries few ranks: F doubles from 1 until twice
+in a row it gains nothing, then the gap around the best is halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from consilience.kernels._arrays import Codes
+
+__all__ = ["LARGEST_RANK", "LEAST_SMOOTHING", "choose_rank", "hold_out"]
+
+#: The largest rank that is tried.
+LARGEST_RANK = 64
+#: Smoothing while ranks are compared: without any, one category that only the held-out rows have would decide.
+LEAST_SMOOTHING = 0.1
+
+
+def hold_out(codes: Codes, share: float, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Part rows at random: those that are seen, and the share that is not."""
+    S = len(codes)
+    order = rng.permutation(S)
+    unseen = np.zeros(S, np.bool_)
+    unseen[order[: int(np.ceil(share * S))]] = True
+    return np.ascontiguousarray(codes[~unseen]), np.ascontiguousarray(codes[unseen])
+
+
+def choose_rank(score: Callable[[int], float], largest: int = LARGEST_RANK) -> tuple[int, dict[int, float]]:
+    """Give the rank with the highest score, of equals the smallest, and the score of every rank that was tried.
+
+    Parameters
+    ----------
+    score
+        How good a rank is; asked once for each rank that is tried.
+    largest
+        The largest rank of the doubling.
+    """
+    scores: dict[int, float] = {}
+
+    def best() -> int:
+        top = max(scores.values())
+        return min(rank for rank, value in scores.items() if value >= top - 1e-9)
+
+    rank = 1
+    while rank <= max(largest, 1) and rank <= 4 * (best() if scores else 1):
+        scores[rank] = score(rank)
+        rank *= 2
+    while True:
+        tried = sorted(scores)
+        at = tried.index(best())
+        near = [(tried[i] + tried[i + 1]) // 2 for i in (at - 1, at) if 0 <= i < len(tried) - 1]
+        new = [rank for rank in near if rank not in scores]
+        if not new:
+            return best(), dict(sorted(scores.items()))
+        for rank in new:
+            scores[rank] = score(rank)
