@@ -45,7 +45,7 @@ from consilience.datasets.subspaces import simulate_subspaces
 from consilience.subspace.clustering import SketchedSubspaceClustering
 from consilience.subspace.embedding import cluster_embedding, spectral_embedding
 from consilience.subspace.ensc import elastic_net
-from consilience.subspace.neighbours import affinity_from_codes
+from consilience.subspace.graph import affinity_from_codes
 from consilience.subspace.omp import omp
 
 method, N, part, D, K, d, noise = json.loads(sys.argv[1])

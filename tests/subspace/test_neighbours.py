@@ -17,12 +17,8 @@ from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.neighbours import update_lists
 from consilience.subspace import forest
-from consilience.subspace.neighbours import (
-    affinity_from_codes,
-    join_components,
-    mutual_neighbours,
-    nearest_neighbours,
-)
+from consilience.subspace.graph import affinity_from_codes, join_components, mutual_neighbours
+from consilience.subspace.neighbours import nearest_neighbours
 
 
 def by_definition(Z: Floats, k: int, similarity: str) -> tuple[Ints, Floats]:

@@ -17,87 +17,26 @@ V      ``embedding_``           (N, K)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+import warnings
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import ConsilienceWarning, DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
-from consilience.subspace.embedding import Embedding, cluster_embedding, spectral_embedding
-from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lam
-from consilience.subspace.neighbours import (
-    Method,
-    Similarity,
-    Weights,
-    join_components,
-    mutual_neighbours,
-    nearest_neighbours,
-)
+from consilience.subspace.completion import dictionary_of, totals
+from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
+from consilience.subspace.graph import Weights
+from consilience.subspace.graph_clusters import Callback, cluster_codes, default_n_neighbors, embed_codes, tell
+from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
 from consilience.subspace.sketches import SketchKind
 
-__all__ = ["GraphClusters", "SketchedSubspaceClustering", "Stage", "cluster_codes", "default_n_neighbors"]
+__all__ = ["SketchedSubspaceClustering"]
 
-Stage: TypeAlias = Literal["sketch", "codes", "graph", "embedding", "clusters"]
-Callback: TypeAlias = Callable[[Stage], object]
-
-#: Samples whose spectrum gives the size of the sketch.
-_SPECTRUM = 4096
-
-
-class GraphClusters(NamedTuple):
-    """What Alg. 2.3 makes of codes."""
-
-    labels: Ints  #: (N,)
-    affinity: Any  #: W, (N, N), sparse
-    embedding: Embedding
-
-
-def default_n_neighbors(n_samples: int, n_clusters: int) -> int:
-    """Give k = log2(N / K), at least 5 (the thesis' k for all small sets), at most 15, and below N.
-
-    A graph of nearest neighbours of m points needs k of the order of log m to hold together.
-    """
-    k = round(float(np.log2(max(n_samples / n_clusters, 1.0))))
-    return max(1, min(max(5, min(k, 15)), n_samples - 1))
-
-
-def cluster_codes(
-    Z: Any,
-    n_clusters: int,
-    *,
-    n_neighbors: int | None = None,
-    weights: Weights = "binary",
-    neighbors: Method = "auto",
-    similarity: Similarity = "absolute",
-    random_state: int = 0,
-    callback: Callback | None = None,
-) -> GraphClusters:
-    """Cluster codes ``Z`` (N, n) by Alg. 2.3: neighbours, graph, eigenvectors, k-means.
-
-    Small components of the graph are joined to the rest first, see
-    :func:`~consilience.subspace.neighbours.join_components`.  Other arguments are those of
-    :func:`~consilience.subspace.neighbours.mutual_neighbours`.
-    """
-    N = len(Z)
-    if N == 1:
-        from scipy.sparse import csr_array
-
-        return GraphClusters(np.zeros(1, np.int64), csr_array((1, 1)), Embedding(np.ones((1, 1)), np.zeros(1), 1, True))
-    if n_neighbors is None:
-        n_neighbors = default_n_neighbors(N, n_clusters)
-    _tell(callback, "graph")
-    W = mutual_neighbours(
-        Z, n_neighbors, weights=weights, method=neighbors, similarity=similarity, random_state=random_state
-    )
-    W = join_components(W, Z, n_neighbors, n_clusters, weights=weights, similarity=similarity)
-    _tell(callback, "embedding")
-    embedding = spectral_embedding(W, n_clusters, random_state)
-    _tell(callback, "clusters")
-    labels, _ = cluster_embedding(embedding, n_clusters, random_state)
-    return GraphClusters(labels, W, embedding)
+#: Samples by which n and λ are chosen.
+_SOME = 4096
 
 
 class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -117,12 +56,13 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     representation
         ``"lsr"``, least squares (2.14), in closed form; ``"ssc"``, sparse (2.15); ``"lrr"``, of low rank (2.16).
     n_sketch
-        n, the size of the dictionary.  None chooses it from the numerical rank.
+        n, the size of the dictionary.  None: twice the numerical rank, and a few.
     sketch
         ``"rademacher"``, ``"gaussian"``, ``"count"`` or ``"hadamard"``.
     lam
-        λ, the weight of the fit beside the penalty of codes.  None is ten over the mean eigenvalue of :math:`B B^\top`
-        for ``"lsr"`` and ``"lrr"``, and 50 / μ of Elhamifar & Vidal (2013) for ``"ssc"``.
+        λ, the weight of the fit beside the penalty of codes.  None takes, for ``"lsr"`` and ``"lrr"``, that of three
+        values under which the graph of some samples falls apart best; for ``"ssc"``, 800 / μ of Elhamifar & Vidal
+        (2013).
     n_features
         Reduce samples to so many features by a second sketch first (Alg. 2.2).
     n_neighbors
@@ -219,19 +159,21 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             return fit_distributed(self, X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", ensure_min_samples=2)
         seed = _seed(self.random_state)
-        _tell(self.callback, "sketch")
+        tell(self.callback, "sketch")
         self._prepare(X.shape[0], X.shape[1], seed)
         X = self._reduced(X)
+        some = X[some_rows(len(X))]
         if self.n_sketch is None:
-            self.n_sketch_ = sketch_size(X[spectrum_rows(len(X))])
-        B = self._sketch(len(X)).apply(zero_filled(X))
-        _tell(self.callback, "codes")
+            self.n_sketch_ = sketch_size(some)
+        sketch = self._sketch(len(X))
+        B = dictionary_of(lambda fill: sketch.apply(fill(X)), totals(X), some, len(X))
+        tell(self.callback, "codes")
         gram = lam = None
         if self.representation == "ssc" and self.lam is None:
             lam = sparse_lam(X, B)
         if self.representation == "lrr":
             gram = gram_of(X)
-        self._encoder_ = self._make_encoder(B, lam, gram)
+        self._encoder_ = self._make_encoder(B, lam, gram, some, seed)
         Z, self.n_iter_ = self._encoder_.encode_counting(X)
         self._cluster(Z, seed)
         return self
@@ -297,12 +239,29 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
 
         return make_sketch(self.sketch, N, self.n_sketch_, self._sketch_seed_)
 
-    def _make_encoder(self, B: Any, lam: float | None, gram: Floats | None) -> Encoder:
-        self.dictionary_ = np.asarray(B, np.float64)
-        self.lam_ = self.lam or lam or ridge_lam(B)
-        return make_encoder(
-            self.dictionary_, self.representation, self.lam_, gram=gram, max_iter=self.max_iter, tol=self.tol
-        )
+    def _make_encoder(self, B: Floats, lam: float | None, gram: Floats | None, some: Any, seed: int) -> Encoder:
+        """Prepare the codes, with the λ whose graph of some samples falls apart best where none is given."""
+        self.dictionary_ = B
+        given = self.lam or lam
+        lams = (given,) if given else ridge_lams(B)
+        encoders = [
+            make_encoder(B, self.representation, each, gram=gram, max_iter=self.max_iter, tol=self.tol) for each in lams
+        ]
+        chosen = encoders[0]
+        if len(encoders) > 1:
+            chosen = min(encoders, key=lambda encoder: self._cut(encoder.encode(some), seed))
+        self.lam_ = chosen.lam
+        return chosen
+
+    def _cut(self, Z: Any, seed: int) -> float:
+        """Σ of the K smallest eigenvalues of the Laplacian, the least normalised cut that K clusters could have."""
+        with warnings.catch_warnings():  # what is wrong with a trial is no matter
+            warnings.simplefilter("ignore", ConsilienceWarning)
+            k = min(self.n_neighbors_, default_n_neighbors(len(Z), self.n_clusters))
+            _, embedding = embed_codes(
+                Z, self.n_clusters, n_neighbors=k, weights=self.weights, similarity=self.similarity, random_state=seed
+            )
+        return float(embedding.values.sum())
 
     def _cluster(self, Z: Any, seed: int) -> None:
         found = cluster_codes(
@@ -321,11 +280,11 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         self.n_components_ = found.embedding.n_components
 
 
-def spectrum_rows(N: int) -> Ints:
-    """Say which samples the size of the sketch is chosen from."""
-    if N <= _SPECTRUM:
+def some_rows(N: int) -> Ints:
+    """Say by which samples n and λ are chosen."""
+    if N <= _SOME:
         return np.arange(N)
-    return np.sort(np.random.default_rng(0).choice(N, _SPECTRUM, replace=False))
+    return np.sort(np.random.default_rng(0).choice(N, _SOME, replace=False))
 
 
 def sketch_size(X: Any) -> int:
@@ -356,11 +315,6 @@ def gram_of(X: Any) -> Floats:
 
 def _of_dask(X: Any) -> bool:
     return type(X).__module__.startswith("dask.")
-
-
-def _tell(callback: Callback | None, stage: Stage) -> None:
-    if callback is not None:
-        callback(stage)
 
 
 def _whole(name: str, value: Any, most: int | None) -> int:

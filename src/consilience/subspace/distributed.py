@@ -30,13 +30,13 @@ from consilience.kernels._arrays import Ints
 from consilience.subspace.clustering import (
     SketchedSubspaceClustering,
     _seed,
-    _tell,
     gram_of,
     sketch_size,
+    some_rows,
     sparse_lam,
-    spectrum_rows,
-    zero_filled,
 )
+from consilience.subspace.completion import dictionary_of, totals
+from consilience.subspace.graph_clusters import tell
 
 __all__ = ["fit_distributed", "predict_distributed"]
 
@@ -61,25 +61,34 @@ def fit_distributed(model: Model, X: Any) -> Model:
     dask, chunks = _chunks(X)
     N, D = X.shape
     seed = _seed(model.random_state)
-    _tell(model.callback, "sketch")
+    tell(model.callback, "sketch")
     model._prepare(N, D, seed)
     model.n_features_in_ = D
     parts = [dask.delayed(_samples)(model._reduced, chunk) for chunk in chunks]
     if _cluster_is_there():
         parts = list(dask.persist(*parts))
+    some = _rows(dask, parts, X.chunks[0], some_rows(N))
     if model.n_sketch is None:
-        model.n_sketch_ = sketch_size(_rows(dask, parts, X.chunks[0], spectrum_rows(N)))
+        model.n_sketch_ = sketch_size(some)
     sketch = model._sketch(N)
     starts = [0, *accumulate(X.chunks[0])][:-1]
-    jobs = [dask.delayed(_subdictionary)(sketch, part, start) for part, start in zip(parts, starts, strict=True)]
-    B = reduce(add, dask.compute(*jobs))  # (2.23)
-    _tell(model.callback, "codes")
+
+    def sketched(fill: Any) -> Any:  # (2.23)
+        fill = dask.delayed(fill)
+        jobs = [
+            dask.delayed(_subdictionary)(sketch, part, start, fill) for part, start in zip(parts, starts, strict=True)
+        ]
+        return reduce(add, dask.compute(*jobs))
+
+    counted = reduce(add, dask.compute(*(dask.delayed(totals)(part) for part in parts)))
+    B = dictionary_of(sketched, counted, some, N)
+    tell(model.callback, "codes")
     gram = lam = None
     if model.representation == "ssc" and model.lam is None:
         lam = max(dask.compute(*(dask.delayed(sparse_lam)(part, B) for part in parts)))
     if model.representation == "lrr":
         gram = reduce(add, dask.compute(*(dask.delayed(gram_of)(part) for part in parts)))
-    model._encoder_ = model._make_encoder(B, lam, gram)
+    model._encoder_ = model._make_encoder(B, lam, gram, some, seed)
     encoder = dask.delayed(model._encoder_)  # sent once, not with each chunk
     done = dask.compute(*(dask.delayed(_codes)(encoder, part) for part in parts))
     model.n_iter_ = max(steps for _, steps in done)
@@ -151,8 +160,8 @@ def _take(part: Any, rows: Ints) -> Any:
     return part[rows]
 
 
-def _subdictionary(sketch: Any, part: Any, start: int) -> Any:
-    return sketch.apply_block(zero_filled(part), start)
+def _subdictionary(sketch: Any, part: Any, start: int, fill: Any) -> Any:
+    return sketch.apply_block(fill(part), start)
 
 
 def _codes(encoder: Any, part: Any) -> Any:

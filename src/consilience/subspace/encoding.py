@@ -36,24 +36,25 @@ import numpy as np
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
 
-__all__ = ["Encoder", "Representation", "make_encoder", "ridge_lam"]
+__all__ = ["Encoder", "Representation", "make_encoder", "ridge_lams"]
 
 Representation: TypeAlias = Literal["lsr", "ssc", "lrr"]
 
-#: λ of LSR and LRR times the mean eigenvalue of B Bᵀ.
-_STRENGTH = 10.0
 
+def ridge_lams(B: Any) -> tuple[float, ...]:
+    """Give the λ that LSR and LRR may take for the dictionary ``B`` (n, D): 10 / mean, 5 / median, 50 / median.
 
-def ridge_lam(B: Any) -> float:
-    """Give the λ of LSR and LRR for the dictionary ``B`` (n, D): ten over the mean eigenvalue of B Bᵀ or Bᵀ B.
-
-    Directions of eigenvalue below 1/λ are shrunk, by LRR to zero, those above are weighted alike.  A tenth of the mean
-    is meant to lie between noise and signal.  Ten is the best of 1, 3, 10, 30, 100 and 1000 over ten kinds of simulated
-    unions of subspaces (orthogonal to strongly correlated, noise of 10 to 80 % of the signal's length).
+    Of the eigenvalues of B Bᵀ, those above 1/λ are weighted alike, those below are shrunk, by LRR to zero.  A part of
+    the mean lies between signal and noise where all of the signal is of one size.  The mean of falling spectra, as
+    those of images, is that of a few directions; there the median is what counts, zeros left out.
     """
     B = np.asarray(B, np.float64)
-    energy = float(np.einsum("ij,ij->", B, B))
-    return _STRENGTH * min(B.shape) / energy if energy > 0 else 1.0
+    values = np.linalg.eigvalsh(B @ B.T if B.shape[0] <= B.shape[1] else B.T @ B)
+    values = values[values > 1e-12 * values.max(initial=0.0)]
+    if not values.size:
+        return (1.0,)
+    mean, median = float(values.mean()), float(np.median(values))
+    return 10.0 / mean, 5.0 / median, 50.0 / median
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ class Encoder:
 def make_encoder(
     dictionary: Floats,
     representation: Representation = "lsr",
-    lam: float | None = None,
+    lam: float = 1.0,
     *,
     gram: Floats | None = None,
     max_iter: int = 5000,
@@ -127,7 +128,7 @@ def make_encoder(
     representation
         ``"lsr"`` (2.14), ``"ssc"`` (2.15) or ``"lrr"`` (2.16) with a Frobenius fit.
     lam
-        λ.  None is :func:`ridge_lam`; for ``"ssc"`` a number is needed.
+        λ.
     gram
         Xᵀ X, for ``"lrr"``.
     max_iter, tol
@@ -138,10 +139,6 @@ def make_encoder(
             f"representation must be one of {', '.join(get_args(Representation))}, not {representation!r}"
         )
     B = np.asarray(dictionary, np.float64)
-    if lam is None:
-        if representation == "ssc":
-            raise ParameterError("lam of ssc depends on the samples; see consilience.subspace.lsr.default_lam")
-        lam = ridge_lam(B)
     n, D = B.shape
     basis = np.linalg.qr(B)[0] if n > D and representation != "ssc" else None
     linear = factor = None

@@ -250,9 +250,10 @@ def default_n_sketch(X: Any) -> int:
     """Give the number of columns n of a sketch from the numerical rank of X, (N, D).
 
     The rank is that of X where X has one well below full.  Otherwise it is the number of equal singular values that
-    would have the same sum and sum of squares, (Σ σ)² / Σ σ², which never exceeds the rank: for faces and digits it
-    comes out near the n of the thesis (Fig. 2.4: n = 70 for Yale B).  A few columns are added for Proposition 2.1.
-    The spectrum is that of 4096 samples when there are more; missing entries (NaN) count as 0.
+    would have the same sum and sum of squares, (Σ σ)² / Σ σ², which never exceeds the rank.  As many columns, and a
+    few, would preserve the range (Proposition 2.1); with twice as many, X R Rᵀ Xᵀ is near X Xᵀ as well, and simulated
+    subspaces are told apart far better where the spectrum falls, or codes are sparse.  The spectrum is that of 4096
+    samples when there are more; missing entries (NaN) count as 0.
     """
     X = np.asarray(X)
     N, D = X.shape
@@ -267,4 +268,4 @@ def default_n_sketch(X: Any) -> int:
     rank = squares.size
     if rank > min(X.shape) / 2:
         rank = int(np.ceil(np.sqrt(squares).sum() ** 2 / squares.sum()))
-    return int(min(rank + _OVERSAMPLING, N))
+    return int(min(2 * rank + _OVERSAMPLING, N))
