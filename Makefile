@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench paper methods field structured tables clean
+.PHONY: demo test lint types layers unit docs bench paper methods field structured tables subspaces clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -50,6 +50,9 @@ structured: $(VENV)/.peers
 
 tables: $(VENV)/.peers
 	$(BIN)/python -m benchmarks tables
+
+subspaces: $(VENV)/.peers
+	$(BIN)/python -m benchmarks subspaces
 
 clean:
 	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""``make bench``, ``paper``, ``methods``, ``field``, ``structured`` and ``tables`` run sets of benchmarks.
+"""Sets of benchmarks: ``make bench``, ``paper``, ``methods``, ``field``, ``structured``, ``tables`` and ``subspaces``.
 
 ``python -m benchmarks pairs`` runs one.
 """
@@ -12,7 +12,7 @@ from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
 #: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers;
-#: sequences and networks; joint distributions of tables, and provable NMF.
+#: sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering.
 SETS = {
     "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
@@ -20,6 +20,7 @@ SETS = {
     "field": ("field", "calibration", "peers"),
     "structured": ("chain_pass", "sequences", "conll", "networks"),
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
+    "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
 }
 
 

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from consilience.exceptions import ConsilienceWarning, DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
-from consilience.subspace.completion import dictionary_of, totals
+from consilience.subspace.completion import dictionary_of, filled, totals
 from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
 from consilience.subspace.graph import Weights
 from consilience.subspace.graph_clusters import Callback, cluster_codes, default_n_neighbors, embed_codes, tell
@@ -288,10 +288,11 @@ def some_rows(N: int) -> Ints:
 
 
 def sketch_size(X: Any) -> int:
-    """Choose n from the numerical rank of some samples."""
+    """Choose n from the numerical rank of some samples; zeros in their gaps would add to it."""
     from consilience.subspace.sketches import default_n_sketch
 
-    return default_n_sketch(X)
+    sums, counts = totals(X)
+    return default_n_sketch(filled(X, sums / np.maximum(counts, 1)))
 
 
 def sparse_lam(X: Any, B: Any) -> float:
