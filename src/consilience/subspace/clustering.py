@@ -37,6 +37,8 @@ __all__ = ["SketchedSubspaceClustering"]
 
 #: Samples by which n and λ are chosen.
 _SOME = 4096
+#: As many of them choose λ where entries are missing, for every sample then has a system of its own.
+_FEW = 1024
 
 
 class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -249,7 +251,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         ]
         chosen = encoders[0]
         if len(encoders) > 1:
-            chosen = min(encoders, key=lambda encoder: self._cut(encoder.encode(some), seed))
+            few = some if not np.isnan(some).any() else some[:: -(-len(some) // _FEW)]
+            chosen = min(encoders, key=lambda encoder: self._cut(encoder.encode(few), seed))
         self.lam_ = chosen.lam
         return chosen
 
@@ -257,9 +260,10 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         """Σ of the K smallest eigenvalues of the Laplacian, the least normalised cut that K clusters could have."""
         with warnings.catch_warnings():  # what is wrong with a trial is no matter
             warnings.simplefilter("ignore", ConsilienceWarning)
-            k = min(self.n_neighbors_, default_n_neighbors(len(Z), self.n_clusters))
+            K = min(self.n_clusters, len(Z) - 1)
+            k = min(self.n_neighbors_, default_n_neighbors(len(Z), K))
             _, embedding = embed_codes(
-                Z, self.n_clusters, n_neighbors=k, weights=self.weights, similarity=self.similarity, random_state=seed
+                Z, K, n_neighbors=k, weights=self.weights, similarity=self.similarity, random_state=seed
             )
         return float(embedding.values.sum())
 

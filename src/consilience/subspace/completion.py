@@ -34,7 +34,7 @@ from consilience.subspace.missing import lsr_missing
 __all__ = ["dictionary_of", "filled", "totals"]
 
 #: Times that the gaps are filled from the dictionary.
-_ROUNDS = 3
+_ROUNDS = 2
 #: Samples with hidden entries, and the share of their entries.
 _ASKED, _HIDDEN = 512, 0.1
 

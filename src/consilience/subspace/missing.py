@@ -129,14 +129,17 @@ def _batched(X: Any, B: Any, lam: float, observed: Bools) -> Any:
 
 def _by_atoms(X: Any, B: Any, lam: float, observed: Bools) -> Any:
     """Solve (λ B_o B_oᵀ + I) z = λ B_o x_o for every sample; (n, n) systems."""
-    n, D = B.shape
-    outer = np.einsum("id,jd->dij", B, B).reshape(D, n * n)
+    n = len(B)
+    i, j = np.triu_indices(n)
+    outer = B[i].T * B[j].T  # B_o B_oᵀ is symmetric: one triangle of it, (D, n (n + 1) / 2)
+    place = np.empty((n, n), np.int64)
+    place[i, j] = place[j, i] = np.arange(i.size)
     right = lam * (X @ B.T)
     Z = np.empty_like(right)
     rows = max(_HELD // (n * n), 1)
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
-        K = (lam * observed[part].astype(np.float64) @ outer).reshape(-1, n, n)
+        K = np.take(lam * observed[part].astype(np.float64) @ outer, place, axis=1)
         K[:, np.arange(n), np.arange(n)] += 1.0
         Z[part] = np.linalg.solve(K, right[part, :, None])[:, :, 0]
     return Z
