@@ -75,6 +75,13 @@ def test_the_objective_is_that_of_the_definition_and_the_end_is_a_minimum() -> N
         moved = [A.copy() for A in factors]
         moved[n] = 0.999 * moved[n] + 0.001 * rng.dirichlet(np.ones(len(moved[n])), 2).T
         assert objective(codes, weights, moved) > history[-1] - 1e-12
+    # λ too is where it should be: the slope along the simplex is zero, and moving up or down is no better
+    assert (weights > 0.01).all()
+    up, down = (objective(codes, weights + step * np.array([1.0, -1.0]), factors) for step in (1e-3, -1e-3))
+    assert min(up, down) > history[-1] - 1e-12
+    curvature = (up + down - 2 * history[-1]) / 1e-6
+    assert curvature > 0
+    assert abs(up - down) / 2e-3 < 1e-4 * curvature  # within 1e-4 of the best λ
 
 
 def test_same_seed_same_bytes_and_the_callback_ends_the_run() -> None:
@@ -105,6 +112,39 @@ def test_triples_within_random_groups_are_enough(monkeypatch: pytest.MonkeyPatch
     order = [0, 1] if abs(found[0] - weights[0]) < abs(found[1] - weights[0]) else [1, 0]
     # one order for all variables, though no triple has them all
     assert max(np.abs(A[:, order] - B).max() for A, B in zip(made, factors, strict=True)) < 0.1
+
+
+@pytest.mark.parametrize("sizes", [[200] * 5, [200] * 3, [300, 2, 2, 2], [3] * 200, [250, 2, 2, 2, 250, 2, 2]], ids=str)
+def test_groups_have_three_variables_and_every_variable_has_a_group(sizes: list[int]) -> None:
+    for seed in range(20):
+        groups = coupled_tensors._groups(np.array(sizes), np.random.default_rng(seed))
+        assert {n for group in groups for n in group.tolist()} == set(range(len(sizes)))
+        for group in groups:
+            assert np.array_equal(group, np.unique(group))
+            assert group.size == 3 or (group.size > 3 and sum(sizes[n] for n in group) <= 256)
+
+
+def test_a_table_and_a_sort_count_the_same() -> None:
+    codes, _, _ = drawn(np.random.default_rng(4), [3, 2, 4, 3, 2], 2, 300, 0.6)
+    sizes, members = np.array([3, 2, 4, 3, 2]), np.array([0, 2, 3, 4])
+    counted: list[set[tuple[int, ...]]] = []
+    for count in (coupled_tensors._count, coupled_tensors._count_sorted):
+        who, cells, counts = count(codes, sizes, members)
+        counted.append({(*w, *c, n) for w, c, n in zip(who.tolist(), cells.tolist(), counts.tolist(), strict=True)})
+        assert len(counted[-1]) == len(counts)
+    assert counted[0] == counted[1]
+
+
+def test_variables_of_many_categories_have_triples_too() -> None:
+    """Five of 200 categories, of which each component has four."""
+    rng = np.random.default_rng(6)
+    component = rng.random(3000) < 0.3
+    codes = 25 * rng.integers(4, size=(3000, 5)) + 100 * component[:, None]
+    weights, factors, *_ = coupled_tensor_decomposition(codes, [200] * 5, 2, starts=3)
+    order = np.argsort(-weights)
+    np.testing.assert_allclose(weights[order], [1 - component.mean(), component.mean()], atol=0.02)
+    for A in factors:
+        np.testing.assert_allclose([A[:100, order[0]].sum(), A[100:, order[1]].sum()], 1.0, atol=0.02)
 
 
 def test_a_variable_without_entries_is_uniform_and_one_in_no_triple_has_its_marginal() -> None:

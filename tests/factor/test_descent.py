@@ -245,8 +245,49 @@ def test_a_feature_without_samples_stays_as_it_is() -> None:
     assert correlation_error(found.features[:, :10], truth) < 1e-6
     nothing = and_nmf(np.zeros((5, 9)), np.eye(5)[:, :2], max_iter=3)
     np.testing.assert_array_equal(nothing.features, np.eye(5)[:, :2])
-    twice = and_nmf(Y, np.column_stack([A0[:, :1], A0]), max_iter=5, tol=0)
-    assert np.isfinite(twice.features).all()
+
+
+@pytest.mark.parametrize("words", [40, 80])
+@pytest.mark.parametrize("more", ["twice", "zero"])
+def test_a_feature_too_many_takes_nothing_from_the_others(more: str, words: int) -> None:
+    """Of 80 words, 10 dimensions of which the data span, there are fewer dimensions than features."""
+    drawn = simulate_topics("NEG", 600, 10, words, seed=12, spread=10.0)
+    A0 = perturbed(drawn.features, seed=12)
+    found = and_nmf(drawn.data, np.column_stack([A0[:, 0] if more == "twice" else np.zeros(words), A0]), max_iter=60)
+    alone = and_nmf(drawn.data, A0, max_iter=60)
+    np.testing.assert_allclose(found.features[:, 1:], alone.features, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        found.features[:, 0], found.features[:, 1] if more == "twice" else 0.0, rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(found.features @ found.weights, alone.features @ alone.weights, atol=1e-9)
+
+
+@pytest.mark.parametrize("words", [40, 80])
+def test_more_random_features_than_dimensions(words: int) -> None:
+    drawn = simulate_topics("NEG", 600, 10, words, seed=2, spread=10.0)
+    found = and_nmf(drawn.data, start(drawn.data, 12, "random", 0))
+    assert found.features.shape == (words, 12)
+    assert found.weights.any()
+    # where they end is open, but it is in the space of the data
+    inside = np.linalg.qr(drawn.features)[0]
+    outside = found.features - inside @ (inside.T @ found.features)
+    assert (np.linalg.norm(outside, axis=0) < 1e-5 * np.linalg.norm(found.features, axis=0)).all()
+
+
+def test_features_that_no_weight_speaks_of_are_not_learned() -> None:
+    Y = np.abs(np.random.default_rng(0).normal(size=(30, 200)))
+    found = and_nmf(Y, start(Y, 3), noise_multiple=20.0)
+    assert not found.weights.any()
+    assert max(found.history) == 0
+    assert not found.converged
+
+
+def test_a_threshold_may_fall_to_nothing_at_once() -> None:
+    Y, _, A0 = small("DIR", 13)
+    found = and_nmf(Y, A0, decay=2000.0, tol=0)
+    assert found.n_iter == 100
+    assert (found.threshold == 0).all()
+    assert np.isfinite(found.features).all()
 
 
 def test_a_callback_sees_every_stage_and_stops() -> None:
@@ -283,6 +324,11 @@ def test_bad_input_is_refused() -> None:
         {"alpha": 0.0},
         {"alpha": 1.0},
         {"decay": 0.9},
+        {"decay": np.nan},
+        {"noise_multiple": np.nan},
+        {"noise_multiple": -1.0},
+        {"tol": np.nan},
+        {"tol": -1e-3},
         {"max_iter": 0},
         {"inner_steps": 0},
         {"batch_size": -1},
@@ -293,3 +339,5 @@ def test_bad_input_is_refused() -> None:
         start(Y, 3, "other")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="only 1 direction"):
         start(np.outer(np.ones(4), np.ones(6)), 3)
+    with pytest.raises(DataError, match="only 0 directions"):
+        start(np.zeros((4, 6)), None)

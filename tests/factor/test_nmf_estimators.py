@@ -144,6 +144,28 @@ def test_and_says_that_it_did_not_converge() -> None:
         AND(6).fit(drawn.data.T)  # rank 4
 
 
+def test_and_says_that_nothing_was_learned() -> None:
+    X = np.abs(np.random.default_rng(0).normal(size=(200, 30)))
+    for tol in (1e-14, 0.0):
+        with pytest.warns(ConvergenceWarning, match="above its feature's threshold"):
+            model = AND(3, noise_multiple=20.0, tol=tol).fit(X)
+        assert not model.converged_
+        assert not model.transform(X).any()
+
+
+@pytest.mark.filterwarnings("ignore::consilience.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("side", ["wide", "tall"])
+def test_without_a_number_both_take_the_rank(side: str) -> None:
+    rng = np.random.default_rng(1)
+    low = rng.random((50, 3)) @ rng.random((3, 8))
+    X = low if side == "tall" else low.T
+    for form in (X, csr_matrix(X)):
+        for model in (AND(), AND(init="random"), SPA(), SPA(denoise="svd")):
+            assert model.fit(form).components_.shape == (3, X.shape[1])
+    with pytest.raises(DataError, match="only 3 directions"):
+        AND(5).fit(X)
+
+
 # ---- successive projection ----------------------------------------------------------------------------------
 
 
@@ -213,6 +235,9 @@ def test_columns_of_few_counts_are_drawn_to_the_mean() -> None:
 def test_variants_agree_where_there_is_nothing_to_mend() -> None:
     X = np.random.default_rng(1).random((6, 40))
     assert spa(X, 6, denoise="svd").tolist() == spa(X, 6).tolist()
+    # by Xᵀ X, where all directions lead and rounding is all that is left out
+    tall = np.random.default_rng(1).random((40, 6))
+    assert spa(tall, 6, denoise="svd").tolist() == spa(tall, 6).tolist()
     found = vertices(X, 4)
     np.testing.assert_array_equal(found.columns, X[:, found.indices])
     assert found.indices.tolist() == spa(X, 4).tolist()
@@ -220,7 +245,7 @@ def test_variants_agree_where_there_is_nothing_to_mend() -> None:
 
 def test_spa_refuses_what_makes_no_sense() -> None:
     X = np.random.default_rng(2).standard_normal((9, 5))
-    for bad in ({"scale": "sum"}, {"scale": "other"}, {"denoise": "other"}, {"average": 0}):
+    for bad in ({"scale": "sum"}, {"scale": "other"}, {"denoise": "other"}, {"average": 0}, {"average": 10}):
         with pytest.raises(ParameterError, match=next(iter(bad))):
             SPA(2, **bad).fit(X)
     with pytest.raises(ParameterError, match="≥ 0"):

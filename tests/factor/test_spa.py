@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.linalg import qr
+from scipy.sparse import csc_matrix
 
 from consilience.exceptions import ParameterError
-from consilience.factor.spa import shrunk_counts, spa
+from consilience.factor.spa import shrunk_counts, spa, vertices
 from consilience.kernels._arrays import Floats, Ints
 
 
@@ -67,6 +68,44 @@ def test_a_matrix_of_lower_rank_has_fewer_columns_to_find() -> None:
     assert spa(np.zeros((3, 4)), 2).size == 0
     assert spa(np.empty((3, 0)), 2).size == 0
     assert spa(np.array([[0.0, 2.0, 0.0]]), 3).tolist() == [1]
+
+
+@pytest.mark.parametrize("shape", [(50, 8), (8, 50)])
+@pytest.mark.parametrize("n_components", [3, 6, 8])
+def test_rounding_is_no_direction(shape: tuple[int, int], n_components: int) -> None:
+    rng = np.random.default_rng(0)
+    low = rng.random((shape[0], 3)) @ rng.random((3, shape[1]))
+    found = spa(low, n_components).tolist()
+    assert len(found) == 3
+    assert spa(low, n_components, denoise="svd").tolist() == found
+    assert spa(csc_matrix(low), n_components).tolist() == found
+    assert spa(np.zeros(shape), n_components, denoise="svd").size == 0
+
+
+@pytest.mark.parametrize("n_components", [3, 5])
+def test_leading_directions_are_those_of_the_singular_values(n_components: int) -> None:
+    """A tall matrix with noise: the search in U_kᵀ X, by Xᵀ X here, is that in the whole of U_k U_kᵀ X."""
+    X = separable(2, rows=200, K=3, mixtures=30)[0]
+    X += 1e-3 * np.random.default_rng(0).standard_normal(X.shape)
+    U, s, V = np.linalg.svd(X, full_matrices=False)
+    cut = (U[:, :n_components] * s[:n_components]) @ V[:n_components]
+    assert spa(X, n_components, denoise="svd").tolist() == spa(cut, n_components).tolist()
+
+
+def test_means_are_of_columns_that_reach_in_the_direction_found() -> None:
+    opposite = vertices(np.array([[1.0, -1.0], [0.0, 0.0]]), 1, average=2)
+    np.testing.assert_array_equal(opposite.columns, [[1.0], [0.0]])
+    X = np.random.default_rng(3).random((4, 5))
+    found = vertices(X, 3, average=5)
+    np.testing.assert_allclose(found.columns[:, 0], X.mean(axis=1))
+    assert np.linalg.matrix_rank(found.columns) == 3
+    # the residuals of all columns sum to zero once their mean is out: not all reach
+    rest = X - np.outer(X.mean(axis=1), X.mean(axis=1) @ X) / (X.mean(axis=1) ** 2).sum()
+    reach = rest[:, found.indices[1]] @ rest
+    assert 0 < (reach > 0).sum() < 5
+    np.testing.assert_allclose(found.columns[:, 1], X[:, reach > 0].mean(axis=1))
+    with pytest.raises(ParameterError, match="average=10 is more than the 5 samples"):
+        vertices(X, 3, average=10)
 
 
 def test_of_columns_of_one_length_the_first_is_taken() -> None:

@@ -16,7 +16,8 @@ mathematics of :mod:`consilience.factor.moment_matching`, with alphabets of diff
 its sparse sums are used.
 
 There are N³/6 triples.  Where their table would be too large, variables are cut into groups at random, several times
-over, and triples are taken within groups: cuts that overlap keep the order of the components the same for all.
+over, and triples are taken within groups: cuts that overlap keep the order of the components the same for all.  A group
+has three variables at least; where the categories of three are too many for a table, their cells are sorted.
 
 ======  =============  ==============================================================
 symbol  name           shape
@@ -37,7 +38,7 @@ joint PMF from pairwise marginals" (Asilomar 2020), Tables I-IV.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,6 +197,8 @@ def _triples(codes: Codes, sizes: Ints, rng: np.random.Generator) -> _Triples:
 
 def _count(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
     """Count the cells of triples of these variables: the variables, the stacked rows, and how often."""
+    if sizes[members].sum() > _GROUP_CELLS:
+        return _count_sorted(codes, sizes, members)
     offset = np.concatenate([[0], np.cumsum(sizes[members])])
     part = codes[:, members]
     seen = part >= 0
@@ -209,17 +212,37 @@ def _count(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
     return owner[cells], cells + shift[cells], counts.reshape(-1).astype(np.int64)
 
 
+def _count_sorted(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
+    """Count as :func:`_count` does, triple by triple and without a table."""
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    who, cells, counts = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)]
+    for triple in combinations(members.tolist(), 3):
+        at = list(triple)
+        rows = codes[:, at]
+        seen, often = np.unique(rows[(rows >= 0).all(axis=1)].astype(np.int64), axis=0, return_counts=True)
+        who.append(np.broadcast_to(at, seen.shape))
+        cells.append(seen + first[at])
+        counts.append(often)
+    return np.concatenate(who), np.concatenate(cells), np.concatenate(counts)
+
+
 def _groups(sizes: Ints, rng: np.random.Generator) -> list[Ints]:
-    """Give all variables, or random groups of them that are small enough."""
+    """Give all variables, or random groups of them, with every variable in one at least.
+
+    A group has at most ``_GROUP_CELLS`` categories, or else exactly three variables.
+    """
     if sizes.sum() <= _GROUP_CELLS:
         return [np.arange(sizes.size)]
     made = []
     for _ in range(_CUTS):
-        order = rng.permutation(sizes.size)
-        # at least three in a group, however many categories they have
-        group = np.cumsum(sizes[order]) // _GROUP_CELLS
-        made += [np.sort(part) for part in np.split(order, np.flatnonzero(np.diff(group)) + 1)]
-    return [part for part in made if part.size >= 3]
+        order, first = rng.permutation(sizes.size), 0
+        while first < order.size:
+            fit = int(np.searchsorted(np.cumsum(sizes[order[first:]]), _GROUP_CELLS, side="right"))
+            stop = first + max(fit, 3)
+            # the last one fills up to three with those before it, who then are in two groups
+            made.append(np.sort(order[max(min(first, order.size - 3), 0) : stop]))
+            first = stop
+    return made
 
 
 def _in_no_triple(triples: _Triples, n: int) -> Any:
@@ -227,7 +250,11 @@ def _in_no_triple(triples: _Triples, n: int) -> Any:
 
 
 def _marginals(codes: Codes, sizes: Ints) -> Floats:
-    """Give the share of every category among those of its variable, stacked (L,)."""
+    """Give the share of every category among those of its variable, stacked (L,).
+
+    :func:`consilience.pmf.em.category_shares` is the same but for a row of smoothing, which would move the marginal of
+    a variable that is in no triple; and this package does not import from ``pmf``, which imports it.
+    """
     parts = []
     for n, size in enumerate(sizes.tolist()):
         column = codes[:, n]

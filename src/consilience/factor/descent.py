@@ -70,24 +70,25 @@ class Factorisation:
     threshold: Floats  #: what the last decoding let through, (D,)
     noise: float  #: σ, deviation of an entry of Y from the span of the features
     history: list[float]  #: change of the features in every stage: largest squared distance of unit columns
-    converged: bool
+    converged: bool  #: by stages that had weights to learn from
     n_iter: int
 
 
-def start(Y: Any, n_components: int, how: Literal["spa", "random"] = "spa", random_state: Any = None) -> Floats:
-    """Give first features, (W, D): columns of the data.
+def start(Y: Any, n_components: int | None, how: Literal["spa", "random"] = "spa", random_state: Any = None) -> Floats:
+    """Give first features, (W, D): columns of the data, as many as these have directions where D is None.
 
     ``"spa"`` takes those that span the others (of nonnegative data: their directions), which are nearly pure if any
     are; ``"random"`` takes any, and rarely leads to the truth.
     """
-    n = Y.shape[1]
-    if how == "random":
-        chosen = np.random.default_rng(random_state).choice(n, min(n_components, n), replace=False)
-    elif how == "spa":
-        chosen = vertices(Y, n_components, scale=None if Y.min() < 0 else "sum", denoise="svd").indices
-    else:
+    if how not in ("spa", "random"):
         raise ParameterError(f"the start must be 'spa' or 'random', not {how!r}")
-    if chosen.size < n_components:
+    n, D = Y.shape[1], n_components
+    if how == "spa" or D is None:
+        scale: Literal["sum"] | None = None if Y.min() < 0 else "sum"
+        chosen = vertices(Y, min(Y.shape) if D is None else D, scale=scale, denoise="svd").indices
+    if how == "random":
+        chosen = np.random.default_rng(random_state).choice(n, chosen.size if D is None else min(D, n), replace=False)
+    if chosen.size < (1 if D is None else D):
         raise DataError(
             f"the data have only {chosen.size} directions that a start can be made of; lower n_components "
             f"(now {n_components}) or give the first features yourself"
@@ -129,7 +130,8 @@ def and_nmf(
     max_iter
         Stages at most.
     inner_steps
-        T, gradient steps of a stage; None solves its least squares.  With batches, passes over them.
+        T, gradient steps of a stage; None solves its least squares.  With batches it is passes over them, a gradient
+        step each batch, and None is one pass: no least squares are solved then.
     noise_multiple
         The threshold stays above so many deviations of the noise that the decoding has; 0 lets it fall for ever.
     batch_size
@@ -141,7 +143,7 @@ def and_nmf(
     callback
         Called with the number of stages done and the features; True stops.
     """
-    _check(Y, A0, alpha, decay, max_iter, inner_steps, batch_size)
+    _check(Y, A0, alpha, decay, noise_multiple, tol, max_iter=max_iter, inner_steps=inner_steps, batch_size=batch_size)
     rows, A = _rows(Y), np.array(A0, np.float64)
     n, W = rows.shape
     D = A.shape[1]
@@ -165,7 +167,8 @@ def and_nmf(
             unit = Z.max(axis=0)
             unit = np.where(unit > 0, unit, 1.0)
         floor = noise_multiple * sigma * np.linalg.norm(inverse, axis=1)
-        threshold = np.maximum(alpha / decay**i * unit, floor)
+        # a negative power ends at zero, where a positive one would overflow
+        threshold = np.maximum(alpha * float(decay) ** -i * unit, floor)
         kept = keep_large(Z, threshold)
         before = _unit_columns(A)
         if batch_size is None:
@@ -173,7 +176,8 @@ def and_nmf(
         else:
             A = _sweep(rows, A, Z, inner_steps, batch_size, rng)
         history.append(float(((_unit_columns(A) - before) ** 2).sum(axis=0).max()))
-        quiet = quiet + 1 if history[-1] <= tol else 0
+        # features that no weight speaks of do not change, but neither were they learned
+        quiet = quiet + 1 if kept and history[-1] <= tol else 0
         if callback is not None and callback(i + 1, A if basis is None else basis @ A) is True:
             break
         if tol > 0 and quiet >= _PATIENCE:
@@ -184,7 +188,7 @@ def and_nmf(
 
 
 def _span(rows: Floats, A: Floats, square: float) -> Floats | None:
-    """Give an orthonormal basis, (W, r), of a space with all samples and features in it; None if 2 r > W.
+    """Give an orthonormal basis, (W, r), of a space with all samples and features in it; None if 2 r > W or r < D.
 
     The samples' space is that of D + 10 random mixtures of them, unless it has more dimensions: then part of the
     samples, of whose squares ``square`` is the sum, lies outside.
@@ -200,7 +204,7 @@ def _span(rows: Floats, A: Floats, square: float) -> Floats | None:
         outside = outside - basis @ (basis.T @ outside)
     # the features' directions that are not rounding, beside unit columns
     basis = np.column_stack([basis, _directions(outside, 1.0)])
-    if 2 * basis.shape[1] > W:
+    if not D <= basis.shape[1] <= W // 2:  # of fewer dimensions than features there is no Q with a column for each
         return None
     inside = rows @ basis
     return basis if square - float(np.vdot(inside, inside)) <= _ROUNDING * square else None
@@ -293,7 +297,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _check(
-    Y: Any, A0: Floats, alpha: float, decay: float, max_iter: int, inner_steps: int | None, batch_size: int | None
+    Y: Any, A0: Floats, alpha: float, decay: float, noise_multiple: float, tol: float, **counts: int | None
 ) -> None:
     shape, first = tuple(Y.shape) if _is_sparse(Y) else np.shape(Y), tuple(np.shape(A0))
     if len(shape) != 2 or not np.isfinite(Y.data if _is_sparse(Y) else np.asarray(Y, np.float64)).all():
@@ -306,6 +310,9 @@ def _check(
         raise ParameterError(f"alpha must lie between 0 and 1, not {alpha!r}")
     if not decay >= 1:
         raise ParameterError(f"decay must be a number ≥ 1 (1 holds the threshold), not {decay!r}")
-    for name, value in (("max_iter", max_iter), ("inner_steps", inner_steps), ("batch_size", batch_size)):
-        if value is not None and not _is_count(value):
-            raise ParameterError(f"{name} must be a whole number ≥ 1, not {value!r}")
+    for name, value in (("noise_multiple", noise_multiple), ("tol", tol)):
+        if not 0 <= value < np.inf:
+            raise ParameterError(f"{name} must be a finite number ≥ 0, not {value!r}")
+    for name, count in counts.items():
+        if count is not None and not _is_count(count):
+            raise ParameterError(f"{name} must be a whole number ≥ 1, not {count!r}")

@@ -50,7 +50,7 @@ class AND(_Features):
     Parameters
     ----------
     n_components
-        Features.  None takes as many as ``init`` has, or else as many as can be told (the smaller side of X).
+        Features.  None takes as many as ``init`` has, or else as many as can be told: the rank of X.
     init
         ``"spa"``: samples found by successive projection; ``"random"``: any samples, which rarely leads to the truth;
         or an array (D, W).
@@ -59,7 +59,8 @@ class AND(_Features):
     max_iter, tol
         Stages, and the change of the features in one of them that ends them (0: run all).
     inner_steps
-        Gradient steps of a stage; None solves its least squares.
+        Gradient steps of a stage; None solves its least squares.  With ``batch_size`` passes over the batches, a
+        gradient step each; None is one pass.
     noise_multiple
         Deviations of the noise that the threshold stays above.
     batch_size
@@ -139,7 +140,7 @@ class AND(_Features):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         seed = _seed(self.random_state)
         if isinstance(self.init, str):
-            A0 = start(X.T, _components(self.n_components, X.shape), self.init, seed)
+            A0 = start(X.T, None if self.n_components is None else _count(self.n_components), self.init, seed)
         else:
             A0 = np.asarray(self.init, np.float64).T
             if A0.ndim != 2 or self.n_components not in (None, A0.shape[1]):
@@ -156,7 +157,14 @@ class AND(_Features):
             batch_size=self.batch_size,
             random_state=seed,
         )
-        if self.tol > 0 and not found.converged:
+        if not found.weights.any():
+            warn(
+                "no sample has a weight above its feature's threshold, so nothing was learned beyond the start; lower "
+                f"noise_multiple (now {self.noise_multiple:g}; the noise has deviation {found.noise:.1e}), or give a "
+                "better init",
+                ConvergenceWarning,
+            )
+        elif self.tol > 0 and not found.converged:
             warn(
                 f"the features still changed by {found.history[-1]:.1e} in stage {found.n_iter} (tolerance "
                 f"{self.tol:g}); raise max_iter or tol, or take the result as preliminary",
@@ -177,14 +185,14 @@ class SPA(_Features):
     Parameters
     ----------
     n_components
-        Features; None takes as many as can be told.  Fewer are found where the rank is lower.
+        Features; None takes as many as can be told: the rank of X.  Fewer are found where the rank is lower.
     scale
         ``"sum"`` divides every sample by its sum before the search, for nonnegative samples of different sizes;
         ``"counts"`` also draws samples of few counts to the mean; None takes samples as they are.
     denoise
         ``"svd"`` looks at the leading singular directions alone.
     average
-        Samples that make up each feature.
+        Samples that make up each feature, at most: those that do not reach in its direction are not among them.
 
     Attributes
     ----------
@@ -223,7 +231,7 @@ class SPA(_Features):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         found = vertices(
             X.T,
-            _components(self.n_components, X.shape),
+            min(X.shape) if self.n_components is None else _count(self.n_components),
             scale=self.scale,
             denoise=self.denoise,
             average=self.average,
@@ -240,9 +248,7 @@ class SPA(_Features):
         return nonnegative_least_squares(W @ W.T, np.asarray((X @ W.T).T, np.float64)).T
 
 
-def _components(n_components: int | None, shape: tuple[int, int]) -> int:
-    if n_components is None:
-        return min(shape)
+def _count(n_components: Any) -> int:
     if not _is_count(n_components):
         raise ParameterError(f"n_components must be a whole number ≥ 1 or None, not {n_components!r}")
     return int(n_components)

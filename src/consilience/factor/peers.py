@@ -35,7 +35,7 @@ import numpy as np
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Bools, Floats, Ints
 
-__all__ = ["Alternation", "anls", "hals", "lda_topics", "nonnegative_least_squares", "sklearn_nmf"]
+__all__ = ["NonnegativeFit", "anls", "hals", "lda_topics", "nonnegative_least_squares", "sklearn_nmf"]
 
 #: Exchanges of whole blocks that may bring no progress before single entries are exchanged (Kim & Park 2011).
 _BACKUP = 3
@@ -46,7 +46,7 @@ Callback = Callable[[int, Floats], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Alternation:
+class NonnegativeFit:
     """Features and weights with Y ≈ features @ weights, and how they came about."""
 
     features: Floats  #: A, (W, D)
@@ -103,7 +103,7 @@ def hals(
     tol: float = 1e-8,
     free_features: bool = False,
     callback: Callback | None = None,
-) -> Alternation:
+) -> NonnegativeFit:
     """Factor ``Y`` by hierarchical alternating least squares from ``A0`` and, if given, ``X0``.
 
     ``free_features`` lets A have negative entries.  It ends when the objective falls by less than ``tol`` of itself
@@ -128,7 +128,7 @@ def anls(
     tol: float = 1e-8,
     free_features: bool = False,
     callback: Callback | None = None,
-) -> Alternation:
+) -> NonnegativeFit:
     """Factor ``Y`` by alternating nonnegative least squares.  Parameters are those of :func:`hals`."""
 
     def update(A: Floats, X: Floats) -> tuple[Floats, Floats]:
@@ -256,7 +256,7 @@ def _alternate(
     tol: float,
     free: bool,
     callback: Callback | None,
-) -> Alternation:
+) -> NonnegativeFit:
     Y, A, X = _started(Y, A0, X0, free=free)
     history: list[float] = []
     converged = False
@@ -267,4 +267,4 @@ def _alternate(
         converged = i > 0 and history[-2] - history[-1] <= tol * history[-2] and tol > 0
         if converged or (callback is not None and callback(i + 1, A) is True):
             break
-    return Alternation(A, X, history, converged, len(history))
+    return NonnegativeFit(A, X, history, converged, len(history))

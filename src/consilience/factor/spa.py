@@ -99,7 +99,7 @@ def vertices(
     scale
         ``"sum"`` scales columns of nonnegative numbers to sum to one, ``"counts"`` is :func:`shrunk_counts`.
     average
-        So many columns make each of those given.
+        So many columns make each of those given, or fewer where fewer reach in the direction found.
     """
     if n_components < 1:
         raise ParameterError(f"n_components must be a whole number ≥ 1, not {n_components!r}")
@@ -115,6 +115,8 @@ def vertices(
         raise ParameterError("the matrix has entries that are NaN or infinite; drop those columns first")
     if not X.shape[0] or not X.shape[1]:
         return Vertices(np.empty((X.shape[0], 0)), np.empty(0, np.int64))
+    if average > X.shape[1]:
+        raise ParameterError(f"average={average} is more than the {X.shape[1]} samples (columns) that there are")
     if scale is not None:
         X = _scaled(X, scale)
     R = _leading(X, n_components) if sparse or denoise == "svd" else X.copy()
@@ -130,7 +132,9 @@ def vertices(
         found.append(at)
         u, members = R[:, at] / length[at], np.array([at])
         if average > 1:
-            members = np.argsort(-(u @ R), kind="stable")[:average]
+            reach = u @ R
+            # a column on the other side, or with nothing left, would undo the direction; the one found always reaches
+            members = np.argsort(-reach, kind="stable")[: min(average, int((reach > _NOTHING * longest).sum()))]
             u = R[:, members].mean(axis=1)
             u /= np.linalg.norm(u)
         columns.append(np.asarray(X[:, members].mean(axis=1)).ravel())
@@ -203,4 +207,7 @@ def _leading(X: Any, n_components: int) -> Floats:
     if X.shape[0] <= X.shape[1]:
         return np.ascontiguousarray(np.linalg.eigh(X @ X.T)[1][:, -k:].T @ X)
     values, right = np.linalg.eigh(X.T @ X)
-    return np.ascontiguousarray(np.sqrt(np.maximum(values[-k:], 0.0))[:, None] * right[:, -k:].T)
+    values, right = values[-k:], right[:, -k:]
+    # the square root of an eigenvalue that is rounding is far above rounding of the columns
+    known = values > np.finfo(np.float64).eps * max(X.shape) * max(values[-1], 0.0)
+    return np.ascontiguousarray(np.sqrt(values[known])[:, None] * right[:, known].T)
