@@ -13,7 +13,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
-from consilience.exceptions import ConsilienceWarning, DataError, DataWarning, ParameterError
+from consilience.exceptions import ColumnError, ConsilienceWarning, DataError, DataWarning, ParameterError
 from consilience.pmf.classifier import JointPMFClassifier, fit_by_class
 from consilience.pmf.em import fit_joint_pmf, run_cpd_em
 from consilience.pmf.joint_pmf import JointPMF
@@ -133,3 +133,34 @@ def test_published_accuracy(data_folder: Path, name: str, rank: int, least: floa
         features, label = frame.drop(columns="class"), frame["class"]
         model = JointPMFClassifier(rank, max_iter=300).fit(features.iloc[train], label.iloc[train])
         assert model.score(features.iloc[test], label.iloc[test]) > least
+
+
+def test_rows_one_by_one_and_all_at_once() -> None:
+    X = np.array([[-1, 0.5], [0, 1.0], [-1, 1.0], [0, 0.5]] * 10)
+    model = JointPMFClassifier(2).fit(X, X[:, 0] < 0)
+    together = model.predict_proba(X)
+    np.testing.assert_allclose(np.concatenate([model.predict_proba(row[None]) for row in X]), together, atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X[:3]), together[:3], atol=1e-12)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), together)
+    assert together[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        pd.array([0, None, 1, 0], "Int64"),
+        pd.array(["a", None, "b", "a"], "string"),
+        pd.array([True, None, False, True], "boolean"),
+        np.array([1, np.nan, 0, 1], object),
+        [0.0, np.nan, 1.0, 0.0],
+    ],
+)
+def test_labels_that_are_missing_are_refused(y: Any) -> None:
+    with pytest.raises(DataError, match="every row of a fit needs a label"):
+        JointPMFClassifier(1).fit(np.zeros((4, 2), int), y)
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    for names in (["a", "a"], [1, "1"]):
+        with pytest.raises(ColumnError, match=f"named '{names[0]}'"):
+            JointPMFClassifier(1).fit(pd.DataFrame([[0, 1], [1, 0]], columns=names), [0, 1])

@@ -10,6 +10,7 @@ import pytest
 
 from consilience.exceptions import FormatError, ParameterError
 from consilience.kernels._arrays import Codes, Floats
+from consilience.kernels.cpd import TablePass
 from consilience.pmf.cpd import CPD, mixture
 
 SIZES = (2, 3, 4, 2)
@@ -158,3 +159,35 @@ def test_bad_input(model: CPD) -> None:
         model.marginal((1, 1))
     with pytest.raises(ParameterError, match="values"):
         model.expectation(0, np.zeros((1, 4), int), [1, 2, 3])
+
+
+def test_narrow_codes_of_many_categories() -> None:
+    model = random_cpd((128, 300), 4, 0)
+    codes = np.random.default_rng(0).integers(-1, 128, (20_000, 2)).astype(np.int16)
+    assert codes[:, 0].max() == 127
+    wide = model.posterior(codes)
+    assert np.array_equal(model.posterior(codes.astype(np.int8)), wide)
+    assert np.array_equal(model.log_prob(codes.astype(np.int8)), model.log_prob(codes))
+
+
+def test_rows_in_chunks_share_the_merged_factors(model: CPD, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = model.sample(30_000, 0)
+    whole = model.log_prob(codes), model.posterior(codes), model.conditional(1, codes)
+    monkeypatch.setattr("consilience.pmf.cpd._CHUNK", 7_001)
+    made, merged = [], TablePass._merged
+
+    def counted(self: TablePass, stacked: Floats) -> Floats:
+        made.append(1)
+        return merged(self, stacked)
+
+    monkeypatch.setattr(TablePass, "_merged", counted)
+    parts = model.log_prob(codes), model.posterior(codes), model.conditional(1, codes)
+    assert len(made) == 3
+    for one, other in zip(whole, parts, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_few_rows_of_many_variables_are_answered_as_among_many() -> None:
+    model = random_cpd((5,) * 90, 40, 2)
+    codes = model.sample(400, 0)
+    np.testing.assert_allclose(model.posterior(codes[:3]), model.posterior(codes)[:3], atol=1e-12)

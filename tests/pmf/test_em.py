@@ -10,7 +10,8 @@ from consilience.kernels import cpd as kernel
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.cpd import TablePass
 from consilience.pmf.cpd import CPD, split_factors
-from consilience.pmf.em import category_shares, run_cpd_em
+from consilience.pmf.em import run_cpd_em
+from consilience.pmf.pairs import category_shares
 
 
 def drawn(sizes: tuple[int, ...], F: int, S: int, seed: int, missing: float = 0.3) -> tuple[CPD, Codes]:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError
 from consilience.kernels._arrays import Codes
 from consilience.pmf.cpd import CPD, split_factors
-from consilience.pmf.em import run_cpd_em
+from consilience.pmf.em import fit_joint_pmf, run_cpd_em
 from consilience.pmf.joint_pmf import JointPMF
 from consilience.pmf.table import DiscreteTable
 
@@ -270,3 +270,17 @@ def test_scikit_learn_manners() -> None:
 
     with pytest.raises(NotFittedError):
         pmf.log_prob([[0]])
+
+
+def test_names_of_a_frame_are_kept() -> None:
+    pmf = JointPMF(2, tol=1e-3).fit(frame())
+    assert pmf.feature_names_in_.tolist() == ["colour", "grade", "sex", "stars", "shape"]
+    assert pmf.n_features_in_ == 5
+    assert not hasattr(pmf.fit(drawn(100)[1]), "feature_names_in_")
+
+
+def test_a_start_that_runs_out_is_said() -> None:
+    _, codes = drawn(400)
+    with pytest.warns(ConvergenceWarning, match="CTD, where EM starts, did not meet tol=1e-12 within 5 sweeps"):
+        fit_joint_pmf(codes, (3, 4, 2, 5, 3), 3, init="ctd", max_iter=5, tol=1e-12)
+    assert len(fit_joint_pmf(codes, (3, 4, 2, 5, 3), 3, init="ctd", refine=None, max_iter=90, tol=0).history) == 90

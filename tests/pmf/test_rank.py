@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from consilience.pmf.rank import choose_rank, hold_out
+from consilience.pmf.rank import choose_rank, hold_out, rank_by_held_out
 
 
 @pytest.mark.parametrize("best", [1, 2, 3, 5, 11, 20, 37, 64])
@@ -35,3 +37,26 @@ def test_held_out_rows() -> None:
     assert len(unseen) == 3
     assert sorted([*seen[:, 0], *unseen[:, 0]]) == codes[:, 0].tolist()
     assert not np.array_equal(unseen, codes[:3])
+
+
+def test_ranks_are_compared_by_em_from_one_start() -> None:
+    codes = np.arange(40).reshape(20, 2)
+    given: dict[str, Any] = {"smoothing": 0.0, "n_starts": 5, "refine": None, "callback": print, "tol": 1e-3}
+    seeds = []
+
+    def score(rank: int, seen: Any, unseen: Any, options: dict[str, Any]) -> float:
+        assert len(seen) == 15
+        assert len(unseen) == 5
+        assert {name: options[name] for name in given} == {
+            "smoothing": 0.1,
+            "n_starts": 1,
+            "refine": "em",
+            "callback": None,
+            "tol": 1e-3,
+        }
+        seeds.append(options["random_state"])
+        return -abs(rank - 3.0)
+
+    assert rank_by_held_out(codes, 0.25, {**given, "random_state": 3}, score)[0] == 3
+    assert len(set(seeds)) == 1
+    assert rank_by_held_out(codes[:1], 0.25, {**given, "random_state": None}, score) == (1, {})

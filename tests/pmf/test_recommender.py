@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from consilience.exceptions import ColumnError, ConvergenceWarning, DataError, DataWarning, ParameterError
+from consilience.exceptions import ColumnError, ConvergenceWarning, DataError, DataWarning, IdError, ParameterError
+from consilience.pmf.cpd import CPD
 from consilience.pmf.rating_scale import RatingScaleFit, fit_rating_scale
 from consilience.pmf.recommender import JointPMFRecommender
 
@@ -135,7 +138,7 @@ def test_predictions_are_nearer_to_the_true_means_than_levels_of_users_and_items
     assert ((median - truth) ** 2).mean() > ((mean - truth) ** 2).mean()
 
 
-def test_a_prediction_comes_froiteme_conditional_without_its_own_rating() -> None:
+def test_a_prediction_comes_from_the_conditional_without_its_own_rating() -> None:
     rng = np.random.default_rng(1)
     _, ratings = kinds(rng, 80, 5)
     ratings[rng.random(ratings.shape) < 0.3] = np.nan
@@ -232,3 +235,86 @@ def test_what_cannot_be_used_is_refused() -> None:
         one_value.predict(np.ones((2, 3)))
     with pytest.raises(ParameterError, match="statistic"):
         one_value.predict([(0, 1)], "mode")  # type: ignore[arg-type]
+
+
+def some_ratings(seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    _, ratings = kinds(rng, 40, 6)
+    ratings[rng.random(ratings.shape) < 0.4] = np.nan
+    ratings[:, 0] = 3.0
+    return ratings
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_of_all_kinds(make: Any) -> None:
+    ratings = some_ratings(6)
+    model = JointPMFRecommender(8, n_starts=1)
+    expected = model.fit(ratings).predict([(3, 1), (3, 0), (5, 4)])
+    row, column = np.nonzero(~np.isnan(ratings))
+    long = make({"item": column, "user": row, "rating": ratings[row, column]})
+    asked = make({"user": [3, 3, 5], "item": [1, 0, 4]})
+    np.testing.assert_allclose(model.fit(long).predict(asked), expected)
+    # a wide frame, one of whose items has the name of a column of a long one
+    names = ["item", "b", "c", "d", "e", "f"]
+    wide = make({name: pa.array(ratings[:, n], from_pandas=True).to_pylist() for n, name in enumerate(names)})
+    model.fit(wide)
+    assert model.items_.tolist() == names
+    np.testing.assert_allclose(model.predict([(3, "b"), (3, "item"), (5, "e")]), expected)
+
+
+def test_ids_of_other_types() -> None:
+    named = pd.DataFrame(some_ratings(7), index=[f"u{u}" for u in range(40)])
+    model = JointPMFRecommender(8, n_starts=1).fit(named)
+    expected = model.predict([("u3", 2)])
+    # numpy makes text of both
+    np.testing.assert_array_equal(model.predict(np.array([("u3", 2)])), expected)
+    np.testing.assert_array_equal(model.predict([("u3", 2.0)]), expected)
+    with pytest.raises(IdError, match="user ids are of type int64 here and were of type string"):
+        model.predict([(3, 2)])
+    with pytest.raises(IdError, match="item ids are of type string here and were of type int64"):
+        model.predict([("u3", "two")])
+    with pytest.raises(IdError, match="mixes types"):
+        model.predict([("u3", 2), (4, 2)])
+    with pytest.raises(DataError, match="'item' has missing ids"):
+        model.predict(pd.DataFrame({"user": ["u3"], "item": [None]}))
+    with pytest.raises(DataError, match="'item' has missing ids"):
+        model.predict(pl.DataFrame({"user": ["u3"], "item": [float("nan")]}))
+    with pytest.raises(IdError, match="'user' mixes types"):
+        model.fit(pd.DataFrame({"user": ["a", 1], "item": [1, 1], "rating": [3.0, 4.0]}))
+    with pytest.raises(IdError, match="mixes types"):
+        model.fit(pd.DataFrame([[3.0, 4.0]], columns=["a", 1]))
+
+
+def test_pairs_in_any_order_alone_and_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratings = some_ratings(8)
+    model = JointPMFRecommender(8, n_starts=2, tol=1e-4).fit(ratings)
+    pairs = np.argwhere(np.ones_like(ratings))
+    order = np.random.default_rng(0).permutation(len(pairs))
+    statistics: tuple[Any, ...] = "mean", "median"
+    for statistic in statistics:
+        expected = model.predict(pairs, statistic)
+        np.testing.assert_allclose(model.predict(pairs[order], statistic), expected[order])
+        for p in range(0, len(pairs), 17):
+            np.testing.assert_allclose(model.predict(pairs[p : p + 1], statistic), expected[p])
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(pairs, statistic), expected)
+    # each from its own conditional
+    codes = np.where(np.isnan(ratings), 0, ratings).astype(int) - 1
+    each = [model.model_.expectation(n, codes[[u]], model.values_)[0] for u, n in pairs.tolist()]
+    np.testing.assert_allclose(model.predict(pairs), each, rtol=1e-12)
+    monkeypatch.setattr("consilience.pmf.recommender._USERS", 7)
+    np.testing.assert_allclose(model.predict(pairs), each, rtol=1e-12)
+
+
+def test_a_user_has_one_posterior_for_all_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = JointPMFRecommender(8, n_starts=1).fit(some_ratings(9))
+    asked: list[tuple[int, ...]] = []
+    posterior = CPD.posterior
+
+    def counted(self: CPD, codes: np.ndarray) -> np.ndarray:
+        asked.append(codes.shape)
+        return posterior(self, codes)
+
+    monkeypatch.setattr(CPD, "posterior", counted)
+    model.predict([(user, item) for user in (3, 5, 8) for item in range(6)])
+    assert asked == [(3, 6)]

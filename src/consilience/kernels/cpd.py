@@ -28,7 +28,7 @@ What makes it fast:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,21 +114,31 @@ class TablePass:
 
     def posterior(self, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
         """Give the posterior of every row's component (S, F) and the log-probability of every row (S,)."""
+        ((_, q, logs),) = self.posteriors(weights, stacked, max(self.n_rows, 1))
+        return q, logs
+
+    def posteriors(self, weights: Floats, stacked: Floats, most: int) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Give what :meth:`posterior` does for at most so many rows at a time; the factors are merged once."""
         F = weights.size
-        if self._small(F):
-            return self._posterior_in_numpy(weights, stacked)
+        # for a few rows it is not worth the products of all cells
+        if self._small(F) or self.codes.size < self._starts()[1]:
+            for rows in _parts(self.n_rows, most):
+                yield rows, *self._posterior_in_numpy(weights, stacked, rows)
+            return
         width, P = tile_width(F)
-        (start, rows), cells = self._starts(), self._merged_codes()
-        table = aligned(rows, P)
+        (start, size), cells = self._starts(), self._merged_codes()
+        table = aligned(size, P)
         table[:, :F] = self._merged(stacked)
         kernel, weights = pass_kernel(width, width < P, self._every() > 0, cells.dtype.name, True), _padded(weights, P)
-        out, logs = np.empty((self.n_rows, P)), np.empty(self.n_rows)
+        for rows in _parts(self.n_rows, most):
+            here = cells[rows]
+            out, logs = np.empty((len(here), P)), np.empty(len(here))
 
-        def work(first: int, stop: int) -> None:
-            kernel(first, stop, cells, start, weights, table, self._every(), out, logs, np.zeros(P + 1))
+            def work(first: int, stop: int, here: Codes = here, out: Floats = out, logs: Floats = logs) -> None:
+                kernel(first, stop, here, start, weights, table, self._every(), out, logs, np.zeros(P + 1))
 
-        blocks.run(work, self._pieces(0))
-        return out[:, :F], logs
+            blocks.run(work, self._pieces(0, len(here)))
+            yield rows, out[:, :F], logs
 
     # ---- merged variables ----------------------------------------------------------------------------------
 
@@ -152,7 +162,8 @@ class TablePass:
                 cell = np.zeros(self.n_rows, cells.dtype)
                 for n in group:
                     cell *= cells.dtype.type(self.sizes[n] + 1) if len(group) > 1 else cells.dtype.type(1)
-                    cell += (self.codes[:, n] + self.codes.dtype.type(1)).astype(cells.dtype)
+                    # widened first: 127 + 1 is not to be found among int8; -1 turns round to zero
+                    cell += self.codes[:, n].astype(cells.dtype) + cells.dtype.type(1)
                 cells[:, g] = cell
             self._cells = cells
         return self._cells
@@ -184,14 +195,15 @@ class TablePass:
                 counts[self.offsets[n] : self.offsets[n + 1]] = block.sum(axis=others)[1:]
         return counts
 
-    def _pieces(self, cells: int) -> list[tuple[int, int]]:
-        return blocks.cut(np.arange(self.n_rows + 1, dtype=np.int64) * len(self.groups), cells)
+    def _pieces(self, cells: int, rows: int | None = None) -> list[tuple[int, int]]:
+        rows = self.n_rows if rows is None else rows
+        return blocks.cut(np.arange(rows + 1, dtype=np.int64) * len(self.groups), cells)
 
     # ---- small tables --------------------------------------------------------------------------------------
 
     def _in_numpy(self, weights: Floats, stacked: Floats) -> TableStatistics:
         F = weights.size
-        q, logs = self._posterior_in_numpy(weights, stacked)
+        q, logs = self._posterior_in_numpy(weights, stacked, slice(None))
         # cells (category, component) of all entries, those of missing ones in a row of their own at the end
         cells = self._rows_of_stacked()[:, :, None] * F + np.arange(F)
         J = int(self.offsets[-1])
@@ -199,9 +211,9 @@ class TablePass:
         counts: Any = np.bincount(cells.ravel(), added.ravel(), (J + 1) * F)
         return TableStatistics(counts.reshape(J + 1, F)[:J], q.sum(axis=0), float(logs.sum()))
 
-    def _posterior_in_numpy(self, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
+    def _posterior_in_numpy(self, weights: Floats, stacked: Floats, rows: slice) -> tuple[Floats, Floats]:
         logs = np.log(np.maximum(np.concatenate([stacked, np.ones((1, weights.size))]), FLOOR))
-        joint = np.log(np.maximum(weights, FLOOR)) + logs[self._rows_of_stacked()].sum(axis=1)
+        joint = np.log(np.maximum(weights, FLOOR)) + logs[self._rows_of_stacked()[rows]].sum(axis=1)
         top = joint.max(axis=1, keepdims=True, initial=-np.inf)
         q = np.exp(joint - top)
         total = q.sum(axis=1, keepdims=True)
@@ -214,6 +226,10 @@ class TablePass:
             places = self.codes.astype(np.int64) + self.offsets[:-1]
             self._places = np.where(self.codes < 0, self.offsets[-1], places)
         return self._places
+
+
+def _parts(n: int, most: int) -> list[slice]:
+    return [slice(first, first + most) for first in range(0, max(n, 1), most)]
 
 
 def _padded(weights: Floats, P: int) -> Floats:

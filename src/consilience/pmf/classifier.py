@@ -28,6 +28,7 @@ B      ``factors_[-1]`` (K, Σ_k F), of the label, zeros and ones
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -40,8 +41,8 @@ from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.cpd import CPD, mixture
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf, total_history
 from consilience.pmf.joint_pmf import JointPMF, PMFEstimator
-from consilience.pmf.rank import LARGEST_RANK, LEAST_SMOOTHING, choose_rank, hold_out
-from consilience.pmf.table import DiscreteTable
+from consilience.pmf.rank import rank_by_held_out
+from consilience.pmf.table import DiscreteTable, frame_columns
 
 __all__ = ["JointPMFClassifier", "fit_by_class"]
 
@@ -76,8 +77,9 @@ def fit_by_class(codes: Codes, sizes: Sequence[int], rank: int, **options: Any) 
 class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
     """MAP classifier on categorical features, by their joint distribution with the label.
 
-    Features are categories: strings, whole numbers, categorical columns of a frame.  NaN and None are missing, as is
-    -1 in a matrix of whole numbers.  A category that the fit did not see is taken as missing, with a warning.
+    Features are categories: strings, whole numbers, categorical columns of a frame.  NaN, None and strings of nothing
+    but white space are missing, as is -1 in a matrix of whole numbers (and later, if it is no category of its feature).
+    A category that the fit did not see is taken as missing, with a warning.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         options = self._options()
         rank, scores = self.n_components, dict[int, float]()
         if rank is None:
-            rank, scores = _rank_by_labels(table.codes, table.sizes, options)
+            rank, scores = rank_by_held_out(table.codes, _HELD_OUT, options, partial(_foretold, table.sizes))
         fit = fit_by_class(table.codes, table.sizes, rank, **options)
         self.joint_ = JointPMF(**self.get_params(deep=False))._keep(table, fit, scores)
         self.rank_scores_ = scores
@@ -169,6 +171,11 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         """Give the most probable class of every row."""
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Give the logarithm of :meth:`predict_proba`; -inf where a class cannot be."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -193,7 +200,7 @@ def _features(
     if isinstance(X, DiscreteTable):
         estimator.n_features_in_ = len(X.names)
         return DiscreteTable.from_data(X, categories=categories, names=names)
-    if not hasattr(X, "columns") and not hasattr(X, "column_names"):
+    if frame_columns(X) is None:
         X = _matrix(X)
     validate_data(estimator, X, reset=categories is None, skip_check_array=True)
     table = DiscreteTable.from_data(X, categories=categories, names=names)
@@ -221,10 +228,12 @@ def _labels(y: Any, n_rows: int) -> tuple[Codes, Any]:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
+    from consilience._ids import to_column
+
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise DataError("Input y contains NaN or infinity: every row of a fit needs a label; leave out those without")
-    if y.dtype.kind == "O" and any(value is None or value != value for value in y.tolist()):
+    if y.dtype.kind == "O" and to_column(y, "y").null_count:
         raise DataError("Input y contains None or NaN: every row of a fit needs a label; leave out those without")
     check_classification_targets(y)
     if y.size != n_rows:
@@ -240,17 +249,8 @@ def _unused(names: tuple[str, ...]) -> str:
     return name
 
 
-def _rank_by_labels(codes: Codes, sizes: Sequence[int], options: dict[str, Any]) -> tuple[int, dict[int, float]]:
-    """Choose F by the log-probability of held-out labels given their features."""
-    seen, unseen = hold_out(codes, _HELD_OUT, np.random.default_rng(options["random_state"]))
-    if not len(seen):
-        return 1, {}
-    smoothing = max(options["smoothing"], LEAST_SMOOTHING)
-    options = {**options, "smoothing": smoothing, "n_starts": 1, "callback": None}
-
-    def score(rank: int) -> float:
-        given = fit_by_class(seen, sizes, rank, **options).model.conditional(-1, unseen)
-        true = given[np.arange(len(unseen)), unseen[:, -1]]
-        return float(np.log(np.maximum(true, 1e-12)).mean())
-
-    return choose_rank(score, min(LARGEST_RANK, len(seen)))
+def _foretold(sizes: Sequence[int], rank: int, seen: Codes, unseen: Codes, options: dict[str, Any]) -> float:
+    """Give the mean log-probability of held-out labels given their features."""
+    given = fit_by_class(seen, sizes, rank, **options).model.conditional(-1, unseen)
+    true = given[np.arange(len(unseen)), unseen[:, -1]]
+    return float(np.log(np.maximum(true, 1e-12)).mean())

@@ -37,6 +37,7 @@ from consilience.factor.simplex import project_to_simplex
 from consilience.factor.spa import spa
 from consilience.kernels._arrays import Floats, Ints
 from consilience.pmf.pairs import PairMarginals
+from consilience.pmf.seeds import generator
 
 __all__ = ["cnmf_spa", "simplex_weights"]
 
@@ -67,7 +68,7 @@ def cnmf_spa(
         Seed of random cuts, and of components that the pairs do not give.
     """
     N = len(pairs.sizes)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     if N == 1:
         return _of_one_variable(pairs, rank)
     columns = _conditionals(pairs)
@@ -172,7 +173,10 @@ def _normalised(H: Floats, sizes: Sequence[int], shares: Floats) -> Floats:
 
 
 def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
-    """Give the λ on the simplex with the smallest Σ S_jk ‖X_jk - A_j diag(λ) A_kᵀ‖² over all pairs (line 16).
+    """Give the λ on the simplex with the smallest Σ S_jk ‖X_jk - A_j diag(λ) A_kᵀ‖² over all pairs.
+
+    It takes the place of line 16 of Algorithm 1 and differs from it: λ is kept on the simplex, a pair counts as much
+    as the S_jk rows behind it, and all pairs have a say.
 
     The objective is λᵀ Q λ - 2 bᵀ λ, in F variables; projected gradient with momentum, restarted when it would rise.
     """

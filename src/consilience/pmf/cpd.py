@@ -18,7 +18,7 @@ A_n    ``factors[n]``  (I_n, F), columns sum to one
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,15 +100,17 @@ class CPD:
         """Give the log-probability of every row's entries that are there, (S,); -inf where they cannot occur."""
         codes = self._checked(codes)
         logs = np.empty(len(codes))
-        exact = min(self.weights.min(), self.stacked.min()) >= FLOOR
-        for rows in _chunks(len(codes)):
-            logs[rows] = self._passed(codes[rows])[1] if exact else self._log_prob_with_zeros(codes[rows])
+        if min(self.weights.min(), self.stacked.min()) < FLOOR:
+            for first in range(0, len(codes), _CHUNK):
+                logs[first : first + _CHUNK] = self._log_prob_with_zeros(codes[first : first + _CHUNK])
+            return logs
+        for rows, _, here in self._passed(codes):
+            logs[rows] = here
         return logs
 
     def posterior(self, codes: Codes) -> Floats:
         """Give the probability of each component given the entries of each row, (S, F)."""
-        codes = self._checked(codes)
-        return np.concatenate([self._passed(codes[rows])[0] for rows in _chunks(len(codes))])
+        return np.concatenate([q for _, q, _ in self._passed(self._checked(codes))])
 
     def conditional(self, target: int, codes: Codes) -> Floats:
         """Give Pr(target | the other entries) for every row, (S, I_target); the target's own entry is not looked at.
@@ -117,11 +119,8 @@ class CPD:
         still is a distribution.
         """
         target, codes = self._without(target, codes)
-        given = np.empty((len(codes), self.sizes[target]))
-        for rows in _chunks(len(codes)):
-            # Pr(z_t | z) = Σ_f q(f | z) A_t(z_t, f)
-            given[rows] = self._passed(codes[rows])[0] @ self.factors[target].T
-        return given
+        # Pr(z_t | z) = Σ_f q(f | z) A_t(z_t, f)
+        return np.concatenate([q @ self.factors[target].T for _, q, _ in self._passed(codes)])
 
     def expectation(self, target: int, codes: Codes, values: Any) -> Floats:
         """Give E[value of target | the other entries], (S,): the prediction of least mean squared error."""
@@ -130,7 +129,7 @@ class CPD:
         if values.shape != (self.sizes[target],):
             raise ParameterError(f"variable {target} has {self.sizes[target]} categories; values came {values.shape}")
         by_component = values @ self.factors[target]
-        return np.concatenate([self._passed(codes[rows])[0] @ by_component for rows in _chunks(len(codes))])
+        return np.concatenate([q @ by_component for _, q, _ in self._passed(codes)])
 
     def marginal(self, variables: int | Sequence[int]) -> Floats:
         """Give the joint distribution of a few variables, one axis for each in the order given."""
@@ -150,9 +149,10 @@ class CPD:
 
     def sample(self, n: int, random_state: Any = None) -> Codes:
         """Draw n complete rows, (n, N)."""
+        from consilience.pmf.seeds import generator
         from consilience.pmf.table import signed_dtype
 
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state)
         # inverse of the distribution function, those of all components laid end to end
         component = np.minimum(np.searchsorted(_cumulated(self.weights), rng.random(n), "right"), self.rank - 1)
         codes = np.empty((n, len(self.factors)), signed_dtype(max(self.sizes)))
@@ -174,7 +174,8 @@ class CPD:
 
         if other.sizes != self.sizes or other.rank != self.rank:
             raise ParameterError(f"{self!r} and {other!r} have no components to be matched: sizes or ranks differ")
-        order = linear_sum_assignment(-(other.stacked.T @ self.stacked) + 0.5 * (self.stacked**2).sum(axis=0))[1]
+        # ‖a - b‖² = ‖a‖² + ‖b‖² - 2 aᵀb, and every pairing has the same squares
+        order = linear_sum_assignment(other.stacked.T @ self.stacked, maximize=True)[1]
         return self.permute(order)
 
     # ---- files ---------------------------------------------------------------------------------------------
@@ -215,8 +216,8 @@ class CPD:
         hidden[:, target] = -1
         return target, hidden
 
-    def _passed(self, codes: Codes) -> tuple[Floats, Floats]:
-        return TablePass(codes, self.sizes).posterior(self.weights, self.stacked)
+    def _passed(self, codes: Codes) -> Iterator[tuple[slice, Floats, Floats]]:
+        return TablePass(codes, self.sizes).posteriors(self.weights, self.stacked, _CHUNK)
 
     def _log_prob_with_zeros(self, codes: Codes) -> Floats:
         """Give log-probabilities where some probabilities are zero, which the pass would take as very small."""
@@ -251,7 +252,3 @@ def _cumulated(probabilities: Floats) -> Floats:
     ends: Floats = np.cumsum(probabilities, axis=0)
     ends /= ends[-1]
     return ends
-
-
-def _chunks(n: int) -> list[slice]:
-    return [slice(first, first + _CHUNK) for first in range(0, max(n, 1), _CHUNK)]

@@ -33,11 +33,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from consilience.aggregation.squarem import Callback, leap, run_squarem
+from consilience.exceptions import ConvergenceWarning, warn
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR, TablePass, TableStatistics
 from consilience.pmf.cpd import CPD, mixture, split_factors
+from consilience.pmf.pairs import category_shares, pair_marginals
+from consilience.pmf.seeds import generator
 
-__all__ = ["CPDFit", "JointPMFFit", "category_shares", "fit_joint_pmf", "run_cpd_em", "total_history"]
+__all__ = ["CPDFit", "JointPMFFit", "fit_joint_pmf", "run_cpd_em", "total_history"]
 
 Init = Literal["cnmf-spa", "random", "ctd"]
 Split = Literal["conditioning", "random", "fixed"]
@@ -60,19 +63,6 @@ class CPDFit:
 class _Point(NamedTuple):
     weights: Floats
     stacked: Floats
-
-
-def category_shares(codes: Codes, sizes: Sequence[int]) -> Floats:
-    """Give how often each variable has each category, stacked (Σ I_n,).
-
-    One row more, spread evenly, keeps categories that no row has from being impossible; a variable that is never seen
-    is uniform.
-    """
-    shares = []
-    for n, size in enumerate(sizes):
-        counts = np.bincount(codes[:, n][codes[:, n] >= 0], minlength=size) + 1.0 / size
-        shares.append(counts / counts.sum())
-    return np.concatenate(shares)
 
 
 def run_cpd_em(
@@ -161,7 +151,7 @@ def fit_joint_pmf(
     callback: Callback | None = None,
 ) -> JointPMFFit:
     """Fit a CPD of this rank to coded rows; parameters as in :class:`~consilience.pmf.joint_pmf.JointPMF`."""
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     fits = []
     for start in range(n_starts):
         weights, stacked, history, converged = _start(
@@ -169,6 +159,11 @@ def fit_joint_pmf(
         )
         if refine is None:
             return JointPMFFit(CPD(weights, split_factors(stacked, sizes)), history, converged)
+        if not converged and tol > 0:
+            warn(
+                f"CTD, where EM starts, did not meet tol={tol:g} within {max_iter} sweeps; EM goes on from there",
+                ConvergenceWarning,
+            )
         if init != "random" and not start:
             weights = (1.0 - _SOFTENING) * weights + _SOFTENING / rank
             stacked = (1.0 - _SOFTENING) * stacked + _SOFTENING * category_shares(codes, sizes)[:, None]
@@ -200,11 +195,10 @@ def _start(
         from consilience.factor.coupled_tensors import coupled_tensor_decomposition
 
         weights, factors, history, converged = coupled_tensor_decomposition(
-            codes, sizes, rank, max_iter=max_iter, tol=max(tol, 1e-6), random_state=rng, callback=None
+            codes, sizes, rank, max_iter=max_iter, tol=tol, random_state=rng, callback=None
         )
         return weights, np.concatenate(factors), list(history), converged
     from consilience.pmf.cnmf_spa import cnmf_spa
-    from consilience.pmf.pairs import pair_marginals
 
     return *cnmf_spa(pair_marginals(codes, sizes), rank, split=split, random_state=rng), [], True
 

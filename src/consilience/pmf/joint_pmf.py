@@ -26,9 +26,11 @@ from sklearn.utils.validation import check_is_fitted
 from consilience.aggregation.em import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
 from consilience.kernels._arrays import Codes, Floats
+from consilience.pmf.columns import MISSING, decode
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf
-from consilience.pmf.rank import LARGEST_RANK, LEAST_SMOOTHING, choose_rank, hold_out
-from consilience.pmf.table import DiscreteTable, decode, index_of
+from consilience.pmf.filling import fill_cells
+from consilience.pmf.rank import rank_by_held_out
+from consilience.pmf.table import DiscreteTable, encode_rows, frame_columns, index_of
 
 __all__ = ["JointPMF", "PMFEstimator", "fit_joint_pmf"]
 
@@ -90,7 +92,8 @@ class JointPMF(PMFEstimator):
 
     Tables may have missing entries everywhere, at the fit and afterwards.  A table is a frame (pandas, polars, pyarrow)
     with a column for each variable, a matrix of whole numbers with NaN or -1 for missing entries, an array of objects,
-    or a :class:`~consilience.pmf.table.DiscreteTable`.
+    or a :class:`~consilience.pmf.table.DiscreteTable`.  Null, None, NaN and strings of nothing but white space are
+    missing; whether -1 is, the fit decides from all its rows.
 
     Parameters
     ----------
@@ -113,11 +116,13 @@ class JointPMF(PMFEstimator):
         distributions is again one, of the components of all.  It foretells rows better than its parts do, but its
         components are no longer F.  Without EM there is one start.
     max_iter, tol
-        Passes over the rows, and the relative change of the objective in one EM step that ends them (0: run all).
+        Passes over the rows, and the relative change of the objective in one EM step that ends them (0: run all); the
+        same for the sweeps of CTD.
     random_state
-        Seed.
+        A whole number, None, SeedSequence, Generator or RandomState.
     callback
-        Called with a :class:`~consilience.aggregation.em.Progress` after every pass; returning True ends the fit.
+        Called with a :class:`~consilience.aggregation.em.Progress` after every pass; returning True ends that start
+        (and, in a classifier, that class).
 
     Attributes
     ----------
@@ -131,6 +136,8 @@ class JointPMF(PMFEstimator):
         Penalised log-likelihood after every pass of EM; without EM the misfit of CTD, or nothing.
     converged_ : bool
     n_iter_ : int
+    n_features_in_, feature_names_in_
+        The number of variables, and their names where a frame with names of text was given.
     rank_scores_ : dict
         Held-out score of every rank that was tried, where F was chosen.
 
@@ -148,6 +155,11 @@ class JointPMF(PMFEstimator):
         """Learn the joint distribution of the columns of a table."""
         self._check_parameters()
         table = DiscreteTable.from_data(X)
+        columns = frame_columns(X)
+        if columns is not None and all(isinstance(name, str) for name in columns):
+            self.feature_names_in_ = np.asarray(columns, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         if not len(table):
             raise DataError("the table has no rows; a joint distribution cannot be learned from nothing")
         never = [name for n, name in enumerate(table.names) if not (table.codes[:, n] >= 0).any()]
@@ -157,7 +169,14 @@ class JointPMF(PMFEstimator):
         rank = self.n_components
         scores: dict[int, float] = {}
         if rank is None:
-            rank, scores = _rank_by_likelihood(table.codes, table.sizes, options)
+            rank, scores = rank_by_held_out(
+                table.codes,
+                _HELD_OUT,
+                options,
+                lambda rank, seen, unseen, options: float(
+                    fit_joint_pmf(seen, table.sizes, rank, **options).model.log_prob(unseen).mean()
+                ),
+            )
         return self._keep(table, fit_joint_pmf(table.codes, table.sizes, rank, **options), scores)
 
     def _keep(self, table: DiscreteTable, fit: JointPMFFit, scores: dict[int, float]) -> Self:
@@ -215,20 +234,24 @@ class JointPMF(PMFEstimator):
     def impute(self, X: Any) -> Any:
         """Fill every missing entry with its most probable value given the entries of its row that are there.
 
-        A frame gives a frame of the same kind, a :class:`DiscreteTable` a table, and anything else an array.
+        What comes back is a copy of what was given, of the same kind, with its other columns, its index and its types
+        (a wider type where the old one cannot hold what is filled in).  Entries that are there stay as they are, also
+        those that are no category; the latter tell nothing about the others.
         """
-        table = self._table(X)
-        codes = table.codes.copy()
-        rows = np.flatnonzero((codes < 0).any(axis=1))
+        check_is_fitted(self)
+        strange, *_ = encode_rows(X, self.categories_, self.names_)
+        gone = strange == MISSING
+        codes = np.maximum(strange, MISSING)
+        rows = np.flatnonzero(gone.any(axis=1))
         for part in np.array_split(rows, max(1, rows.size >> 16)):
             here = codes[part]
             posterior = self.model_.posterior(here)
             for n, factor in enumerate(self.factors_):
-                gone = here[:, n] < 0
-                if gone.any():
-                    here[gone, n] = (posterior[gone] @ factor.T).argmax(axis=1)
+                lacking = gone[part, n]
+                if lacking.any():
+                    here[lacking, n] = (posterior[lacking] @ factor.T).argmax(axis=1)
             codes[part] = here
-        return self._given_back(DiscreteTable(codes, table.categories, table.names), X)
+        return fill_cells(X, gone, codes, self.categories_, self.names_)
 
     def sample(self, n: int = 1, random_state: Any = None) -> Codes:
         """Draw n complete rows, as an array of values (n, N)."""
@@ -248,30 +271,6 @@ class JointPMF(PMFEstimator):
 
     def _codes(self, X: Any, optional: int | None = None) -> Codes:
         return self._table(X, optional).codes
-
-    def _given_back(self, table: DiscreteTable, X: Any) -> Any:
-        from consilience._frames import is_frame, kind_of, make
-
-        if isinstance(X, DiscreteTable):
-            return table
-        if isinstance(X, np.ndarray | list | tuple) or not is_frame(X):
-            return _matrix(table)
-        return make({name: table.values(table.codes[:, n], n) for n, name in enumerate(table.names)}, kind_of(X))
-
-
-def _rank_by_likelihood(codes: Codes, sizes: Sequence[int], options: dict[str, Any]) -> tuple[int, dict[int, float]]:
-    """Choose F by the mean log-likelihood of a held-out tenth of the rows."""
-    if len(codes) < 2:
-        return 1, {}
-    rng = np.random.default_rng(options["random_state"])
-    seen, unseen = hold_out(codes, _HELD_OUT, rng)
-    smoothing = max(options["smoothing"], LEAST_SMOOTHING)
-    options = {**options, "smoothing": smoothing, "callback": None, "refine": "em"}
-    options["random_state"] = int(rng.integers(2**31))
-    return choose_rank(
-        lambda rank: float(fit_joint_pmf(seen, sizes, rank, **options).model.log_prob(unseen).mean()),
-        min(LARGEST_RANK, len(seen)),
-    )
 
 
 def _matrix(table: DiscreteTable) -> Codes:

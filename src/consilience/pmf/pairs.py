@@ -25,9 +25,8 @@ import numpy as np
 from consilience.exceptions import MethodError
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs
-from consilience.pmf.em import category_shares
 
-__all__ = ["PairMarginals", "pair_marginals"]
+__all__ = ["PairMarginals", "category_shares", "pair_marginals"]
 
 #: Categories of all variables together, beyond which the matrix of all pairs is refused (800 MB).
 _MOST_CATEGORIES = 10_000
@@ -69,6 +68,19 @@ class PairMarginals:
             frequencies: Floats = counts / total
             return frequencies
         return np.outer(self.shares[offsets[j] : offsets[j + 1]], self.shares[offsets[k] : offsets[k + 1]])
+
+
+def category_shares(codes: Codes, sizes: Sequence[int]) -> Floats:
+    """Give how often each variable has each category, stacked (Σ I_n,).
+
+    One row more, spread evenly, keeps categories that no row has from being impossible; a variable that is never seen
+    is uniform.
+    """
+    shares = []
+    for n, size in enumerate(sizes):
+        counts = np.bincount(codes[:, n][codes[:, n] >= 0], minlength=size) + 1.0 / size
+        shares.append(counts / counts.sum())
+    return np.concatenate(shares)
 
 
 def pair_marginals(codes: Codes, sizes: Sequence[int]) -> PairMarginals:

@@ -8,12 +8,14 @@ in a row it gains nothing, then the gap around the best is halved.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from consilience.kernels._arrays import Codes
+from consilience.pmf.seeds import generator
 
-__all__ = ["LARGEST_RANK", "LEAST_SMOOTHING", "choose_rank", "hold_out"]
+__all__ = ["LARGEST_RANK", "LEAST_SMOOTHING", "choose_rank", "hold_out", "rank_by_held_out"]
 
 #: The largest rank that is tried.
 LARGEST_RANK = 64
@@ -59,3 +61,40 @@ def choose_rank(score: Callable[[int], float], largest: int = LARGEST_RANK) -> t
             return best(), dict(sorted(scores.items()))
         for rank in new:
             scores[rank] = score(rank)
+
+
+def rank_by_held_out(
+    codes: Codes,
+    share: float,
+    options: dict[str, Any],
+    score: Callable[[int, Codes, Codes, dict[str, Any]], float],
+) -> tuple[int, dict[int, float]]:
+    """Choose F by how rows that are held out are foretold; give it and the score of every rank that was tried.
+
+    Ranks are compared by EM from one start each, whatever the fit itself then does: several starts would be averaged to
+    a model of more components, and without EM a score tells more of the start than of the rank.
+
+    Parameters
+    ----------
+    codes
+        Rows (S, N).
+    share
+        How many of them are held out.
+    options
+        Of the fit, ``random_state`` among them.
+    score
+        Called with a rank, the rows to learn from, those that are held out, and the options of the fit.
+    """
+    rng = generator(options["random_state"])
+    seen, unseen = hold_out(codes, share, rng)
+    if not len(seen):
+        return 1, {}
+    options = {
+        **options,
+        "smoothing": max(options["smoothing"], LEAST_SMOOTHING),
+        "n_starts": 1,
+        "refine": "em",
+        "callback": None,
+        "random_state": int(rng.integers(2**31)),
+    }
+    return choose_rank(lambda rank: score(rank, seen, unseen, options), min(LARGEST_RANK, len(seen)))

@@ -20,6 +20,7 @@ R      ``values_``      rating values that occur
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,15 +28,33 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience.aggregation.em import Callback
-from consilience.exceptions import ColumnError, ConvergenceWarning, DataError, DataWarning, ParameterError, warn
+from consilience.exceptions import (
+    ConvergenceWarning,
+    DataError,
+    DataWarning,
+    ParameterError,
+    warn,
+)
 from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.cpd import FLOOR
 from consilience.pmf.cpd import mixture
+from consilience.pmf.rating_input import (
+    id_names,
+    places_of,
+    rating_column,
+    rating_numbers,
+    sorted_ids,
+    two_columns,
+)
 from consilience.pmf.rating_scale import fit_rating_scale
-from consilience.pmf.table import signed_dtype
+from consilience.pmf.seeds import generator
+from consilience.pmf.table import frame_columns, signed_dtype
 
 __all__ = ["JointPMFRecommender"]
 
 _COLUMNS = "user", "item", "rating"
+#: Users whose posteriors are held at a time.
+_USERS = 1 << 12
 
 
 class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
@@ -54,7 +73,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
     max_iter, tol
         Passes of EM from a start, and the relative change of the penalised log-likelihood that ends them (0: run all).
     random_state
-        Seed of the points and starts.
+        Of the points and starts: a whole number, None, SeedSequence, Generator or RandomState.
     callback
         Called with a :class:`~consilience.aggregation.em.Progress` after every pass; returning True ends that start.
 
@@ -107,7 +126,10 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         self.callback = callback
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from ratings: a frame with columns user, item and rating, or a users × items matrix with NaN."""
+        """Learn from ratings: a frame with columns user, item and rating, or a users × items matrix with NaN.
+
+        A frame without these columns is a matrix: its columns are the items, and the index of a pandas frame the users.
+        """
         for name, least in (("n_components", 1), ("n_tastes", 0), ("n_starts", 1), ("max_iter", 1)):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
@@ -117,7 +139,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
             if not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
                 raise ParameterError(f"{name} must be a number ≥ 0, not {value!r}")
         self.codes_, self.users_, self.items_, self.values_ = self._coded(X)
-        rng = np.random.default_rng(self.random_state)
+        rng = generator(self.random_state)
         names = "shrinkage", "max_iter", "tol", "callback"
         options: dict[str, Any] = {name: getattr(self, name) for name in names}
         fits = [
@@ -144,28 +166,47 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         if statistic not in ("mean", "median"):
             raise ParameterError(f"statistic must be 'mean' or 'median', not {statistic!r}")
-        given = _two_columns(X)
-        user, item = _places(given[0], self.users_), _places(given[1], self.items_)
+        given = two_columns(X)
+        user, item = places_of(given[0], self.users_, "user"), places_of(given[1], self.items_, "item")
         strange = int((user < 0).sum()), int((item < 0).sum())
         if any(strange):
             warn(f"{strange[0]} pairs have a user, and {strange[1]} an item, that the fit did not see", DataWarning)
         predicted = np.empty(user.size)
-        order = np.argsort(item, kind="stable")
-        edges = np.searchsorted(item[order], np.arange(-1, len(self.items_) + 1))
-        for at in np.flatnonzero(np.diff(edges)).tolist():
-            rows = order[edges[at] : edges[at + 1]]
-            known = np.where((user[rows] >= 0)[:, None], self.codes_[user[rows]], self.codes_.dtype.type(-1))
-            # item -1 is the one of which nothing is known
-            if at == 0:
-                shares = self.model_.posterior(known) @ self.typical_.T
-            else:
-                shares = self.model_.conditional(at - 1, known)
+        users, place = np.unique(user, return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        edges = np.searchsorted(place[order], np.arange(0, users.size + _USERS, _USERS))
+        for first, (start, stop) in zip(range(0, users.size, _USERS), pairwise(edges.tolist()), strict=True):
+            pairs = order[start:stop]
+            shares = self._shares(users[first : first + _USERS], place[pairs] - first, item[pairs])
             if statistic == "mean":
-                predicted[rows] = shares @ self.values_
+                predicted[pairs] = shares @ self.values_
             else:
                 below = (shares.cumsum(axis=1) < 0.5 - 1e-12).sum(axis=1)
-                predicted[rows] = self.values_[np.minimum(below, self.values_.size - 1)]
+                predicted[pairs] = self.values_[np.minimum(below, self.values_.size - 1)]
         return predicted
+
+    def _shares(self, users: Ints, place: Ints, item: Ints) -> Floats:
+        """Give the distribution of each pair's rating, (P, R); the user of pair p is ``users[place[p]]``.
+
+        All items that a user did not rate share the posterior q of the user's component.  For one that the user rated
+        z, its factor is divided out: q(f) / A_n(z, f), scaled to sum to one.
+        """
+        codes = np.where((users >= 0)[:, None], self.codes_[users], self.codes_.dtype.type(-1))
+        posterior = self.model_.posterior(codes)
+        shares = np.empty((item.size, self.values_.size))
+        order = np.argsort(item, kind="stable")
+        at, begins = np.unique(item[order], return_index=True)
+        for n, pairs in zip(at.tolist(), np.split(order, begins[1:]), strict=True):
+            q = posterior[place[pairs]]
+            # item -1 is the one of which nothing is known
+            factor = self.typical_ if n < 0 else self.model_.factors[n]
+            own = codes[place[pairs], n] if n >= 0 else np.full(pairs.size, -1)
+            rated = np.flatnonzero(own >= 0)
+            if rated.size:
+                q[rated] /= np.maximum(factor[own[rated]], FLOOR)
+                q[rated] /= q[rated].sum(axis=1, keepdims=True)
+            shares[pairs] = q @ factor.T
+        return shares
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,11 +215,11 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
 
     def _coded(self, X: Any) -> tuple[Codes, Any, Any, Floats]:
         """Give codes (users, items) with -1, the ids of both, and the rating values."""
-        columns = _columns_of(X)
-        if columns is not None and any(name in columns for name in _COLUMNS):
-            user, item, rating = (_column(X, columns, name) for name in _COLUMNS)
-            users, row = np.unique(user, return_inverse=True)
-            items, column = np.unique(item, return_inverse=True)
+        columns = frame_columns(X)
+        if columns is not None and sum(name in columns for name in _COLUMNS) > 1:
+            row, users = sorted_ids(rating_column(X, columns, "user"), "user")
+            column, items = sorted_ids(rating_column(X, columns, "item"), "item")
+            rating = rating_numbers(rating_column(X, columns, "rating"))
             there = ~np.isnan(rating)
             row, column, rating = row[there], column[there], rating[there]
             if np.unique(row * len(items) + column).size != row.size:
@@ -186,61 +227,18 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
             if np.isinf(rating).any():
                 raise DataError("a rating is infinite; a missing one is NaN")
         else:
+            items = None if columns is None else id_names(columns, "item")
+            users = id_names(X.index, "user") if items is not None and hasattr(X, "index") else None
+            if users is not None and len(set(users.tolist())) != len(users):
+                raise DataError("a user has more than one row; give every user one row of ratings")
             matrix = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
             row, column = np.nonzero(~np.isnan(matrix))
             rating = matrix[row, column]
-            users, items = np.arange(len(matrix)), np.arange(matrix.shape[1])
-            if columns is not None:
-                items = np.asarray(columns)
-                users = np.asarray(X.index) if hasattr(X, "index") else users
-                if np.unique(users).size != users.size:
-                    raise DataError("a user has more than one row; give every user one row of ratings")
+            users = np.arange(len(matrix)) if users is None else users
+            items = np.arange(matrix.shape[1]) if items is None else items
         if not rating.size:
             raise DataError("there is not a single rating to learn from")
         values, code = np.unique(rating, return_inverse=True)
         codes = np.full((len(users), len(items)), -1, signed_dtype(values.size))
         codes[row, column] = code
         return codes, users, items, values
-
-
-def _columns_of(X: Any) -> list[Any] | None:
-    for name in ("columns", "column_names"):
-        if getattr(X, name, None) is not None:
-            return list(getattr(X, name))
-    return None
-
-
-def _column(X: Any, columns: list[Any], name: str) -> Any:
-    import narwhals as nw
-
-    if name not in columns:
-        raise ColumnError(f"ratings need a column {name!r}; this frame has {', '.join(map(repr, columns))}")
-    values = X[name]
-    values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    if name == "rating":
-        try:
-            return np.asarray(values, np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError("ratings must be numbers") from error
-    null = nw.from_native(X, eager_only=True)[name].is_null().to_numpy()
-    if null.any() or (values.dtype.kind == "f" and np.isnan(values).any()):
-        raise DataError(f"column {name!r} has missing ids; every rating needs a user and an item")
-    return values
-
-
-def _two_columns(X: Any) -> tuple[Any, Any]:
-    columns = _columns_of(X)
-    if columns is not None:
-        return _column(X, columns, "user"), _column(X, columns, "item")
-    pairs: list[Any] = list(X.T) if isinstance(X, np.ndarray) else list(zip(*X, strict=True)) or [(), ()]
-    if len(pairs) != 2 or np.ndim(pairs[0]) != 1:
-        raise DataError("expected user-item pairs: a frame with columns user and item, or an array (pairs, 2)")
-    return np.asarray(pairs[0]), np.asarray(pairs[1])
-
-
-def _places(ids: Any, known: Any) -> Ints:
-    """Give the place of each id, -1 where it is not known."""
-    order = np.argsort(known, kind="stable")
-    at = np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)
-    places: Ints = np.where(known[order[at]] == ids, order[at], -1)
-    return places

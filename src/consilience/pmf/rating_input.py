@@ -1,0 +1,87 @@
+"""Users, items and ratings out of frames and arrays: their ids, and how those of a question meet those of the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from consilience.exceptions import ColumnError, DataError, IdError
+from consilience.kernels._arrays import Floats, Ints
+from consilience.pmf.table import frame_column, frame_columns
+
+__all__ = ["id_names", "places_of", "rating_column", "rating_numbers", "sorted_ids", "two_columns"]
+
+
+def rating_column(X: Any, columns: list[Any], name: str) -> Any:
+    """Give a column of a frame of ratings, or say that there is none."""
+    if name not in columns:
+        raise ColumnError(f"ratings need a column {name!r}; this frame has {', '.join(map(repr, columns))}")
+    return frame_column(X, name)
+
+
+def sorted_ids(column: Any, name: str) -> tuple[Ints, Any]:
+    """Give the place of each id among the sorted ones, and those."""
+    from consilience._ids import encode, to_column
+
+    codes, ids = encode(to_column(column, name))
+    if (codes < 0).any():
+        raise DataError(f"column {name!r} has missing ids; every rating needs a user and an item")
+    ordered, rank = ids.sorted()
+    return rank[codes], ordered.to_numpy()
+
+
+def rating_numbers(column: Any) -> Floats:
+    """Give ratings as numbers, NaN where there is none."""
+    import pyarrow as pa
+
+    try:
+        return np.asarray(column.cast(pa.float64()), np.float64)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError("ratings must be numbers") from error
+
+
+def two_columns(X: Any) -> tuple[Any, Any]:
+    """Give the users and the items of pairs."""
+    columns = frame_columns(X)
+    if columns is not None:
+        return rating_column(X, columns, "user"), rating_column(X, columns, "item")
+    pairs: list[Any] = list(X.T) if isinstance(X, np.ndarray) else list(zip(*X, strict=True)) or [(), ()]
+    if len(pairs) != 2 or np.ndim(pairs[0]) != 1:
+        raise DataError("expected user-item pairs: a frame with columns user and item, or an array (pairs, 2)")
+    return pairs[0], pairs[1]
+
+
+def places_of(ids: Any, known: Any, name: str) -> Ints:
+    """Give the place of each id, -1 where it is not known.
+
+    Numbers and text meet as text, since an array of pairs such as ("b", 2) makes all of it text.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from consilience._ids import Ids
+
+    asked, there = _plain(ids, name), _plain(known, name)
+    if np.asarray(pc.is_null(asked, nan_is_null=True)).any():
+        raise DataError(f"column {name!r} has missing ids; every pair needs a user and an item")
+    places = Ids(there).codes_of(asked)
+    if pa.types.is_string(asked.type) != pa.types.is_string(there.type) and places.size and places.max() < 0:
+        raise IdError(f"{name} ids are of type {asked.type} here and were of type {there.type} in the fit")
+    return places
+
+
+def id_names(values: Any, name: str) -> Any:
+    """Give ids as an array, numbers as numbers and everything else as objects."""
+    from consilience._ids import Ids
+
+    return Ids(_plain(values, name)).to_numpy()
+
+
+def _plain(values: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    from consilience._ids import to_column
+
+    column = to_column(values, name)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
