@@ -57,7 +57,13 @@ def test_same_seed_same_bytes_across_blocks() -> None:
 
 
 def test_bad_parameters_are_refused() -> None:
-    bad: list[dict[str, Any]] = [{"n_samples": 0}, {"dimension": 101}, {"noise": -1.0}, {"missing": 1.0}]
+    bad: list[dict[str, Any]] = [
+        {"n_samples": 0},
+        {"n_samples": 2.5},
+        {"dimension": 101},
+        {"noise": -1.0},
+        {"missing": 1.0},
+    ]
     for wrong in [*bad, {"offset": -1.0}, {"balance": 0.0}]:
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             simulate_subspaces(**wrong)

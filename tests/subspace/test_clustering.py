@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import check_estimator
 
 from consilience.datasets.subspaces import simulate_subspaces
-from consilience.exceptions import ConvergenceWarning, DataError, ParameterError
+from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError
 from consilience.kernels._arrays import Ints
 from consilience.subspace.clustering import SketchedSubspaceClustering
 from consilience.subspace.encoding import make_encoder, ridge_lams
@@ -21,6 +21,7 @@ from consilience.subspace.graph_clusters import cluster_codes, default_n_neighbo
 from consilience.subspace.lrr import lrr
 from consilience.subspace.lsr import lsr
 from consilience.subspace.missing import lsr_missing
+from consilience.subspace.preparation import sparse_lams
 
 REPRESENTATIONS = ["lsr", "ssc", "lrr"]
 
@@ -34,8 +35,12 @@ def accuracy(labels: Ints, truth: Ints) -> float:
 
 @pytest.mark.parametrize(
     "estimator",
-    [SketchedSubspaceClustering(3), SketchedSubspaceClustering(2, representation="ssc", max_iter=200, tol=1e-2)],
-    ids=["lsr", "ssc"],
+    [
+        SketchedSubspaceClustering(3),
+        SketchedSubspaceClustering(2, representation="ssc", max_iter=200, tol=1e-2),
+        SketchedSubspaceClustering(3, representation="lrr"),
+    ],
+    ids=REPRESENTATIONS,
 )
 @pytest.mark.filterwarnings("ignore::consilience.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -67,6 +72,84 @@ def test_noise_and_every_kind_of_sketch(representation: Any, kind: Any) -> None:
     drawn = simulate_subspaces(400, 40, 4, 4, noise=0.2, random_state=3)
     model = SketchedSubspaceClustering(4, representation=representation, sketch=kind, n_sketch=30)
     assert accuracy(model.fit_predict(drawn.data), drawn.truth) > 0.95
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("noise", [0.1, 0.2, 0.3])
+def test_noise_with_nothing_given(representation: Any, noise: float) -> None:
+    drawn = simulate_subspaces(300, 30, 3, 3, noise=noise, random_state=13)
+    model = SketchedSubspaceClustering(3, representation=representation).fit(drawn.data)
+    assert accuracy(model.labels_, drawn.truth) == 1.0
+
+
+@pytest.mark.parametrize("size", [(100, 60, 10, 2), (200, 100, 20, 2), (400, 200, 40, 3)])
+def test_clusters_of_ten_samples(size: tuple[int, int, int, int]) -> None:
+    drawn = simulate_subspaces(*size, random_state=14)
+    model = SketchedSubspaceClustering(size[2]).fit(drawn.data)
+    assert adjusted_rand_score(model.labels_, drawn.truth) == 1.0
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS)
+def test_the_chosen_lam_is_that_of_the_least_cut(representation: Any) -> None:
+    """Where the spectrum falls, here by a direction that all samples have, it is not the first that is offered."""
+    drawn = simulate_subspaces(300, 30, 3, 3, noise=0.2, random_state=15)
+    X = drawn.data + 0.6 * np.random.default_rng(0).standard_normal((300, 1))
+    model = SketchedSubspaceClustering(3, representation=representation).fit(X)
+    B = model.dictionary_
+    lams = sparse_lams(X, B) if representation == "ssc" else ridge_lams(B)
+    cuts = [model._cut(make_encoder(B, representation, lam, gram=X.T @ X), X, 0) for lam in lams]
+    assert model.lam_ == pytest.approx(lams[int(np.argmin(cuts))])
+    assert np.argmin(cuts) > 0
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("empty", [0.0, np.nan])
+def test_samples_of_nothing_take_no_cluster(representation: Any, empty: float) -> None:
+    drawn = simulate_subspaces(300, 30, 3, 3, noise=0.1, random_state=16)
+    X = drawn.data.copy()
+    X[[0, 7]] = empty
+    model = SketchedSubspaceClustering(3, representation=representation)
+    with pytest.warns(DataWarning, match="2 of 300 samples have a code of zeros"):
+        model.fit(X)
+    there = np.setdiff1d(np.arange(300), [0, 7])
+    assert accuracy(model.labels_[there], drawn.truth[there]) == 1.0
+    assert model.labels_[0] == model.labels_[7] == np.bincount(model.labels_[there]).argmax()
+    assert model.affinity_matrix_.shape == (300, 300)
+    assert model.affinity_matrix_[[0, 7]].nnz == 0
+    assert not model.embedding_[[0, 7]].any()
+    assert model.labels_[0] == 0  # numbered in the order of first samples
+    with pytest.warns(DataWarning, match="1 of 30 samples"):
+        predicted = model.predict(np.concatenate([X[:1], drawn.data[100:129]]))
+    assert predicted[0] == model.labels_[0]
+    np.testing.assert_array_equal(predicted[1:], model.labels_[100:129])
+
+
+def test_too_few_codes_are_refused() -> None:
+    X = simulate_subspaces(30, 10, 2, 2).data
+    with pytest.raises(DataError, match="lam too small"):
+        SketchedSubspaceClustering(2, representation="ssc", lam=1e-9).fit(X)
+    for representation in REPRESENTATIONS:
+        with pytest.raises(DataError, match="zero"):
+            SketchedSubspaceClustering(2, representation=representation).fit(0.0 * X)  # type: ignore[arg-type]
+        with pytest.raises(DataError, match="all are NaN"):
+            SketchedSubspaceClustering(2, representation=representation).fit(np.nan * X)  # type: ignore[arg-type]
+
+
+def test_one_very_short_sample_does_not_choose_lam() -> None:
+    drawn = simulate_subspaces(300, 30, 3, 3, noise=0.2, random_state=17)
+    X = drawn.data.copy()
+    X[0] *= 1e-8
+    with pytest.warns(DataWarning, match="1 of 300"):
+        model = SketchedSubspaceClustering(3, representation="ssc").fit(X)
+    assert accuracy(model.labels_[1:], drawn.truth[1:]) == 1.0
+
+
+def test_low_rank_codes_of_rank_zero_with_gaps() -> None:
+    X = simulate_subspaces(60, 10, 2, 2).data
+    encoder = make_encoder(X[:5], "lrr", 1e-9, gram=X.T @ X)
+    X[0, 3] = np.nan
+    assert encoder.encode(X).shape == (60, 5)
+    assert not encoder.encode(X).any()
 
 
 def test_fewer_features_and_other_graphs() -> None:
@@ -181,6 +264,9 @@ def test_new_samples_go_to_the_cluster_of_their_subspace(representation: Any) ->
     assert accuracy(both, drawn.truth) > 0.99
     reduced = SketchedSubspaceClustering(4, n_features=30).fit(drawn.data[:400])
     assert adjusted_rand_score(reduced.predict(drawn.data[400:]), drawn.truth[400:]) > 0.95
+    before = model.predict(drawn.data[400:])  # by what was fitted, whatever is asked of the next fit
+    changed = model.set_params(n_clusters=2, similarity="euclidean", n_neighbors=1).predict(drawn.data[400:])
+    np.testing.assert_array_equal(changed, before)
     with pytest.raises(NotFittedError):
         SketchedSubspaceClustering(4).predict(drawn.data)
 
@@ -199,7 +285,8 @@ def test_codes_that_did_not_converge_are_told() -> None:
 
 
 def test_neighbours_by_default() -> None:
-    assert [default_n_neighbors(n, 10) for n in (3, 300, 3000, 10**5, 10**7)] == [2, 5, 8, 13, 15]
+    assert [default_n_neighbors(n, 10) for n in (40, 60, 300, 3000, 10**5, 10**7)] == [3, 5, 5, 8, 13, 15]
+    assert default_n_neighbors(3, 10) == 1
 
 
 def test_one_cluster_and_one_code() -> None:
@@ -208,8 +295,9 @@ def test_one_cluster_and_one_code() -> None:
     assert cluster_codes(np.ones((1, 3)), 1).labels.tolist() == [0]
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_what_makes_no_sense_is_refused_before_the_work() -> None:
     X = simulate_subspaces(30, 10, 2, 2).data
+    told: list[str] = []
     for bad in (
         {"n_clusters": 31},
         {"n_clusters": 0},
@@ -217,14 +305,29 @@ def test_what_makes_no_sense_is_refused() -> None:
         {"n_sketch": 0},
         {"n_features": 1.5},
         {"lam": 0.0},
+        {"lam": "small"},
+        {"lam": True},
+        {"max_iter": 0},
+        {"max_iter": 2.5},
+        {"tol": -1.0},
+        {"tol": None},
+        {"random_state": -1},
+        {"random_state": 2**32},
+        {"random_state": "seed"},
         {"representation": "other"},
         {"sketch": "other"},
         {"weights": "other"},
         {"neighbors": "other"},
         {"similarity": "other"},
+        {"similarity": None},
+        {"neighbors": "pynndescent"},
     ):
-        with pytest.raises(ParameterError):
-            SketchedSubspaceClustering(**{"n_clusters": 2, **bad}).fit(X)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"n_clusters": 2, "callback": told.append, **bad}
+        with pytest.raises(ParameterError, match=next(iter(bad))):
+            SketchedSubspaceClustering(**options).fit(X)
+    with pytest.raises(ParameterError, match="callback"):
+        SketchedSubspaceClustering(2, callback="print").fit(X)  # type: ignore[arg-type]
+    assert not told
     with pytest.raises(ValueError, match="infinity"):
         SketchedSubspaceClustering(2).fit(np.where(X > 0.5, np.inf, X))
     with pytest.raises(ParameterError, match="gram"):

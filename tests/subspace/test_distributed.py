@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pickle
 import sys
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 from consilience.datasets.subspaces import simulate_subspaces
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import DataError, DataWarning, ParameterError
 from consilience.subspace import distributed as module
 from consilience.subspace.clustering import SketchedSubspaceClustering
 from consilience.subspace.distributed import fit_distributed, predict_distributed
@@ -62,6 +65,90 @@ def test_on_workers() -> None:
     np.testing.assert_array_equal(spread.labels_, local.labels_)
     np.testing.assert_array_equal(predicted, local.predict(drawn.data))
     assert told == ["sketch", "codes", "graph", "embedding", "clusters"]
+
+
+def test_tasks_carry_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent can be pickled whatever the callback holds, and is small beside the graph."""
+    drawn = simulate_subspaces(400, 20, 3, 3, noise=0.2, random_state=4)
+    told: list[str] = []
+    lock = threading.Lock()  # cannot be pickled
+
+    def tell(stage: str) -> None:
+        with lock:
+            told.append(stage)
+
+    dask = importlib.import_module("dask")
+    compute = dask.compute
+    sent: list[int] = []
+
+    def pickled(*jobs: Any) -> Any:
+        sent.extend(len(pickle.dumps(dict(job.dask))) for job in jobs)
+        return compute(*(pickle.loads(pickle.dumps(job)) for job in jobs))
+
+    monkeypatch.setattr(dask, "compute", pickled)
+    X = da.from_array(drawn.data, chunks=(150, -1))
+    spread = fit_distributed(SketchedSubspaceClustering(3, callback=tell), X)
+    assert sent
+    assert len(told) == 5
+    lazy = predict_distributed(spread, X)
+    model_parts = pickle.dumps(dict(lazy.dask))
+    assert b"SketchedSubspaceClustering" not in model_parts
+    assert model_parts.count(spread.codes_[:50].tobytes()) == 1
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(lazy)).compute(), spread.labels_)
+
+
+def test_on_workers_in_processes_of_their_own() -> None:
+    distributed = pytest.importorskip("distributed")
+    drawn = simulate_subspaces(300, 20, 3, 3, noise=0.2, random_state=4)
+    lock = threading.Lock()
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        X = da.from_array(drawn.data, chunks=(150, -1))
+        spread = SketchedSubspaceClustering(3, callback=lambda _: lock.locked()).fit(X)
+        predicted = spread.predict(X).compute()
+    np.testing.assert_array_equal(spread.labels_, SketchedSubspaceClustering(3).fit(drawn.data).labels_)
+    np.testing.assert_array_equal(predicted, spread.labels_)
+
+
+@pytest.mark.parametrize("representation", ["lsr", "ssc", "lrr"])
+def test_chunks_of_zeros_and_of_nothing(representation: Any) -> None:
+    drawn = simulate_subspaces(300, 20, 3, 3, noise=0.1, random_state=5)
+    data = drawn.data.copy()
+    data[100:110] = 0.0
+    X = da.from_array(np.concatenate([data[:100], np.ones((5, 20)), data[100:]]), chunks=((100, 5, 10, 190), (20,)))
+    X = X[da.from_array(np.arange(305) // 5 != 20, chunks=((100, 5, 10, 190),))]
+    X.compute_chunk_sizes()
+    assert X.chunks[0] == (100, 0, 10, 190)
+    with pytest.warns(DataWarning, match="10 of 300"):
+        spread = SketchedSubspaceClustering(3, representation=representation).fit(X)
+    with pytest.warns(DataWarning, match="10 of 300"):
+        local = SketchedSubspaceClustering(3, representation=representation).fit(data)
+    np.testing.assert_array_equal(spread.labels_, local.labels_)
+    with pytest.warns(DataWarning, match="10 of 10"):
+        np.testing.assert_array_equal(spread.predict(X).compute(), local.labels_)
+    with pytest.raises(DataError, match="zero"):
+        SketchedSubspaceClustering(3, representation=representation).fit(0 * X)
+
+
+def test_checks_are_those_of_the_local_run() -> None:
+    pandas = pytest.importorskip("pandas")
+    data = simulate_subspaces(60, 6, 2, 2).data
+    X = da.from_array(data, chunks=(25, -1))
+    model = SketchedSubspaceClustering(2).fit(pandas.DataFrame(data, columns=list("abcdef")))
+    assert list(model.feature_names_in_) == list("abcdef")
+    model.fit(X)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 6
+    with pytest.raises(ValueError, match="5 features"):
+        model.predict(X[:, :5])
+    with pytest.raises(DataError, match="at least 2 samples"):
+        SketchedSubspaceClustering(1).fit(X[:1])
+    with pytest.raises(DataError, match="numbers"):
+        SketchedSubspaceClustering(2).fit(X.astype(complex))
+    with pytest.raises(ParameterError, match="max_iter"):
+        SketchedSubspaceClustering(2, max_iter=0).fit(X)
 
 
 def test_whole_numbers_and_bad_input() -> None:

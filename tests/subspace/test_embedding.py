@@ -10,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.subspace import embedding as module
 from consilience.subspace.embedding import cluster_embedding, spectral_embedding
 
 
@@ -74,6 +75,16 @@ def test_more_components_than_clusters_and_isolated_samples() -> None:
     found = spectral_embedding(csr_array(block_diag([W, np.zeros((1, 1))])), 3)
     labels, _ = cluster_embedding(found, 3)
     assert adjusted_rand_score(labels, np.append(label, 2)) == 1.0
+
+
+def test_many_clusters_of_many_samples_are_not_solved_dense(monkeypatch: pytest.MonkeyPatch) -> None:
+    W, _ = blocks([70, 80], 0.3, 0.05, seed=7)
+    values, _ = dense(W, 60)
+    monkeypatch.setattr(module, "_DENSE", 50)
+    np.testing.assert_allclose(spectral_embedding(W, 60).values, values, atol=1e-8)
+    monkeypatch.setattr(module, "_DENSE_MOST", 100)
+    monkeypatch.setattr(np.linalg, "eigh", None)
+    np.testing.assert_allclose(spectral_embedding(W, 60, tol=1e-10).values, values, atol=1e-8)
 
 
 def test_no_edges_at_all() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet, Lasso
@@ -59,8 +61,14 @@ def test_alpha_of_one_is_where_weights_begin() -> None:
 def test_blocks_and_chosen_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X = simulate_subspaces(60, 10, 3, 2, noise=0.1).data
     whole = elastic_net(X).toarray()
-    rows = np.array([3, 59, 20])
+    rows: Any = np.array([3, 59, 20])
     np.testing.assert_allclose(elastic_net(X, rows=rows).toarray(), whole[rows], atol=1e-9)
+    mask = np.isin(np.arange(60), rows)
+    np.testing.assert_allclose(elastic_net(X, rows=mask).toarray(), whole[np.flatnonzero(mask)], atol=1e-9)
+    bad: list[Any] = [mask[:5], [0.5], [60], [-1], [[1]]]
+    for rows in bad:
+        with pytest.raises(ParameterError, match="rows"):
+            elastic_net(X, rows=rows)
     done: list[int] = []
     monkeypatch.setattr(module, "_HELD", 25 * 60)
     np.testing.assert_allclose(elastic_net(X, callback=done.append).toarray(), whole, atol=1e-9)

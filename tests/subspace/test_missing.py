@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from consilience.exceptions import DataError, ParameterError
+from consilience.subspace import missing as module
 from consilience.subspace.lrr import lrr
 from consilience.subspace.lsr import default_lam, lsr
 from consilience.subspace.missing import codes, fill, lrr_missing, lsr_missing, ssc_missing
@@ -39,6 +40,13 @@ def test_least_squares_is_the_fit_to_observed_entries(share: float, n: int, lam:
     X = holed(150, 40, share)
     B = np.random.default_rng(1).standard_normal((n, 40))
     np.testing.assert_allclose(lsr_missing(X, B, lam), one_by_one(X, B, lam), atol=1e-8)
+
+
+def test_many_products_of_atoms_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, B = holed(60, 40, 0.5), np.random.default_rng(1).standard_normal((6, 40))
+    monkeypatch.setattr(module, "_HELD", 100)
+    monkeypatch.setattr(np, "triu_indices", None)
+    np.testing.assert_allclose(lsr_missing(X, B, 2.0), one_by_one(X, B, 2.0), atol=1e-8)
 
 
 def test_least_squares_groups_equal_patterns() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import threadpoolctl
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
@@ -15,9 +17,10 @@ from sklearn.neighbors import NearestNeighbors
 from consilience.datasets.subspaces import simulate_subspaces
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.blocks import one_blas_thread
 from consilience.kernels.neighbours import update_lists
-from consilience.subspace import forest
-from consilience.subspace.graph import affinity_from_codes, join_components, mutual_neighbours
+from consilience.subspace import forest, graph
+from consilience.subspace.graph import affinity_from_codes, join_components, mutual_neighbours, neighbour_graph
 from consilience.subspace.neighbours import nearest_neighbours
 
 
@@ -62,16 +65,19 @@ def test_lists_do_not_depend_on_the_order_of_blocks(absolute: bool) -> None:
 
 
 @pytest.mark.parametrize("similarity", ["euclidean", "cosine", "absolute"])
-@pytest.mark.parametrize("shift", [0.0, 1000.0])
+@pytest.mark.parametrize("shift", [0.0, 1000.0, 1e4])
 def test_exact_neighbours_are_those_of_the_definition(similarity: Any, shift: float) -> None:
     Z = np.random.default_rng(1).standard_normal((600, 6))
     Z[:, 0] += shift
     true, apart = by_definition(Z, 8, similarity)
     found = nearest_neighbours(Z, 8, similarity=similarity, method="exact")
-    if similarity == "euclidean" or not shift:  # far from the origin single precision cannot tell directions
-        np.testing.assert_array_equal(found.indices, true)
-        np.testing.assert_allclose(found.distances, apart, atol=1e-9)
-    assert recall(found.indices, true) > 0.99
+    np.testing.assert_array_equal(found.indices, true)
+    np.testing.assert_allclose(found.distances, apart, atol=1e-9)
+    sign = np.random.default_rng(2).choice([-1.0, 1.0], (600, 1)) if similarity == "absolute" else 1.0
+    np.testing.assert_array_equal(nearest_neighbours(sign * Z, 8, similarity=similarity).indices, true)
+    asked = nearest_neighbours(Z, 9, queries=(sign * Z)[:50], similarity=similarity)
+    np.testing.assert_array_equal(asked.indices[:, 0], np.arange(50))
+    np.testing.assert_array_equal(asked.indices[:, 1:], true[:50])
 
 
 def test_more_codes_than_a_block_and_new_codes() -> None:
@@ -91,11 +97,12 @@ def test_more_codes_than_a_block_and_new_codes() -> None:
 def test_scale_of_the_codes_is_no_matter() -> None:
     Z = np.random.default_rng(3).standard_normal((300, 5))
     for scale in (1e-30, 1e30):
-        for similarity in ("euclidean", "absolute"):
-            np.testing.assert_array_equal(
-                nearest_neighbours(scale * Z, 5, similarity=similarity).indices,
-                nearest_neighbours(Z, 5, similarity=similarity).indices,
-            )
+        for similarity in ("euclidean", "cosine", "absolute"):
+            true = nearest_neighbours(Z, 5, similarity=similarity).indices
+            np.testing.assert_array_equal(nearest_neighbours(scale * Z, 5, similarity=similarity).indices, true)
+            if similarity != "euclidean":
+                single = (scale * Z).astype(np.float32)
+                np.testing.assert_array_equal(nearest_neighbours(single, 5, similarity=similarity).indices, true)
 
 
 def test_signs_and_lengths_are_no_matter_to_the_absolute_cosine() -> None:
@@ -107,6 +114,42 @@ def test_signs_and_lengths_are_no_matter_to_the_absolute_cosine() -> None:
             nearest_neighbours(turned, 5, similarity="absolute", method=method).indices,
             nearest_neighbours(Z, 5, similarity="absolute", method=method).indices,
         )
+
+
+def test_products_get_their_threads_back_however_searches_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the threads of the process: the build of BLAS may not let them be raised."""
+    threads = 8
+
+    class Limits:
+        def __init__(self, limit: int, _: str) -> None:
+            nonlocal threads
+            self.before, threads = threads, limit
+
+        def restore_original_limits(self) -> None:
+            nonlocal threads
+            threads = self.before
+
+    monkeypatch.setattr(threadpoolctl, "threadpool_limits", Limits)
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert threads == 1
+    second.__exit__(None, None, None)
+    assert threads == 8
+    Z = np.random.default_rng(17).standard_normal((3000, 3))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: nearest_neighbours(Z, k, method=("exact", "approximate")[k % 2]), range(1, 9)))
+    assert threads == 8
+    with pytest.raises(ParameterError):
+        list(_failing())
+    assert threads == 8
+
+
+def _failing() -> Any:
+    with one_blas_thread():
+        raise ParameterError
+    yield
 
 
 # ---- approximate search -------------------------------------------------------------------------------------
@@ -224,6 +267,50 @@ def test_small_components_are_joined_and_large_ones_left_alone() -> None:
     np.testing.assert_array_equal(joined[old], W[old])
     assert connected_components(join_components(W, Z, 4, 4, smallest=1))[0] == 4
     assert connected_components(join_components(W, Z, 4, 1, smallest=1))[0] == 1
+
+
+def test_small_components_may_be_clusters_where_clusters_are_small() -> None:
+    rng = np.random.default_rng(14)
+    Z = np.concatenate([rng.standard_normal((10, 2)) + np.array([30.0 * i, 0.0]) for i in range(10)])
+    W = mutual_neighbours(Z, 5)
+    assert connected_components(W)[0] == 10
+    assert join_components(W, Z, 5, 10) is W
+    outliers = np.concatenate([Z, rng.standard_normal((4, 2)) + np.array([500.0, 0.0])])
+    W = mutual_neighbours(outliers, 3)
+    assert connected_components(join_components(W, outliers, 3, 10))[0] <= 10
+
+
+def test_joining_edges_have_the_width_of_the_others() -> None:
+    rng = np.random.default_rng(15)
+    Z = np.concatenate([rng.standard_normal((100, 2)), rng.standard_normal((5, 2)) + 20.0])
+    W, sigma = neighbour_graph(Z, 4, weights="heat")
+    assert sigma is not None
+    assert sigma == pytest.approx(nearest_neighbours(Z, 4).distances.mean())
+    joined = join_components(W, Z, 4, 1, sigma=sigma)
+    added = (joined - W).tocoo()
+    square = ((Z[added.row] - Z[added.col]) ** 2).sum(axis=1)
+    assert added.nnz
+    expected = np.maximum(np.exp(-square / (2 * sigma**2)), np.finfo(np.float32).tiny)
+    np.testing.assert_allclose(added.data, expected, rtol=1e-12)
+    assert neighbour_graph(Z, 4)[1] is None
+
+
+def test_small_components_are_joined_to_some_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(16)
+    Z = np.concatenate([rng.standard_normal((300, 2)), rng.standard_normal((5, 2)) + 50.0])
+    W = mutual_neighbours(Z, 4)
+    monkeypatch.setattr(graph, "_MOST_OUTSIDE", 40)
+    searched: list[int] = []
+
+    def counting(codes: Any, *args: Any, **options: Any) -> Any:
+        searched.append(len(codes))
+        return nearest_neighbours(codes, *args, **options)
+
+    monkeypatch.setattr(graph, "nearest_neighbours", counting)
+    joined = join_components(W, Z, 4, 1)
+    assert connected_components(joined)[0] == 1
+    assert (joined - W).nnz == 2 * 5 * 4
+    assert searched == [40]
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------

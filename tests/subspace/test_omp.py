@@ -52,8 +52,14 @@ def test_blocks_and_chosen_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "_HELD", 7 * 60)
     np.testing.assert_allclose(omp(X, 4, callback=done.append).toarray(), whole, atol=1e-12)
     assert done == [7, 14, 21, 28, 35, 42, 49, 56, 60]
-    rows = np.array([3, 59, 20])
+    rows: Any = np.array([3, 59, 20])
     np.testing.assert_allclose(omp(X, 4, rows=rows).toarray(), whole[rows], atol=1e-12)
+    mask = np.isin(np.arange(60), rows)
+    np.testing.assert_allclose(omp(X, 4, rows=mask).toarray(), whole[np.flatnonzero(mask)], atol=1e-9)
+    bad: list[Any] = [mask[:5], [0.5], [60], [-1], [[1]]]
+    for rows in bad:
+        with pytest.raises(ParameterError, match="rows"):
+            omp(X, 4, rows=rows)
 
 
 def test_independent_subspaces_are_kept_apart() -> None:
@@ -81,6 +87,8 @@ def test_bad_input_is_refused() -> None:
     X = np.eye(3)
     with pytest.raises(ParameterError, match="n_nonzero"):
         omp(X, 0)
+    with pytest.raises(ParameterError, match="n_nonzero"):
+        omp(X, 2.5)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="tol"):
         omp(X, 1, tol=-1.0)
     with pytest.raises(DataError, match="NaN"):

@@ -26,6 +26,7 @@ import numpy as np
 from consilience.datasets.loading import load
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.subspace.checks import whole
 
 __all__ = ["ImageSet", "SubspaceSimulation", "load_images", "load_mnist5k", "load_yaleb", "simulate_subspaces"]
 
@@ -85,10 +86,9 @@ def simulate_subspaces(
     >>> drawn.data.shape, drawn.bases.shape
     ((60, 20), (3, 20, 2))
     """
-    whole = {"n_samples": n_samples, "n_features": n_features, "n_subspaces": n_subspaces, "dimension": dimension}
-    for name, value in whole.items():
-        if value < 1:
-            raise ParameterError(f"{name} must be a whole number ≥ 1, not {value!r}")
+    sizes = {"n_samples": n_samples, "n_features": n_features, "n_subspaces": n_subspaces, "dimension": dimension}
+    for name, value in sizes.items():
+        whole(name, value)
     if dimension > n_features:
         raise ParameterError(f"dimension must be at most n_features = {n_features}, not {dimension!r}")
     if not (noise >= 0 and offset >= 0):

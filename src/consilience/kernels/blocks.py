@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from consilience.kernels._arrays import Ints
 
-__all__ = ["cut", "run", "run_in_order", "thread_count"]
+__all__ = ["cut", "one_blas_thread", "run", "run_in_order", "thread_count"]
 
 T = TypeVar("T")
 
@@ -62,6 +63,35 @@ def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]]) -> list[T]
     if threads == 1:
         return [work(*block) for block in blocks]
     return list(_pool(threads, os.getpid()).map(lambda block: work(*block), blocks))
+
+
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep matrix products to one thread each, for blocks that already take all cores.
+
+    The limit is one for the whole process.  So the first that comes in sets it and the last that goes out restores what
+    was before, however they overlap.
+    """
+    from threadpoolctl import threadpool_limits
+
+    global _blas_limit, _blas_users
+    with _blas_lock:
+        if not _blas_users:
+            _blas_limit = threadpool_limits(1, "blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if not _blas_users:
+                _blas_limit.restore_original_limits()
+                _blas_limit = None
 
 
 def run_in_order(prepare: Callable[[int], T], commit: Callable[[T], None], n_jobs: int) -> None:

@@ -9,7 +9,7 @@ symbol name                     shape
 ====== ======================== ==================================================
 X      ``X``                    (N, D), or (N, d) after reduction (Alg. 2.2)
 B      ``dictionary_``          (n, D)
-Z      ``codes_``               (N, min(n, D)), see :mod:`consilience.subspace.encoding`
+Z      ``codes_``               (N, min(n, D)), (N, n) for ``"ssc"``; see :mod:`consilience.subspace.encoding`
 W      ``affinity_matrix_``     (N, N), sparse
 V      ``embedding_``           (N, K)
 ====== ======================== ==================================================
@@ -18,34 +18,34 @@ V      ``embedding_``           (N, K)
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience.exceptions import ConsilienceWarning, DataError, ParameterError
-from consilience.kernels._arrays import Floats, Ints
-from consilience.subspace.completion import dictionary_of, filled, totals
+from consilience.exceptions import ConsilienceWarning, ParameterError
+from consilience.kernels._arrays import Floats
+from consilience.subspace.checks import number, one_of, seed_of, whole
+from consilience.subspace.completion import dictionary_of, totals
 from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
 from consilience.subspace.graph import Weights
-from consilience.subspace.graph_clusters import Callback, cluster_codes, default_n_neighbors, embed_codes, tell
-from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
+from consilience.subspace.graph_clusters import Callback, cluster_codes, default_n_neighbors, embed_codes, tell, vote
+from consilience.subspace.neighbours import Method, Similarity
+from consilience.subspace.preparation import gram_of, reduced, sketch_size, some_rows, sparse_lams
 from consilience.subspace.sketches import SketchKind
 
 __all__ = ["SketchedSubspaceClustering"]
 
-#: Samples by which n and λ are chosen.
-_SOME = 4096
-#: As many of them choose λ where entries are missing, for every sample then has a system of its own.
-_FEW = 1024
+#: Samples that choose λ where codes take longer (sparse ones, and with gaps); at least so many to a cluster.
+_FEW, _OF_EACH = 1024, 20
 
 
 class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     r"""Clusters of samples that lie near a union of subspaces, in time of order N log N.
 
     Samples are written in a dictionary of n random mixtures of all samples, :math:`B = R^\top X`, instead of in all N
-    samples; two samples are joined where their codes are among each other's nearest; eigenvectors of the
+    samples; two samples are joined where the code of either is among the k nearest of the other's; eigenvectors of the
     graph give the clusters.  (Traganitis 2019, Algs 2.1-2.3.)
 
     Subspaces pass through the origin, and samples should be of similar length (scikit-learn's ``Normalizer``): the
@@ -62,18 +62,18 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     sketch
         ``"rademacher"``, ``"gaussian"``, ``"count"`` or ``"hadamard"``.
     lam
-        λ, the weight of the fit beside the penalty of codes.  None takes, for ``"lsr"`` and ``"lrr"``, that of three
-        values under which the graph of some samples falls apart best; for ``"ssc"``, 800 / μ of Elhamifar & Vidal
-        (2013).
+        λ, the weight of the fit beside the penalty of codes.  None takes that of three values under which the graph of
+        some samples falls apart best: for ``"lsr"`` and ``"lrr"`` by the spectrum of the dictionary, for ``"ssc"``
+        α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.
     n_features
         Reduce samples to so many features by a second sketch first (Alg. 2.2).
     n_neighbors
-        k.  None: log2(N / K), from 5 to 15.
+        k.  None: log2(N / K), from 5 to 15, and below N / K.
     weights
         Of edges of the graph: ``"binary"`` (2.19) or ``"heat"`` (2.20).
     neighbors
-        ``"exact"``, ``"approximate"``, ``"pynndescent"`` or ``"auto"``; see
-        :func:`~consilience.subspace.neighbours.mutual_neighbours`.
+        ``"exact"``, ``"approximate"``, ``"pynndescent"`` (not with ``similarity="absolute"``) or ``"auto"``; see
+        :func:`~consilience.subspace.graph.mutual_neighbours`.
     similarity
         Of codes: ``"absolute"`` cosine, for a subspace has x with -x; ``"cosine"``, for affine subspaces; or
         ``"euclidean"``, as the thesis prints.
@@ -81,7 +81,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         Steps and tolerance of the solver of ``"ssc"`` and ``"lrr"``; a ConvergenceWarning tells of codes that did not
         meet it.
     random_state
-        Decides everything.
+        A seed from 0 to 2³² - 1, a generator or None.  The same seed gives the same sketch and, on one machine, the
+        same labels.  Which samples choose n and λ does not depend on it.
     callback
         Called with the name of each stage as it begins: ``"sketch"``, ``"codes"``, ``"graph"``, ``"embedding"``,
         ``"clusters"``.
@@ -89,19 +90,20 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     Attributes
     ----------
     labels_ : array (N,)
-        Clusters, numbered in the order of their first samples.
+        Clusters, numbered in the order of their first samples.  Samples whose code is zero are in the largest, and a
+        DataWarning counts them; their rows of the graph and of the eigenvectors are zero.
     affinity_matrix_ : sparse array (N, N)
         The graph.
     dictionary_ : array (n, D)
         B.
-    codes_ : array (N, min(n, D))
+    codes_ : array (N, min(n, D)), or (N, n) for ``"ssc"``
         Codes, in a space that has their distances.
     embedding_ : array (N, K)
         Eigenvectors of the normalised Laplacian.
     eigenvalues_ : array (K,)
         Its smallest eigenvalues.
     n_components_ : int
-        Components of the graph.
+        Components of the graph, samples without a code left out.
     n_iter_ : int
         Steps of the solver, the slowest sample's; 1 for a closed form.
     lam_, n_sketch_, n_neighbors_ : float, int, int
@@ -160,22 +162,17 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
 
             return fit_distributed(self, X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", ensure_min_samples=2)
-        seed = _seed(self.random_state)
+        seed = self._prepare(X.shape[0], X.shape[1])
         tell(self.callback, "sketch")
-        self._prepare(X.shape[0], X.shape[1], seed)
-        X = self._reduced(X)
+        X = reduced(X, self._reduction_)
         some = X[some_rows(len(X))]
         if self.n_sketch is None:
             self.n_sketch_ = sketch_size(some)
-        sketch = self._sketch(len(X))
+        sketch = self._sketch(len(X), seed)
         B = dictionary_of(lambda fill: sketch.apply(fill(X)), totals(X), some, len(X))
         tell(self.callback, "codes")
-        gram = lam = None
-        if self.representation == "ssc" and self.lam is None:
-            lam = sparse_lam(X, B)
-        if self.representation == "lrr":
-            gram = gram_of(X)
-        self._encoder_ = self._make_encoder(B, lam, gram, some, seed)
+        gram = gram_of(X) if self.representation == "lrr" else None
+        self._encoder_ = self._make_encoder(B, gram, some, seed)
         Z, self.n_iter_ = self._encoder_.encode_counting(X)
         self._cluster(Z, seed)
         return self
@@ -183,7 +180,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     def predict(self, X: Any) -> Any:
         """Give the clusters of new samples: a vote of the k samples with the nearest codes, nearer ones counting more.
 
-        The search is exact and takes time in proportion to N for each new sample.  Of a Dask array, the result is one.
+        The search is exact and takes time in proportion to N for each new sample.  A sample whose code is zero goes to
+        the largest cluster, with a DataWarning.  Of a Dask array, the result is one.
         """
         check_is_fitted(self, "labels_")
         if _of_dask(X):
@@ -191,15 +189,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
 
             return predict_distributed(self, X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        Z = self._encoder_.encode(self._reduced(X))
-        k = min(self.n_neighbors_, len(self.codes_))
-        found = nearest_neighbours(self.codes_, k, queries=Z, similarity=self.similarity)
-        # from 2k votes of the nearest to k + 1 of the farthest: nearness decides where numbers are close
-        votes: Floats = np.zeros((len(Z), self.n_clusters))
-        rank = np.broadcast_to(2.0 * k - np.arange(k), found.indices.shape)
-        np.add.at(votes, (np.arange(len(Z))[:, None], self.labels_[found.indices]), rank)
-        labels: Ints = votes.argmax(axis=1)
-        return labels
+        Z = self._encoder_.encode(reduced(X, self._reduction_))
+        return vote(Z, self.codes_, self.labels_, self.n_neighbors_, self._similarity_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -208,64 +199,81 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
 
     # ---- the steps, shared with the distributed run ---------------------------------------------------------
 
-    def _prepare(self, N: int, D: int, seed: int) -> None:
-        """Check what can be checked before the work, and settle what does not depend on the data."""
-        K = _whole("n_clusters", self.n_clusters, N)
+    def _prepare(self, N: int, D: int) -> int:
+        """Check all parameters before the work, settle what does not depend on the data, and give the seed."""
+        K = whole("n_clusters", self.n_clusters, N, "(samples)")
         self.n_neighbors_ = default_n_neighbors(N, K)
         if self.n_neighbors is not None:
-            self.n_neighbors_ = _whole("n_neighbors", self.n_neighbors, N - 1)
+            self.n_neighbors_ = whole("n_neighbors", self.n_neighbors, N - 1, "(other samples)")
         if self.n_sketch is not None:
-            self.n_sketch_ = _whole("n_sketch", self.n_sketch, None)
-        if self.lam is not None and not (np.isfinite(self.lam) and self.lam > 0):
-            raise ParameterError(f"lam must be a number > 0 or None, not {self.lam!r}")
+            self.n_sketch_ = whole("n_sketch", self.n_sketch)
+        words = {
+            "representation": Representation,
+            "sketch": SketchKind,
+            "weights": Weights,
+            "neighbors": Method,
+            "similarity": Similarity,
+        }
+        for name, kinds in words.items():
+            one_of(name, getattr(self, name), get_args(kinds))
+        if self.neighbors == "pynndescent" and self.similarity == "absolute":
+            raise ParameterError('neighbors="pynndescent" needs similarity="cosine" or "euclidean"')
+        number("lam", self.lam, none=True)
+        number("tol", self.tol, zero=True)
+        whole("max_iter", self.max_iter)
+        if not (self.callback is None or callable(self.callback)):
+            raise ParameterError(f"callback must be a function or None, not {self.callback!r}")
+        seed = seed_of(self.random_state)
+        self._similarity_ = self.similarity
         self._reduction_: Floats | None = None
-        self._sketch_seed_ = seed
         if self.n_features is not None:
             from consilience.subspace.sketches import make_sketch
 
-            d = _whole("n_features", self.n_features, None)
+            d = whole("n_features", self.n_features)
             self._reduction_ = make_sketch(self.sketch, D, d, seed + 1).toarray()
+        return seed
 
-    def _reduced(self, X: Any) -> Any:
-        """X̌ = X Ř (Alg. 2.2, line 3)."""
-        if np.isinf(X).any():
-            raise DataError("samples must not be infinite; NaN is for missing entries")
-        if self._reduction_ is None:
-            return X
-        if np.isnan(X).any():
-            raise DataError("features cannot be mixed where entries are missing; leave n_features out")
-        return X @ self._reduction_.astype(X.dtype)
-
-    def _sketch(self, N: int) -> Any:
+    def _sketch(self, N: int, seed: int) -> Any:
         from consilience.subspace.sketches import make_sketch
 
-        return make_sketch(self.sketch, N, self.n_sketch_, self._sketch_seed_)
+        return make_sketch(self.sketch, N, self.n_sketch_, seed)
 
-    def _make_encoder(self, B: Floats, lam: float | None, gram: Floats | None, some: Any, seed: int) -> Encoder:
+    def _make_encoder(self, B: Floats, gram: Floats | None, some: Any, seed: int) -> Encoder:
         """Prepare the codes, with the λ whose graph of some samples falls apart best where none is given."""
         self.dictionary_ = B
-        given = self.lam or lam
-        lams = (given,) if given else ridge_lams(B)
+        if self.lam is not None:
+            lams: tuple[float, ...] = (self.lam,)
+        else:
+            lams = sparse_lams(some, B) if self.representation == "ssc" else ridge_lams(B)
         encoders = [
-            make_encoder(B, self.representation, each, gram=gram, max_iter=self.max_iter, tol=self.tol) for each in lams
+            make_encoder(B, self.representation, lam, gram=gram, max_iter=self.max_iter, tol=self.tol) for lam in lams
         ]
         chosen = encoders[0]
         if len(encoders) > 1:
-            few = some if not np.isnan(some).any() else some[:: -(-len(some) // _FEW)]
-            chosen = min(encoders, key=lambda encoder: self._cut(encoder.encode(few), seed))
+            few = some
+            if self.representation == "ssc" or np.isnan(some).any():
+                few = some[:: -(-len(some) // max(_FEW, _OF_EACH * self.n_clusters))]
+            chosen = min(encoders, key=lambda encoder: self._cut(encoder, few, seed))
         self.lam_ = chosen.lam
         return chosen
 
-    def _cut(self, Z: Any, seed: int) -> float:
-        """Σ of the K smallest eigenvalues of the Laplacian, the least normalised cut that K clusters could have."""
+    def _cut(self, encoder: Encoder, X: Any, seed: int) -> float:
+        """Σ of the K smallest eigenvalues of the Laplacian, the least normalised cut that K clusters could have.
+
+        To it comes the share of samples without a code: a λ that leaves samples out is no better for it.
+        """
         with warnings.catch_warnings():  # what is wrong with a trial is no matter
             warnings.simplefilter("ignore", ConsilienceWarning)
+            Z = encoder.encode(X)
+            Z = Z[Z.any(axis=1)]
             K = min(self.n_clusters, len(Z) - 1)
+            if K < 1:
+                return np.inf
             k = min(self.n_neighbors_, default_n_neighbors(len(Z), K))
             _, embedding = embed_codes(
                 Z, K, n_neighbors=k, weights=self.weights, similarity=self.similarity, random_state=seed
             )
-        return float(embedding.values.sum())
+        return float(embedding.values.sum()) + self.n_clusters * (1.0 - len(Z) / len(X))
 
     def _cluster(self, Z: Any, seed: int) -> None:
         found = cluster_codes(
@@ -284,56 +292,5 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         self.n_components_ = found.embedding.n_components
 
 
-def some_rows(N: int) -> Ints:
-    """Say by which samples n and λ are chosen."""
-    if N <= _SOME:
-        return np.arange(N)
-    return np.sort(np.random.default_rng(0).choice(N, _SOME, replace=False))
-
-
-def sketch_size(X: Any) -> int:
-    """Choose n from the numerical rank of some samples; zeros in their gaps would add to it."""
-    from consilience.subspace.sketches import default_n_sketch
-
-    sums, counts = totals(X)
-    return default_n_sketch(filled(X, sums / np.maximum(counts, 1)))
-
-
-def sparse_lam(X: Any, B: Any) -> float:
-    """Choose λ of ``"ssc"``; the largest over blocks of samples is that of all."""
-    from consilience.subspace.lsr import default_lam
-
-    return default_lam(X, B)
-
-
-def zero_filled(X: Any) -> Any:
-    """Put 0 for missing entries: what is not there adds nothing to the dictionary."""
-    return np.nan_to_num(X) if np.isnan(X).any() else X
-
-
-def gram_of(X: Any) -> Floats:
-    """Xᵀ X, missing entries being 0; sums over blocks of samples."""
-    X = zero_filled(X).astype(np.float64, copy=False)
-    gram: Floats = X.T @ X
-    return gram
-
-
 def _of_dask(X: Any) -> bool:
     return type(X).__module__.startswith("dask.")
-
-
-def _whole(name: str, value: Any, most: int | None) -> int:
-    bound = "" if most is None else f" and at most {most}"
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not good or value < 1 or (most is not None and value > most):
-        raise ParameterError(f"{name} must be a whole number ≥ 1{bound}, not {value!r}")
-    return int(value)
-
-
-def _seed(random_state: Any) -> int:
-    """Give one whole number from what scikit-learn takes as ``random_state``."""
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    return int(check_random_state(random_state).randint(2**31 - 1))

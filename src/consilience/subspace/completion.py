@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.exceptions import DataError
 from consilience.kernels._arrays import Floats
 from consilience.subspace.encoding import ridge_lams
 from consilience.subspace.missing import lsr_missing
@@ -41,8 +42,8 @@ _ASKED, _HIDDEN = 512, 0.1
 
 def totals(X: Any) -> Floats:
     """Give the sum and the number of the observed entries of each feature, (2, D)."""
-    gaps = np.isnan(X)
-    return np.stack([np.where(gaps, 0.0, X).sum(axis=0), (~gaps).sum(axis=0)])
+    there = ~np.isnan(X)
+    return np.stack([X.sum(axis=0, dtype=np.float64, where=there), there.sum(axis=0)])
 
 
 def filled(X: Any, means: Floats, B: Floats | None = None, lam: float = 1.0) -> Any:
@@ -73,6 +74,8 @@ def dictionary_of(sketched: Callable[[Callable[[Any], Any]], Any], totals: Float
         N.
     """
     sums, counts = totals
+    if not counts.any():
+        raise DataError("no entry of the samples is observed: all are NaN")
     means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
     B = np.asarray(sketched(partial(filled, means=means)), np.float64)
     for _ in range(_ROUNDS if (counts < n_samples).any() else 0):

@@ -1,16 +1,17 @@
 """Sketched subspace clustering of a Dask array whose chunks of samples live on many workers (thesis, Alg. 2.4).
 
-=== ============================================================================== ===========================
+=== ============================================================================== ===============================
 ..  at each node ℓ                                                                 what travels
-=== ============================================================================== ===========================
-1   its rows R_ℓ of the sketch, from the common seed and its place; B_ℓ = R_ℓᵀ X_ℓ  (n, D) per chunk
+=== ============================================================================== ===============================
+1   its rows R_ℓ of the sketch, from the common seed and its place; B_ℓ = R_ℓᵀ X_ℓ (n, D) per chunk
 2   B = Σ B_ℓ, (2.23)                                                              (n, D) to all
 3   the codes Z_ℓ of its samples, (2.24)                                           (N_ℓ, min(n, D)) to the client
-=== ============================================================================== ===========================
+=== ============================================================================== ===============================
 
-The graph, the eigenvectors and k-means then see Z alone, at the client.  For LRR the D × D Gram matrices are
-summed likewise (:mod:`consilience.subspace.encoding`).  Sub-dictionaries are added in the order of chunks, so results
-do not depend on which worker is done first; they are those of the local run but for rounding of that sum.
+Sparse codes are (N_ℓ, n).  The graph, the eigenvectors and k-means then see Z alone, at the client.  Tasks are given
+what they need and never the model.  For LRR the D × D Gram matrices are summed likewise
+(:mod:`consilience.subspace.encoding`).  Sub-dictionaries are added in the order of chunks, so results do not depend on
+which worker is done first; they are those of the local run but for rounding of that sum.
 
 Dask is optional: ``pip install consilience[dask]``.
 """
@@ -24,19 +25,16 @@ from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from consilience.exceptions import DataError, ParameterError
-from consilience.kernels._arrays import Ints
-from consilience.subspace.clustering import (
-    SketchedSubspaceClustering,
-    _seed,
-    gram_of,
-    sketch_size,
-    some_rows,
-    sparse_lam,
-)
+from consilience.kernels._arrays import Floats, Ints
+from consilience.subspace.clustering import SketchedSubspaceClustering
 from consilience.subspace.completion import dictionary_of, totals
-from consilience.subspace.graph_clusters import tell
+from consilience.subspace.encoding import Encoder
+from consilience.subspace.graph_clusters import tell, vote
+from consilience.subspace.neighbours import Similarity
+from consilience.subspace.preparation import gram_of, reduced, sketch_size, some_rows
 
 __all__ = ["fit_distributed", "predict_distributed"]
 
@@ -60,21 +58,24 @@ def fit_distributed(model: Model, X: Any) -> Model:
     """
     dask, chunks = _chunks(X)
     N, D = X.shape
-    seed = _seed(model.random_state)
+    if N < 2 or D < 1:
+        raise DataError(f"a fit needs at least 2 samples and 1 feature; came shape {X.shape}")
+    validate_data(model, X, skip_check_array=True)  # sets n_features_in_ and forgets names of features
+    seed = model._prepare(N, D)
     tell(model.callback, "sketch")
-    model._prepare(N, D, seed)
-    model.n_features_in_ = D
-    parts = [dask.delayed(_samples)(model._reduced, chunk) for chunk in chunks]
+    # What tasks share is a node of its own: it is sent once, not with each chunk.  No task is given the model.
+    reduction = dask.delayed(model._reduction_, traverse=False)
+    parts = [dask.delayed(_samples)(chunk, reduction) for chunk in chunks]
     if _cluster_is_there():
         parts = list(dask.persist(*parts))
     some = _rows(dask, parts, X.chunks[0], some_rows(N))
     if model.n_sketch is None:
         model.n_sketch_ = sketch_size(some)
-    sketch = model._sketch(N)
+    sketch = dask.delayed(model._sketch(N, seed), traverse=False)
     starts = [0, *accumulate(X.chunks[0])][:-1]
 
     def sketched(fill: Any) -> Any:  # (2.23)
-        fill = dask.delayed(fill)
+        fill = dask.delayed(fill, traverse=False)
         jobs = [
             dask.delayed(_subdictionary)(sketch, part, start, fill) for part, start in zip(parts, starts, strict=True)
         ]
@@ -83,13 +84,11 @@ def fit_distributed(model: Model, X: Any) -> Model:
     counted = reduce(add, dask.compute(*(dask.delayed(totals)(part) for part in parts)))
     B = dictionary_of(sketched, counted, some, N)
     tell(model.callback, "codes")
-    gram = lam = None
-    if model.representation == "ssc" and model.lam is None:
-        lam = max(dask.compute(*(dask.delayed(sparse_lam)(part, B) for part in parts)))
+    gram = None
     if model.representation == "lrr":
         gram = reduce(add, dask.compute(*(dask.delayed(gram_of)(part) for part in parts)))
-    model._encoder_ = model._make_encoder(B, lam, gram, some, seed)
-    encoder = dask.delayed(model._encoder_)  # sent once, not with each chunk
+    model._encoder_ = model._make_encoder(B, gram, some, seed)
+    encoder = dask.delayed(model._encoder_, traverse=False)
     done = dask.compute(*(dask.delayed(_codes)(encoder, part) for part in parts))
     model.n_iter_ = max(steps for _, steps in done)
     model._cluster(np.concatenate([codes for codes, _ in done]), seed)
@@ -99,11 +98,14 @@ def fit_distributed(model: Model, X: Any) -> Model:
 def predict_distributed(model: SketchedSubspaceClustering, X: Any) -> Any:
     """Give the clusters of a Dask array ``X`` (N, D) as a lazy Dask array (N,)."""
     dask, chunks = _chunks(X)
+    validate_data(model, X, skip_check_array=True, reset=False)
     da = dask.array
-    fitted = dask.delayed(model)
+    needed = model._reduction_, model._encoder_, model.codes_, model.labels_
+    shared = [dask.delayed(each, traverse=False) for each in needed]
+    how = model.n_neighbors_, model._similarity_
     return da.concatenate(
         [
-            da.from_delayed(dask.delayed(_predicted)(fitted, chunk), (rows,), np.int64)
+            da.from_delayed(dask.delayed(_predicted)(chunk, *shared, *how), (rows,), np.int64)
             for chunk, rows in zip(chunks, X.chunks[0], strict=True)
         ]
     )
@@ -121,6 +123,8 @@ def _chunks(X: Any) -> tuple[Any, list[Any]]:
             f"a Dask array (N, D) is needed, not {type(X).__name__}; for an array in memory use the method fit, or "
             "dask.array.from_array"
         )
+    if X.dtype.kind not in "biuf":
+        raise DataError(f"samples are numbers, not of type {X.dtype}")
     if any(np.isnan(rows) for rows in X.chunks[0]):
         raise DataError("the sizes of the chunks are not known; call X.compute_chunk_sizes() first")
     if len(X.chunks[1]) > 1:
@@ -141,11 +145,11 @@ def _cluster_is_there() -> bool:
     return True
 
 
-def _samples(reduced: Any, chunk: Any) -> Any:
+def _samples(chunk: Any, reduction: Floats | None) -> Any:
     chunk = np.asarray(chunk)
     if chunk.dtype not in (np.float32, np.float64):
         chunk = chunk.astype(np.float64)
-    return reduced(chunk)
+    return reduced(chunk, reduction)
 
 
 def _rows(dask: Any, parts: list[Any], sizes: tuple[int, ...], rows: Ints) -> Any:
@@ -168,6 +172,7 @@ def _codes(encoder: Any, part: Any) -> Any:
     return encoder.encode_counting(part)
 
 
-def _predicted(model: SketchedSubspaceClustering, chunk: Any) -> Ints:
-    labels: Ints = model.predict(np.asarray(chunk))
-    return labels
+def _predicted(
+    chunk: Any, reduction: Floats | None, encoder: Encoder, codes: Any, labels: Ints, k: int, similarity: Similarity
+) -> Ints:
+    return vote(encoder.encode(_samples(chunk, reduction)), codes, labels, k, similarity)

@@ -28,13 +28,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
+from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, warn
 from consilience.kernels._arrays import Floats, Ints
+from consilience.subspace.checks import whole
 
 __all__ = ["Embedding", "cluster_embedding", "spectral_embedding"]
 
-#: Up to this many samples all eigenvectors are found at once.
-_DENSE = 400
+#: Up to this many samples all eigenvectors are found at once, and up to the second where most of them are wanted.
+_DENSE, _DENSE_MOST = 400, 5000
 #: Residuals of eigenvectors, far below what k-means can tell.
 _TOLERANCE = 1e-5
 #: Rows on which k-means tries its starts.
@@ -56,7 +57,7 @@ def spectral_embedding(
     """Give the eigenvectors of the ``n_clusters`` smallest eigenvalues of the normalised Laplacian of ``W``.
 
     Where the graph has more components than clusters, those of the largest are taken, and the rows of all others are
-    zero (a DataWarning says so); :func:`consilience.subspace.neighbours.join_components` avoids it.
+    zero (a DataWarning says so); :func:`consilience.subspace.graph.join_components` avoids it.
 
     Parameters
     ----------
@@ -78,10 +79,7 @@ def spectral_embedding(
         raise DataError(f"an affinity is square; came {W.shape}")
     if W.nnz and not (np.isfinite(W.data).all() and W.data.min() >= 0):
         raise DataError("an affinity is finite and ≥ 0")
-    whole: Any = n_clusters
-    if isinstance(whole, bool) or not isinstance(whole, int | np.integer) or not 1 <= whole <= N:
-        raise ParameterError(f"n_clusters must be a whole number from 1 to {N} (samples), not {n_clusters!r}")
-    K = int(n_clusters)
+    K = whole("n_clusters", n_clusters, N, "(samples)")
     if (W.data == 0).any():  # a stored zero would count as an edge
         W = W.copy()
         W.eliminate_zeros()
@@ -169,7 +167,8 @@ def _complement(
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     N = M.shape[0]
-    if max(_DENSE, known.shape[1] + 3 * n) >= N:
+    many = known.shape[1] + 3 * n >= N
+    if N <= _DENSE or (many and N <= _DENSE_MOST) or n >= N - 1:  # the last as ARPACK cannot; the result is N × N then
         # eigenvalues of M lie in [-1, 1]; the known vectors are moved below all others
         values, vectors = np.linalg.eigh(M.toarray() - 3.0 * (known @ known.T))
         return values[::-1][:n], vectors[:, ::-1][:, :n], True

@@ -35,6 +35,7 @@ import numpy as np
 
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
+from consilience.subspace.checks import one_of
 
 __all__ = ["Encoder", "Representation", "make_encoder", "ridge_lams"]
 
@@ -81,13 +82,16 @@ class Encoder:
         if not gaps.any():
             return self._complete(X)
         # Rows are told apart, so that the code of a sample does not depend on which others are in its block.
-        width = len(self.dictionary) if self.linear is None else self.linear.shape[1]
-        Z = np.empty((len(X), width), X.dtype)
+        Z = np.empty((len(X), self._width), X.dtype)
         n_iter = self.n_iter
         if not gaps.all():
             Z[~gaps], n_iter = self._complete(X[~gaps])
         Z[gaps], steps = self._partial(X[gaps])
         return Z, max(n_iter, steps)
+
+    @property
+    def _width(self) -> int:
+        return len(self.dictionary) if self.linear is None else self.linear.shape[1]
 
     def _complete(self, X: Any) -> tuple[Any, int]:
         if self.linear is not None:
@@ -103,6 +107,8 @@ class Encoder:
         if self.representation == "ssc":
             done = ssc_missing(X, self.dictionary, self.lam, max_iter=self.max_iter, tol=self.tol, return_n_iter=True)
             return done[0], done[1]
+        if self.factor is not None and not self.factor.shape[1]:  # λ so small that every code is zero
+            return np.zeros((len(X), self._width), X.dtype), self.n_iter
         if self.factor is None:
             Z = lsr_missing(X, self.dictionary, self.lam)
         else:  # z = P q with the ridge regression q on the dictionary Pᵀ B
@@ -134,10 +140,7 @@ def make_encoder(
     max_iter, tol
         Of the solver, for ``"ssc"`` and ``"lrr"``.
     """
-    if representation not in get_args(Representation):
-        raise ParameterError(
-            f"representation must be one of {', '.join(get_args(Representation))}, not {representation!r}"
-        )
+    one_of("representation", representation, get_args(Representation))
     B = np.asarray(dictionary, np.float64)
     n, D = B.shape
     basis = np.linalg.qr(B)[0] if n > D and representation != "ssc" else None

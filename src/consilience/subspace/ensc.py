@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from consilience.exceptions import ConvergenceWarning, ParameterError, warn
-from consilience.kernels._arrays import Ints
+from consilience.subspace.checks import chosen_rows, number, whole
 from consilience.subspace.omp import samples
 
 __all__ = ["elastic_net"]
@@ -52,7 +52,7 @@ def elastic_net(
     tol: float = 1e-8,
     max_iter: int = 100,
     normalize: bool = True,
-    rows: Ints | None = None,
+    rows: Any = None,
     callback: Callable[[int], None] | None = None,
 ) -> Any:
     """Represent every sample by an elastic net of the others.
@@ -75,7 +75,7 @@ def elastic_net(
     normalize
         Scale samples to length one first; the weights are those of the scaled samples.
     rows
-        Code these samples alone, against all; None codes all.
+        Code these samples alone, against all: their numbers, or a mask of all samples.  None codes all.
     callback
         Called with the number of samples done, after every block.
 
@@ -96,16 +96,15 @@ def elastic_net(
     from consilience.kernels.elastic_net import net_step
 
     X = samples(X, normalize=normalize)
-    if lam is not None and not lam > 0:
-        raise ParameterError(f"lam must be a number > 0 or None, not {lam!r}")
+    number("lam", lam, none=True)
+    number("tol", tol, zero=True)
+    whole("max_iter", max_iter)
     if not 0 < tau <= 1:
         raise ParameterError(f"tau must be above 0 and at most 1, not {tau!r}; for tau = 0 use lsr")
     if not alpha > 1:
         raise ParameterError(f"alpha must be a number > 1, not {alpha!r}: below, every weight is zero")
-    if max_iter < 1:
-        raise ParameterError(f"max_iter must be a whole number ≥ 1, not {max_iter!r}")
     N = len(X)
-    chosen = np.arange(N) if rows is None else np.asarray(rows, np.int64)
+    chosen = chosen_rows(rows, N)
     step, unsolved = net_step(), 0
     indices, weights, counts = [], [], [np.zeros(1, np.int64)]
     n_block = max(1, min(_HELD // N, 1024, len(chosen)))

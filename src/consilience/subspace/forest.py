@@ -60,13 +60,11 @@ def search(
     -------
     indices (N, k), best first; -1 where fewer were found.
     """
-    from threadpoolctl import threadpool_limits
-
     N = len(Z)
     seeds = np.random.SeedSequence(random_state).spawn(trees)
     best = np.full((N, k), -np.inf, np.float32)
     found = np.full((N, k), -1, np.int64)
-    with threadpool_limits(1, "blas"):  # leaves already take all cores
+    with blocks.one_blas_thread():  # leaves already take all cores
         place, edges = _leaves(Z, k, absolute, seeds[0])
         Z = Z[place]  # neighbours now lie near each other in memory
         half = 0.5 * np.einsum("ij,ij->i", Z, Z)

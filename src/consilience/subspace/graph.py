@@ -5,7 +5,7 @@ Two samples are joined where either is among the k nearest of the other, (2.19)-
 .. math:: W_{ij} = w_{ij} \;\text{ if }\; a_j \in K_i \text{ or } a_i \in K_j, \quad 0 \text{ otherwise}
 
 with :math:`w_{ij} = 1` ("binary") or :math:`\exp(-\|a_i - a_j\|^2 / 2\sigma^2)` ("heat", σ being the mean distance
-between neighbours, Section 2.5).
+between neighbours, Section 2.5; the thesis prints σ² for 2σ² in Section 2.2.3).
 
 ====== ============== ==============================================
 symbol name           shape
@@ -22,13 +22,17 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import DataError
 from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.subspace.checks import one_of
 from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
 
-__all__ = ["Weights", "affinity_from_codes", "join_components", "mutual_neighbours"]
+__all__ = ["Weights", "affinity_from_codes", "join_components", "mutual_neighbours", "neighbour_graph"]
 
 Weights: TypeAlias = Literal["binary", "heat"]
+
+#: Samples of large components that those of small ones may be joined to.
+_MOST_OUTSIDE = 20_000
 
 
 def mutual_neighbours(
@@ -63,8 +67,20 @@ def mutual_neighbours(
     csr_array (N, N), symmetric, without diagonal.  A code of zeros has no direction, hence no neighbours unless
     ``similarity`` is ``"euclidean"``.
     """
-    if weights not in get_args(Weights):
-        raise ParameterError(f"weights must be one of {', '.join(get_args(Weights))}, not {weights!r}")
+    return neighbour_graph(Z, k, weights=weights, method=method, similarity=similarity, random_state=random_state)[0]
+
+
+def neighbour_graph(
+    Z: Any,
+    k: int,
+    *,
+    weights: Weights = "binary",
+    method: Method = "auto",
+    similarity: Similarity = "euclidean",
+    random_state: int = 0,
+) -> tuple[Any, float | None]:
+    """Give what :func:`mutual_neighbours` gives, and σ of heat weights, for edges that come later; None for binary."""
+    one_of("weights", weights, get_args(Weights))
     found = nearest_neighbours(Z, k, similarity=similarity, method=method, random_state=random_state)
     N = len(found.indices)
     rows = np.repeat(np.arange(N), found.indices.shape[1])
@@ -73,7 +89,9 @@ def mutual_neighbours(
         none: Bools = ~np.asarray(np.any(np.asarray(Z), axis=1))
         keep = ~(none[rows] | none[columns])
         rows, columns, distances = rows[keep], columns[keep], distances[keep]
-    return _graph(rows, columns, distances, N, weights)
+    # the mean distance (thesis, Section 2.5)
+    sigma = None if weights == "binary" else float(distances.mean()) if distances.size else 0.0
+    return _graph(rows, columns, distances, N, sigma), sigma
 
 
 def affinity_from_codes(C: Any, *, normalise: bool = True) -> Any:
@@ -105,23 +123,26 @@ def join_components(
     most: int,
     *,
     smallest: int | None = None,
-    weights: Weights = "binary",
+    sigma: float | None = None,
     similarity: Similarity = "euclidean",
 ) -> Any:
     """Join small components of the graph ``W`` to the rest, each of their samples to its k nearest outside.
 
     A component apart takes an eigenvector of its own, whatever its size: a few outliers that list each other would
-    be a cluster, and two others would have to be one.  Joined are components of fewer than ``smallest`` samples
-    (None: 2 (k + 1), or 2 % of the mean size of a cluster) and, while there are more than ``most``, the smallest.
-    The arguments are those of :func:`mutual_neighbours`.
+    be a cluster, and two others would have to be one.  Joined are components of fewer than ``smallest`` samples and,
+    while there are more than ``most``, the smallest.  None for ``smallest``: 2 (k + 1), or half the mean size of a
+    cluster if that is less, for such may be a cluster; and always what has less than 2 % of that mean.
+
+    ``sigma`` is σ of heat weights, that of the other edges; None gives binary ones.  Above 20,000 samples outside, the
+    nearest are those of 20,000.  Other arguments are those of :func:`mutual_neighbours`.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     N = W.shape[0]
     if smallest is None:
-        smallest = max(2 * (k + 1), int(0.02 * N / most))
-    codes = np.asarray(Z, np.float64)
+        smallest = max(min(2 * (k + 1), max(2, N // (2 * most))), int(0.02 * N / most))
+    codes = np.asarray(Z)
     while True:
         count, component = connected_components(W, directed=False)
         size = np.bincount(component, minlength=count)
@@ -137,23 +158,23 @@ def join_components(
             inside = inside[codes[inside].any(axis=1)]
             if not inside.size:
                 return W
+        if outside.size > _MOST_OUTSIDE:
+            outside = np.sort(np.random.default_rng(0).choice(outside, _MOST_OUTSIDE, replace=False))
         near = min(k, outside.size)
         found = nearest_neighbours(codes[outside], near, queries=codes[inside], similarity=similarity)
-        added = _graph(np.repeat(inside, near), outside[found.indices.ravel()], found.distances.ravel(), N, weights)
+        added = _graph(np.repeat(inside, near), outside[found.indices.ravel()], found.distances.ravel(), N, sigma)
         before, W = count, csr_array(W.maximum(added))
         if connected_components(W, directed=False)[0] == before:
             return W
 
 
-def _graph(rows: Ints, columns: Ints, distances: Floats, N: int, weights: Weights) -> Any:
+def _graph(rows: Ints, columns: Ints, distances: Floats, N: int, sigma: float | None) -> Any:
+    """Give the symmetric graph of these edges: heat weights w = exp(-‖a_i - a_j‖² / 2σ²), or ones without σ."""
     from scipy.sparse import csr_array
 
     values = np.ones(len(rows))
-    if weights == "heat" and len(rows):
-        # w = exp(-‖a_i - a_j‖² / 2σ²), σ = mean distance (thesis, Section 2.5)
-        sigma = float(distances.mean())
-        if sigma > 0:
-            values = np.exp(-0.5 * (distances / sigma) ** 2)
+    if sigma:
+        values = np.exp(-0.5 * (distances / sigma) ** 2)
         values = np.maximum(values, np.finfo(np.float32).tiny)  # an edge, however long, stays one
     directed = csr_array((values, (rows, columns)), shape=(N, N))
     return csr_array(directed.maximum(directed.T))

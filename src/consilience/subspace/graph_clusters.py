@@ -7,12 +7,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from consilience.kernels._arrays import Ints
+from consilience.exceptions import DataError, DataWarning, warn
+from consilience.kernels._arrays import Bools, Ints
+from consilience.subspace.checks import whole
 from consilience.subspace.embedding import Embedding, cluster_embedding, spectral_embedding
-from consilience.subspace.graph import Weights, join_components, mutual_neighbours
-from consilience.subspace.neighbours import Method, Similarity
+from consilience.subspace.graph import Weights, join_components, neighbour_graph
+from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
 
-__all__ = ["Callback", "GraphClusters", "Stage", "cluster_codes", "default_n_neighbors", "embed_codes", "tell"]
+__all__ = ["Callback", "GraphClusters", "Stage", "cluster_codes", "default_n_neighbors", "embed_codes", "tell", "vote"]
 
 Stage: TypeAlias = Literal["sketch", "codes", "graph", "embedding", "clusters"]
 Callback: TypeAlias = Callable[[Stage], object]
@@ -27,12 +29,14 @@ class GraphClusters(NamedTuple):
 
 
 def default_n_neighbors(n_samples: int, n_clusters: int) -> int:
-    """Give k = log2(N / K), at least 5 (the thesis' k for all small sets), at most 15, and below N.
+    """Give k = log2(N / K), at least 5 (the thesis' k for all small sets), at most 15, and below N / K.
 
-    A graph of nearest neighbours of m points needs k of the order of log m to hold together.
+    A graph of nearest neighbours of m points needs k of the order of log m to hold together.  With k of m = N / K or
+    more, samples would have to be joined to those of other clusters.
     """
-    k = round(float(np.log2(max(n_samples / n_clusters, 1.0))))
-    return max(1, min(max(5, min(k, 15)), n_samples - 1))
+    size = n_samples / n_clusters
+    k = max(5, min(round(float(np.log2(max(size, 1.0)))), 15))
+    return max(1, min(k, int(np.ceil(size)) - 1, n_samples - 1))
 
 
 def cluster_codes(
@@ -49,16 +53,30 @@ def cluster_codes(
     """Cluster codes ``Z`` (N, n) by Alg. 2.3: neighbours, graph, eigenvectors, k-means.
 
     Small components of the graph are joined to the rest first, see
-    :func:`~consilience.subspace.graph.join_components`.  Other arguments are those of
+    :func:`~consilience.subspace.graph.join_components`.  Codes of zeros lie in every subspace: they have no place in
+    the graph and go to the largest cluster, with a DataWarning.  Other arguments are those of
     :func:`~consilience.subspace.graph.mutual_neighbours`.
     """
+    from scipy.sparse import csr_array
+
+    Z = np.asarray(Z)
     N = len(Z)
     if N == 1:
-        from scipy.sparse import csr_array
-
         return GraphClusters(np.zeros(1, np.int64), csr_array((1, 1)), Embedding(np.ones((1, 1)), np.zeros(1), 1, True))
+    n_clusters = whole("n_clusters", n_clusters, N, "(samples)")
+    if n_neighbors is None:
+        n_neighbors = default_n_neighbors(N, n_clusters)
+    coded = Z.any(axis=1)
+    rows = np.flatnonzero(coded)
+    if rows.size < N:
+        if rows.size < max(n_clusters, 2):
+            raise DataError(
+                f"{rows.size} of {N} samples have a code that is not zero, too few for {n_clusters} clusters; are "
+                "samples zero, or is lam too small?"
+            )
+        n_neighbors = min(n_neighbors, rows.size - 1)
     W, embedding = embed_codes(
-        Z,
+        Z if rows.size == N else Z[rows],
         n_clusters,
         n_neighbors=n_neighbors,
         weights=weights,
@@ -68,8 +86,58 @@ def cluster_codes(
         callback=callback,
     )
     tell(callback, "clusters")
-    labels, _ = cluster_embedding(embedding, n_clusters, random_state)
-    return GraphClusters(labels, W, embedding)
+    found, _ = cluster_embedding(embedding, n_clusters, random_state)
+    if rows.size == N:
+        return GraphClusters(found, W, embedding)
+    labels = np.full(N, _without_code(~coded, found))
+    labels[rows] = found
+    W = W.tocoo()
+    W = csr_array((W.data, (rows[W.row], rows[W.col])), shape=(N, N))
+    vectors = np.zeros((N, n_clusters))
+    vectors[rows] = embedding.vectors
+    return GraphClusters(_in_order(labels), W, embedding._replace(vectors=vectors))
+
+
+def vote(Z: Any, codes: Any, labels: Ints, k: int, similarity: Similarity) -> Ints:
+    """Give the clusters of new codes ``Z``: a vote of the k nearest of ``codes`` (N, n), nearer ones counting more.
+
+    Codes of zeros have no vote; a new one goes to the largest cluster, with a DataWarning.
+    """
+    Z, voters = np.asarray(Z), np.flatnonzero(codes.any(axis=1))
+    coded = Z.any(axis=1)
+    chosen = np.full(len(Z), _without_code(~coded, labels))
+    asked = np.flatnonzero(coded)
+    if voters.size < len(codes):
+        codes, labels = codes[voters], labels[voters]
+    if asked.size:
+        k = min(k, len(codes))
+        found = nearest_neighbours(codes, k, queries=Z if asked.size == len(Z) else Z[asked], similarity=similarity)
+        # from 2k votes of the nearest to k + 1 of the farthest: nearness decides where numbers are close
+        votes = np.zeros((len(asked), int(labels.max()) + 1))
+        rank = np.broadcast_to(2.0 * k - np.arange(k), found.indices.shape)
+        np.add.at(votes, (np.arange(len(asked))[:, None], labels[found.indices]), rank)
+        chosen[asked] = votes.argmax(axis=1)
+    return chosen
+
+
+def _without_code(none: Bools, labels: Ints) -> int:
+    """Give the largest cluster; say how many samples go there for want of a code."""
+    count, largest = int(none.sum()), int(np.bincount(labels).argmax())
+    if count:
+        warn(
+            f"{count} of {len(none)} samples have a code of zeros (they are zero, very short or without any observed "
+            "entry) and go to the largest cluster",
+            DataWarning,
+        )
+    return largest
+
+
+def _in_order(labels: Ints) -> Ints:
+    """Number clusters in the order of their first samples."""
+    used, first = np.unique(labels, return_index=True)
+    number = np.empty(int(labels.max()) + 1, np.int64)
+    number[used[np.argsort(first)]] = np.arange(used.size)
+    return number[labels]
 
 
 def embed_codes(
@@ -87,10 +155,10 @@ def embed_codes(
     if n_neighbors is None:
         n_neighbors = default_n_neighbors(len(Z), n_clusters)
     tell(callback, "graph")
-    W = mutual_neighbours(
+    W, sigma = neighbour_graph(
         Z, n_neighbors, weights=weights, method=neighbors, similarity=similarity, random_state=random_state
     )
-    W = join_components(W, Z, n_neighbors, n_clusters, weights=weights, similarity=similarity)
+    W = join_components(W, Z, n_neighbors, n_clusters, sigma=sigma, similarity=similarity)
     tell(callback, "embedding")
     return W, spectral_embedding(W, n_clusters, random_state)
 

@@ -118,5 +118,5 @@ def samples_and_dictionary(X: Any, B: Any | None, lam: float, *, missing: bool =
             f"the dictionary must have the {X.shape[1]} features of the samples as columns, and has shape {B.shape}"
         )
     if not len(B) or not np.isfinite(B).all():
-        raise DataError("the dictionary must have an atom and only finite entries; sketch the samples with 0 for NaN")
+        raise DataError("the dictionary must have an atom and only finite entries; fill gaps first")
     return X, B

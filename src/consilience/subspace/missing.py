@@ -12,7 +12,7 @@ where P_Ω keeps the observed entries and makes the rest 0 (2.22); NaN in X is a
       x_m = -x_o W_om W_mm⁻¹,     then     z = λ x W Bᵀ.
 * *Sparse and low-rank*.  :mod:`consilience.subspace.splitting`, whose factorisation no pattern enters.
 
-A dictionary of samples with missing entries is sketched from :func:`fill`, P_Ω(X).
+The thesis sketches the dictionary from :func:`fill`, P_Ω(X); :mod:`consilience.subspace.completion` fills gaps better.
 
 ====== ============================== ============
 symbol name                           shape
@@ -50,9 +50,10 @@ _SHARED = 8
 
 
 def fill(X: Any) -> Any:
-    """Give P_Ω(X): missing entries (NaN) become 0."""
+    """Give P_Ω(X): missing entries (NaN) become 0; X itself where there are none."""
     X = np.asarray(X)
-    return np.where(np.isnan(X), X.dtype.type(0), X)
+    gaps = np.isnan(X)
+    return np.where(gaps, X.dtype.type(0), X) if gaps.any() else X
 
 
 def codes(
@@ -130,6 +131,12 @@ def _batched(X: Any, B: Any, lam: float, observed: Bools) -> Any:
 def _by_atoms(X: Any, B: Any, lam: float, observed: Bools) -> Any:
     """Solve (λ B_o B_oᵀ + I) z = λ B_o x_o for every sample; (n, n) systems."""
     n = len(B)
+    if len(B[0]) * n * (n + 1) // 2 > 4 * _HELD:  # so many products of atoms are not kept
+        Z = np.empty((len(X), n))
+        for x, o, z in zip(X, observed, Z, strict=True):
+            part = B[:, o]
+            z[:] = np.linalg.solve(lam * (part @ part.T) + np.eye(n), lam * (part @ x[o]))
+        return Z
     i, j = np.triu_indices(n)
     outer = B[i].T * B[j].T  # B_o B_oᵀ is symmetric: one triangle of it, (D, n (n + 1) / 2)
     place = np.empty((n, n), np.int64)

@@ -22,7 +22,9 @@ The thesis means Euclidean distance.  Three similarities of codes are offered:
     scaled to unit length.
 
 The exact search multiplies blocks of codes in single precision and keeps the best few of each row, to be ordered in
-double precision at the end; it never holds N × N numbers.  The approximate search (:mod:`consilience.subspace.forest`)
+double precision at the end; it never holds N × N numbers.  Differences from the middle of all codes keep it exact far
+from the origin; for the absolute cosine that works where all codes lie within 45° of one line, and otherwise directions
+less than about 3e-4 apart may be taken for one another.  The approximate search (:mod:`consilience.subspace.forest`)
 takes time of order N log N.
 """
 
@@ -38,6 +40,7 @@ from consilience.exceptions import DataError, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.neighbours import update_lists
+from consilience.subspace.checks import one_of, whole
 
 __all__ = ["Method", "Neighbours", "Similarity", "nearest_neighbours"]
 
@@ -85,24 +88,24 @@ def nearest_neighbours(
     codes = _codes(Z, similarity)
     N = len(codes)
     among = N if queries is not None else N - 1
-    whole: Any = k
-    if isinstance(whole, bool) or not isinstance(whole, int | np.integer) or not 1 <= whole <= among:
-        raise ParameterError(f"k must be a whole number from 1 to {among} for {N} codes, not {k!r}")
-    if method not in get_args(Method):
-        raise ParameterError(f"method must be one of {', '.join(get_args(Method))}, not {method!r}")
+    k = whole("k", k, among, f"for {N} codes")
+    one_of("method", method, get_args(Method))
     asked = codes if queries is None else _codes(queries, similarity)
     if asked.shape[1] != codes.shape[1]:
         raise DataError(f"queries have {asked.shape[1]} columns, the codes {codes.shape[1]}")
-    if similarity == "euclidean":  # differences from the middle suffer less from rounding
-        middle = codes.mean(axis=0)
-        codes, asked = codes - middle, asked - middle
     absolute = similarity == "absolute"
+    if absolute:
+        codes, asked, absolute = _turned(codes, asked)
+    if not absolute:  # differences from the middle suffer less from rounding
+        middle = codes.mean(axis=0, dtype=np.float64).astype(codes.dtype)
+        same, codes = asked is codes, codes - middle
+        asked = codes if same else asked - middle
     approximate = method == "approximate" or (method == "auto" and N > _MOST_EXACT)
     if queries is not None or not (approximate or method == "pynndescent"):
         own = np.arange(N) if queries is None else np.full(len(asked), -1)
         candidates = _exact(codes, asked, own, min(k + _SPARE, among), absolute)
     elif method == "pynndescent":
-        if absolute:  # its trees cut by signed differences: half of the neighbours are lost
+        if similarity == "absolute":  # its trees cut by signed differences: half of the neighbours are lost
             raise ParameterError('pynndescent cannot search by similarity="absolute"; use method="approximate"')
         candidates = _pynndescent(codes, k, random_state)
     else:
@@ -114,8 +117,7 @@ def nearest_neighbours(
 
 def _codes(Z: Any, similarity: str) -> Floats:
     """Check the codes; scale them to unit length unless the distance is Euclidean."""
-    if similarity not in get_args(Similarity):
-        raise ParameterError(f"similarity must be one of {', '.join(get_args(Similarity))}, not {similarity!r}")
+    one_of("similarity", similarity, get_args(Similarity))
     codes: Any = np.asarray(Z)
     if codes.dtype != np.float32:
         codes = codes.astype(np.float64, copy=False)
@@ -126,9 +128,29 @@ def _codes(Z: Any, similarity: str) -> Floats:
     if similarity == "euclidean":
         plain: Floats = codes
         return plain
-    length = np.sqrt(np.einsum("ij,ij->i", codes, codes))[:, None]
-    unit: Floats = codes / np.where(length > 0, length, 1)
+    # in double precision: squares of single precision leave its range
+    length = np.sqrt(np.einsum("ij,ij->i", codes, codes, dtype=np.float64))[:, None]
+    unit: Floats = np.divide(codes, np.where(length > 0, length, 1.0), out=np.empty_like(codes), casting="same_kind")
     return unit
+
+
+def _turned(codes: Floats, asked: Floats) -> tuple[Floats, Floats, bool]:
+    """Turn unit codes to one side where all lie within 45° of one line; say whether signs still matter.
+
+    Any two on one side then are less than 90° apart: their absolute cosine is their cosine, and the search may take
+    differences from the middle, as it must where all directions are nearly the same.
+    """
+    line = codes[0]
+    for _ in range(2):
+        sign = np.where(codes @ line < 0, -1, 1).astype(codes.dtype)
+        total = sign @ codes
+        line = total / max(float(np.linalg.norm(total)), np.finfo(codes.dtype).tiny)
+    others = () if asked is codes else (asked,)
+    sides = [each @ line for each in (codes, *others)]
+    if any((np.abs(side) < 0.7072).any() for side in sides):
+        return codes, asked, True
+    turned = [each * np.sign(side)[:, None] for each, side in zip((codes, *others), sides, strict=True)]
+    return turned[0], turned[-1], False
 
 
 def _exact(codes: Floats, asked: Floats, own: Ints, k: int, absolute: bool) -> Ints:
@@ -136,8 +158,6 @@ def _exact(codes: Floats, asked: Floats, own: Ints, k: int, absolute: bool) -> I
 
     The order of -‖a_i - a_j‖² / 2 along a row is that of a_i · a_j - ‖a_j‖² / 2, also for codes of unit length.
     """
-    from threadpoolctl import threadpool_limits
-
     Z, Q = _single(codes), _single(asked, codes)
     half = 0.5 * np.einsum("ij,ij->i", Z, Z)
     N = len(Z)
@@ -159,7 +179,7 @@ def _exact(codes: Floats, asked: Floats, own: Ints, k: int, absolute: bool) -> I
                 unique=False,
             )
 
-    with threadpool_limits(1, "blas"):  # blocks already take all cores
+    with blocks.one_blas_thread():  # blocks already take all cores
         blocks.run(work, [(i, min(i + _ROWS, len(Q))) for i in range(0, len(Q), _ROWS)])
     return found
 

@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from consilience.exceptions import DataError, ParameterError
-from consilience.kernels._arrays import Floats, Ints
+from consilience.exceptions import DataError
+from consilience.kernels._arrays import Floats
+from consilience.subspace.checks import chosen_rows, number, whole
 
 __all__ = ["omp"]
 
@@ -40,7 +41,7 @@ def omp(
     *,
     tol: float = 1e-6,
     normalize: bool = True,
-    rows: Ints | None = None,
+    rows: Any = None,
     callback: Callable[[int], None] | None = None,
 ) -> Any:
     """Represent every sample by few of the others.
@@ -56,7 +57,7 @@ def omp(
     normalize
         Scale samples to length one first, as the authors do; the weights are those of the scaled samples.
     rows
-        Code these samples alone, against all; None codes all.
+        Code these samples alone, against all: their numbers, or a mask of all samples.  None codes all.
     callback
         Called with the number of samples done, after every block.
 
@@ -78,12 +79,9 @@ def omp(
 
     X = samples(X, normalize=normalize)
     N, D = X.shape
-    if n_nonzero < 1:
-        raise ParameterError(f"n_nonzero must be a whole number ≥ 1, not {n_nonzero!r}")
-    if not tol >= 0:
-        raise ParameterError(f"tol must be a number ≥ 0, not {tol!r}")
-    size = min(n_nonzero, D, N - 1)
-    chosen = np.arange(N) if rows is None else np.asarray(rows, np.int64)
+    number("tol", tol, zero=True)
+    size = min(whole("n_nonzero", n_nonzero), D, N - 1)
+    chosen = chosen_rows(rows, N)
     step, solve = pursuit_step(), pursuit_weights()
     count = np.zeros(len(chosen), np.int64)
     index, weight = np.zeros((len(chosen), size), np.int64), np.zeros((len(chosen), size))

@@ -40,6 +40,7 @@ import numpy as np
 
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Ints
+from consilience.subspace.checks import whole
 
 __all__ = ["Sketch", "SketchKind", "default_n_sketch", "make_sketch"]
 
@@ -238,12 +239,9 @@ def make_sketch(kind: SketchKind, n_rows: int, n_columns: int, random_state: Any
     """
     if kind not in _KINDS:
         raise ParameterError(f"a sketch is one of {', '.join(map(repr, get_args(SketchKind)))}, not {kind!r}")
-    sizes: tuple[tuple[str, Any], ...] = (("n_rows", n_rows), ("n_columns", n_columns))
-    for name, value in sizes:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ParameterError(f"{name} must be a whole number ≥ 1, not {value!r}")
+    n_rows, n_columns = whole("n_rows", n_rows), whole("n_columns", n_columns)
     seed = int(np.random.default_rng(random_state).integers(2**63))
-    return _KINDS[kind](int(n_rows), int(n_columns), seed)
+    return _KINDS[kind](n_rows, n_columns, seed)
 
 
 def default_n_sketch(X: Any) -> int:
