@@ -24,9 +24,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilience._checks import number, one_of, seed_of, whole
 from consilience.exceptions import ConsilienceWarning, ParameterError
 from consilience.kernels._arrays import Floats
-from consilience.subspace.checks import number, one_of, seed_of, whole
 from consilience.subspace.completion import dictionary_of, totals
 from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
 from consilience.subspace.graph import Weights

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from consilience._checks import chosen_rows, number, whole
 from consilience.exceptions import ConvergenceWarning, ParameterError, warn
-from consilience.subspace.checks import chosen_rows, number, whole
 from consilience.subspace.omp import samples
 
 __all__ = ["elastic_net"]

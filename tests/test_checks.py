@@ -1,4 +1,4 @@
-"""Arguments that the methods of subspaces share: what passes, and what is said of the rest."""
+"""Arguments that several packages share: what passes, and what is said of the rest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilience._checks import chosen_rows, number, one_of, seed_of, whole
 from consilience.exceptions import ParameterError
-from consilience.subspace.checks import chosen_rows, number, one_of, seed_of, whole
 
 
 def test_whole_numbers() -> None:

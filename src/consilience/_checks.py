@@ -1,4 +1,4 @@
-"""Checks of arguments that the methods of this package share; what is wrong is told by a ParameterError."""
+"""Checks of arguments that several packages share; what is wrong is told by a ParameterError."""
 
 from __future__ import annotations
 
