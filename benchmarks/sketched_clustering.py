@@ -170,7 +170,7 @@ def against_d(problem: Problem) -> Curves:
     for d in REDUCED:
         for name in ("Sketch-LSR", "Sketch-SSC"):
             curves[name].append(sketched(problem, 70, representation=name[-3:].lower(), n_features=d))
-        reduced = make_sketch("rademacher", problem.X.shape[1], d, 0).apply(problem.X.T).T
+        reduced = make_sketch("rademacher", problem.X.shape[1], d, 0).apply_right(problem.X)
         for name, run in batch(problem._replace(name=f"Yale B, d = {d}", X=reduced), ("LSR", "OMP")).items():
             curves[name].append(run)
         for name in ("Sketch-LSR", "Sketch-SSC"):

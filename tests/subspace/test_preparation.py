@@ -8,6 +8,7 @@ import pytest
 from consilience.exceptions import DataError
 from consilience.subspace.lsr import default_lam
 from consilience.subspace.preparation import gram_of, reduced, sketch_size, some_rows, sparse_lams
+from consilience.subspace.sketches import make_sketch
 
 
 def test_some_rows_are_all_of_few_and_a_part_of_many() -> None:
@@ -34,10 +35,10 @@ def test_lams_of_sparse_codes_do_not_hang_on_lengths() -> None:
 
 def test_sums_and_features() -> None:
     rng = np.random.default_rng(1)
-    X, R = rng.standard_normal((40, 6)).astype(np.float32), rng.standard_normal((6, 2))
+    X, R = rng.standard_normal((40, 6)).astype(np.float32), make_sketch("gaussian", 6, 2, 0)
     assert reduced(X, None) is X
     assert reduced(X, R).dtype == np.float32
-    np.testing.assert_allclose(reduced(X, R), X @ R, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(reduced(X, R), X @ R.toarray(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(gram_of(X[:15]) + gram_of(X[15:]), gram_of(X))
     X[0, 0] = np.nan
     np.testing.assert_allclose(gram_of(X), np.nan_to_num(X).astype(float).T @ np.nan_to_num(X).astype(float))

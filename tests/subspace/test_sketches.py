@@ -104,6 +104,12 @@ def test_fewer_features_keep_distances(kind: SketchKind) -> None:
     assert (after / before).max() < 1.6
 
 
+@pytest.mark.parametrize("kind", ["rademacher", "gaussian", "count", "hadamard"])
+def test_from_the_right_it_is_the_product_with_the_matrix(kind: Any) -> None:
+    sketch, X = make_sketch(kind, 40, 7, 3), samples(25, 40)
+    np.testing.assert_allclose(sketch.apply_right(X), X @ sketch.toarray(), atol=1e-12)
+
+
 def test_number_of_columns_follows_the_rank() -> None:
     assert default_n_sketch(samples(3000, 80, rank=20)) == 50
     noisy = samples(3000, 80, rank=20) + 1e-2 * samples(3000, 80, seed=1)

@@ -33,7 +33,7 @@ from consilience.subspace.graph import Weights
 from consilience.subspace.graph_clusters import Callback, cluster_codes, default_n_neighbors, embed_codes, tell, vote
 from consilience.subspace.neighbours import Method, Similarity
 from consilience.subspace.preparation import gram_of, reduced, sketch_size, some_rows, sparse_lams
-from consilience.subspace.sketches import SketchKind
+from consilience.subspace.sketches import Sketch, SketchKind
 
 __all__ = ["SketchedSubspaceClustering"]
 
@@ -225,12 +225,12 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             raise ParameterError(f"callback must be a function or None, not {self.callback!r}")
         seed = seed_of(self.random_state)
         self._similarity_ = self.similarity
-        self._reduction_: Floats | None = None
+        self._reduction_: Sketch | None = None
         if self.n_features is not None:
             from consilience.subspace.sketches import make_sketch
 
             d = whole("n_features", self.n_features)
-            self._reduction_ = make_sketch(self.sketch, D, d, seed + 1).toarray()
+            self._reduction_ = make_sketch(self.sketch, D, d, seed + 1)
         return seed
 
     def _sketch(self, N: int, seed: int) -> Any:

@@ -28,13 +28,14 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from consilience.exceptions import DataError, ParameterError
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Ints
 from consilience.subspace.clustering import SketchedSubspaceClustering
 from consilience.subspace.completion import dictionary_of, totals
 from consilience.subspace.encoding import Encoder
 from consilience.subspace.graph_clusters import tell, vote
 from consilience.subspace.neighbours import Similarity
 from consilience.subspace.preparation import gram_of, reduced, sketch_size, some_rows
+from consilience.subspace.sketches import Sketch
 
 __all__ = ["fit_distributed", "predict_distributed"]
 
@@ -145,7 +146,7 @@ def _cluster_is_there() -> bool:
     return True
 
 
-def _samples(chunk: Any, reduction: Floats | None) -> Any:
+def _samples(chunk: Any, reduction: Sketch | None) -> Any:
     chunk = np.asarray(chunk)
     if chunk.dtype not in (np.float32, np.float64):
         chunk = chunk.astype(np.float64)
@@ -173,6 +174,6 @@ def _codes(encoder: Any, part: Any) -> Any:
 
 
 def _predicted(
-    chunk: Any, reduction: Floats | None, encoder: Encoder, codes: Any, labels: Ints, k: int, similarity: Similarity
+    chunk: Any, reduction: Sketch | None, encoder: Encoder, codes: Any, labels: Ints, k: int, similarity: Similarity
 ) -> Ints:
     return vote(encoder.encode(_samples(chunk, reduction)), codes, labels, k, similarity)

@@ -22,6 +22,7 @@ from consilience.exceptions import DataError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.subspace.completion import filled, totals
 from consilience.subspace.missing import fill
+from consilience.subspace.sketches import Sketch, default_n_sketch
 
 __all__ = ["gram_of", "reduced", "sketch_size", "some_rows", "sparse_lams"]
 
@@ -38,7 +39,7 @@ def some_rows(N: int) -> Ints:
     return np.sort(np.random.default_rng(0).choice(N, _SOME, replace=False))
 
 
-def reduced(X: Any, reduction: Floats | None) -> Any:
+def reduced(X: Any, reduction: Sketch | None) -> Any:
     """Give X̌ = X Ř (Alg. 2.2, line 3), or X where there is no Ř."""
     if np.isinf(X).any():
         raise DataError("samples must not be infinite; NaN is for missing entries")
@@ -46,13 +47,11 @@ def reduced(X: Any, reduction: Floats | None) -> Any:
         return X
     if np.isnan(X).any():
         raise DataError("features cannot be mixed where entries are missing; leave n_features out")
-    return X @ reduction.astype(X.dtype)
+    return reduction.apply_right(X)
 
 
 def sketch_size(X: Any) -> int:
     """Choose n from the numerical rank of some samples; zeros in their gaps would add to it."""
-    from consilience.subspace.sketches import default_n_sketch
-
     sums, counts = totals(X)
     return default_n_sketch(filled(X, sums / np.maximum(counts, 1)))
 

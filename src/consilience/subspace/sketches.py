@@ -76,6 +76,10 @@ class Sketch(ABC):
             )
         return self.apply_block(X, 0)
 
+    def apply_right(self, X: Any) -> Any:
+        """Give X R for X of N columns, in the precision of X."""
+        return self.apply(np.asarray(X).T).T
+
     def apply_block(self, X_block: Any, start: int) -> Any:
         """Give the part of Rᵀ X that the rows ``start …`` of X contribute, (n, D)."""
         X = np.asarray(X_block)
