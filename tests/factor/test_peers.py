@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 
 from consilience.datasets.topics import perturbed, simulate_topics
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import ConvergenceWarning, DataError, ParameterError
 from consilience.factor.peers import NonnegativeFit, anls, hals, lda_topics, nonnegative_least_squares, sklearn_nmf
 from consilience.kernels._arrays import Floats
 from consilience.metrics import correlation_error
@@ -168,3 +168,10 @@ def test_bad_input_is_refused(method: Callable[..., NonnegativeFit]) -> None:
         method(Y, A0, X0[:, 1:])
     with pytest.raises(ParameterError, match="X0"):
         method(Y, A0, -X0)
+
+
+def test_exchanges_that_run_out_are_told() -> None:
+    rng = np.random.default_rng(0)
+    B, C = rng.standard_normal((30, 12)), rng.standard_normal((30, 40))
+    with pytest.warns(ConvergenceWarning, match=r"of 40 columns .* after 1 exchanges"):
+        nonnegative_least_squares(B.T @ B, B.T @ C, max_iter=1)

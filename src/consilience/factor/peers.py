@@ -32,7 +32,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import ConvergenceWarning, DataError, ParameterError, warn
 from consilience.kernels._arrays import Bools, Floats, Ints
 
 __all__ = ["NonnegativeFit", "anls", "hals", "lda_topics", "nonnegative_least_squares", "sklearn_nmf"]
@@ -90,6 +90,13 @@ def nonnegative_least_squares(gram: Floats, target: Floats, *, max_iter: int = 2
         on = positive[:, todo]
         wrong[:, todo] = np.where(
             on, X[:, todo] * length[:, None] < -slack[todo], dual[:, todo] < -slack[todo] * length[:, None]
+        )
+    left = int(wrong.any(axis=0).sum())
+    if left:
+        warn(
+            f"{left} of {n} columns of nonnegative least squares were not optimal after {max_iter} exchanges; raise "
+            "max_iter, or take them as near",
+            ConvergenceWarning,
         )
     return np.maximum(X, 0.0)
 
