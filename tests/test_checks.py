@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilience._checks import chosen_rows, number, one_of, seed_of, whole
+from consilience._checks import chosen_rows, number, one_of, whole
 from consilience.exceptions import ParameterError
 
 
@@ -41,14 +41,3 @@ def test_rows() -> None:
     assert chosen_rows([2, 0], 3).tolist() == [2, 0]
     assert chosen_rows(np.array([True, False, True]), 3).tolist() == [0, 2]
     assert chosen_rows([], 3).tolist() == []
-
-
-def test_seeds() -> None:
-    assert seed_of(np.int64(7)) == 7
-    assert seed_of(2**32 - 1) == 2**32 - 1
-    assert seed_of(np.random.default_rng(1)) == seed_of(np.random.default_rng(1))
-    assert seed_of(np.random.RandomState(1)) == seed_of(np.random.RandomState(1))
-    assert seed_of(None) >= 0
-    for bad in (-1, 2**32, "seed"):
-        with pytest.raises(ParameterError, match="random_state"):
-            seed_of(bad)

@@ -10,10 +10,7 @@ import numpy as np
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Ints
 
-__all__ = ["chosen_rows", "number", "one_of", "seed_of", "whole"]
-
-#: The most that scikit-learn's k-means takes for a seed.
-_LARGEST_SEED = 2**32 - 1
+__all__ = ["chosen_rows", "number", "one_of", "whole"]
 
 
 def whole(name: str, value: Any, most: int | None = None, of: str = "") -> int:
@@ -54,19 +51,3 @@ def chosen_rows(rows: Any, n_samples: int) -> Ints:
         raise ParameterError(f"rows must be numbers from 0 to {n_samples - 1}, not {rows!r}")
     numbers: Ints = chosen.astype(np.int64)
     return numbers
-
-
-def seed_of(random_state: Any) -> int:
-    """Give one whole number from what scikit-learn takes as ``random_state``."""
-    from sklearn.utils.validation import check_random_state
-
-    if isinstance(random_state, int | np.integer):
-        if not 0 <= random_state <= _LARGEST_SEED:
-            raise ParameterError(f"random_state must be from 0 to {_LARGEST_SEED}, not {random_state!r}")
-        return int(random_state)
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    try:
-        return int(check_random_state(random_state).randint(2**31 - 1))
-    except ValueError as error:
-        raise ParameterError(f"random_state must be a seed, a generator or None, not {random_state!r}") from error

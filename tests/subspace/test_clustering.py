@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import check_estimator
+from tests.estimators import failed_checks
 
 from consilience.datasets.subspaces import simulate_subspaces
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError
@@ -46,10 +46,7 @@ def accuracy(labels: Ints, truth: Ints) -> float:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_checks(estimator: Any) -> None:
     """No check is expected to fail."""
-    results = check_estimator(estimator, on_fail=None, on_skip=None)
-    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
-    assert failed == {}
-    assert sum(result["status"] == "passed" for result in results) > 35
+    assert failed_checks(estimator, 36) == {}
 
 
 # ---- recovery -----------------------------------------------------------------------------------------------
@@ -204,6 +201,17 @@ def test_permutation_of_samples_permutes_labels(representation: Any) -> None:
     labels = model.fit(drawn.data).labels_
     moved = model.fit(drawn.data[order]).labels_
     assert adjusted_rand_score(moved, labels[order]) == 1.0
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS)
+def test_permutation_of_samples_with_one_dictionary_permutes_codes_and_labels(representation: Any) -> None:
+    drawn = simulate_subspaces(300, 30, 4, 3, noise=0.2, random_state=8)
+    model = SketchedSubspaceClustering(4, representation=representation).fit(drawn.data)
+    order = np.random.default_rng(0).permutation(300)
+    codes = model._encoder_.encode(drawn.data[order])
+    np.testing.assert_allclose(codes, model.codes_[order], atol=1e-8)
+    moved = cluster_codes(codes, 4, n_neighbors=model.n_neighbors_).labels
+    assert adjusted_rand_score(moved, model.labels_[order]) == 1.0
 
 
 def test_signs_and_scale_of_the_samples_are_no_matter() -> None:

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilience._random import numpy_seed
 from consilience.exceptions import ConvergenceWarning, warn
 from consilience.factor.symnmf import check_parameters, checked, rotate, square_root
 from consilience.kernels._arrays import Floats
@@ -100,7 +100,7 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             starts=self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
-            random_state=_seed(self.random_state),
+            random_state=numpy_seed(self.random_state),
         )
         if self.tol > 0 and not found.converged:
             warn(
@@ -146,10 +146,3 @@ def _out_of_sample(U: Floats) -> Floats:
     length = np.einsum("jk,jk->k", U, U)
     known = length > length.max() * len(U) * np.finfo(np.float64).eps
     return U * np.where(known, 1.0 / np.where(known, length, 1.0), 0.0)
-
-
-def _seed(random_state: Any) -> Any:
-    """Give numpy's Generator a seed from what scikit-learn takes."""
-    if random_state is None or isinstance(random_state, int | np.integer | np.random.Generator):
-        return random_state
-    return check_random_state(random_state).randint(2**31)

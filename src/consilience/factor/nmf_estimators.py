@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilience._random import numpy_seed
 from consilience.exceptions import ConvergenceWarning, ParameterError, warn
 from consilience.factor.descent import _is_count, and_nmf, decode, start
-from consilience.factor.estimators import _seed
 from consilience.factor.peers import nonnegative_least_squares
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
@@ -138,7 +138,7 @@ class AND(_Features):
 
     def _fit(self, X: Any) -> Floats:
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-        seed = _seed(self.random_state)
+        seed = numpy_seed(self.random_state)
         if isinstance(self.init, str):
             A0 = start(X.T, None if self.n_components is None else _count(self.n_components), self.init, seed)
         else:

@@ -149,7 +149,7 @@ class CPD:
 
     def sample(self, n: int, random_state: Any = None) -> Codes:
         """Draw n complete rows, (n, N)."""
-        from consilience.pmf.seeds import generator
+        from consilience._random import generator
         from consilience.pmf.table import signed_dtype
 
         rng = generator(random_state)

@@ -32,13 +32,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from consilience._random import generator
 from consilience.aggregation.squarem import Callback, leap, run_squarem
 from consilience.exceptions import ConvergenceWarning, warn
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR, TablePass, TableStatistics
 from consilience.pmf.cpd import CPD, mixture, split_factors
 from consilience.pmf.pairs import category_shares, pair_marginals
-from consilience.pmf.seeds import generator
 
 __all__ = ["CPDFit", "JointPMFFit", "fit_joint_pmf", "run_cpd_em", "total_history"]
 

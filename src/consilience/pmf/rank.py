@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from consilience._random import generator
 from consilience.kernels._arrays import Codes
-from consilience.pmf.seeds import generator
 
 __all__ = ["LARGEST_RANK", "LEAST_SMOOTHING", "choose_rank", "hold_out", "rank_by_held_out"]
 

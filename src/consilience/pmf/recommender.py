@@ -27,6 +27,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilience._random import generator
 from consilience.aggregation.em import Callback
 from consilience.exceptions import (
     ConvergenceWarning,
@@ -47,7 +48,6 @@ from consilience.pmf.rating_input import (
     two_columns,
 )
 from consilience.pmf.rating_scale import fit_rating_scale
-from consilience.pmf.seeds import generator
 from consilience.pmf.table import frame_columns, signed_dtype
 
 __all__ = ["JointPMFRecommender"]

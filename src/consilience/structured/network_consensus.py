@@ -13,10 +13,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from consilience._random import numpy_seed
 from consilience.aggregation import registry
 from consilience.aggregation.aggregate import as_annotations, cautions_of, diagnose_run, story, warn_of
 from consilience.aggregation.em import Callback
-from consilience.aggregation.estimators.base import CrowdEstimator, seed_of
+from consilience.aggregation.estimators.base import CrowdEstimator
 from consilience.consensus import Consensus
 from consilience.exceptions import ParameterError
 from consilience.kernels.votes import vote_statistics
@@ -179,7 +180,7 @@ class NetworkConsensus(CrowdEstimator):
             raise ParameterError("NetworkConsensus needs to know which items are neighbours: fit(X, graph=edges)")
         annotations = self._taught(X, gold, true_labels)
         options = self.get_params(deep=False)
-        options |= {"method": self.method.removesuffix(SUFFIX), "random_state": seed_of(self.random_state)}
+        options |= {"method": self.method.removesuffix(SUFFIX), "random_state": numpy_seed(self.random_state)}
         fit = network_em(annotations, graph, **options)
         warn_of([*cautions_of(annotations, alone=False), *fit.cautions])
         self._keep(X, annotations, fit)

@@ -24,7 +24,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience._checks import number, one_of, seed_of, whole
+from consilience._checks import number, one_of, whole
+from consilience._random import whole_seed
 from consilience.exceptions import ConsilienceWarning, ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.subspace.completion import dictionary_of, totals
@@ -223,7 +224,7 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         whole("max_iter", self.max_iter)
         if not (self.callback is None or callable(self.callback)):
             raise ParameterError(f"callback must be a function or None, not {self.callback!r}")
-        seed = seed_of(self.random_state)
+        seed = whole_seed(self.random_state)
         self._similarity_ = self.similarity
         self._reduction_: Sketch | None = None
         if self.n_features is not None:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience import _frames
+from consilience._random import numpy_seed
 from consilience.aggregation import registry
 from consilience.aggregation.aggregate import cautions_of, is_long, warn_of
 from consilience.aggregation.em import Callback
@@ -20,7 +21,7 @@ from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
 
-__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator", "seed_of"]
+__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator"]
 
 
 class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
@@ -100,7 +101,7 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         taken = {*registry.METHODS[self._method].parameters, "callback"}
         options = {k: v for k, v in self.get_params(deep=False).items() if k in taken}
         if "random_state" in options:
-            options["random_state"] = seed_of(options["random_state"])
+            options["random_state"] = numpy_seed(options["random_state"])
         return options
 
     def _taught(self, X: Any, gold: Any, true_labels: Any) -> Annotations:
@@ -206,13 +207,6 @@ class IterativeEstimator(RefinableEstimator):
         super().__init__(refine=refine, random_state=random_state, callback=callback)
         self.max_iter = max_iter
         self.tol = tol
-
-
-def seed_of(random_state: Any) -> Any:
-    """Take what scikit-learn takes; None stands for fresh randomness, a RandomState gives a seed of its own."""
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return random_state
 
 
 def _is_long_frame(X: Any) -> bool:
