@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from consilience import _frames
 from consilience._annotator_table import annotator_columns
+from consilience._answers import load_answers, save_answers
 from consilience._files import atomic_folder
 from consilience._ids import Ids
 from consilience._truth import truth_codes
-from consilience.annotations import Origin
+from consilience.annotations import Annotations, Origin
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataError, FormatError
 from consilience.kernels._arrays import Codes, Floats, Ints
@@ -78,8 +79,10 @@ class Consensus:
     counts: Floats  #: expected number of times that annotator m said i of truth k, (M, K, K)
     run: Mapping[str, Any]  #: method, seed, seconds, log_likelihood, converged, iterations, warnings, …
     origin: Origin = field(default_factory=Origin)
-    #: Gives the diagnosis of this run's labels; a run that was loaded does not have them any more.
+    #: Gives the diagnosis of this run's labels; a run that was loaded leaves that to :func:`consilience.diagnose`.
     diagnose: Callable[[Consensus], Any] | None = field(default=None, repr=False)
+    #: What annotators said; None where there were too many labels to keep.
+    annotations: Annotations | None = field(default=None, repr=False, kw_only=True)
 
     @cached_property
     def diagnosis(self) -> Any:
@@ -88,7 +91,7 @@ class Consensus:
         It is made when first asked for.
         """
         if self.diagnose is None:
-            raise DataError("a run that was loaded does not hold its labels; use diagnose(labels, consensus=run)")
+            raise DataError("a run that was loaded has no diagnosis; use diagnose(run.annotations, consensus=run)")
         return self.diagnose(self)
 
     @cached_property
@@ -159,10 +162,17 @@ class Consensus:
 
     # ---- files ------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, add: Callable[[Path], object] | None = None) -> None:
         """Write the run to a folder: tables as CSV, the model as npz, the summary as JSON.
 
         The folder appears whole or not at all; an earlier run in its place is replaced in one step.
+
+        Parameters
+        ----------
+        folder
+            Where to.
+        add
+            Called with the folder before it takes its place, to write more files into it, such as a report.
         """
         import pyarrow.csv
         import pyarrow.parquet
@@ -181,7 +191,11 @@ class Consensus:
                 "annotator": self.origin.annotator,
                 "label": self.origin.label,
             }
+            if self.annotations is not None:
+                save_answers(self.annotations, fresh)
             self._save_more(fresh)
+            if add is not None:
+                add(fresh)
             content = {**self.summary(), "columns": origin}
             (fresh / _SUMMARY).write_text(
                 json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8"
@@ -214,15 +228,17 @@ class Consensus:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         posterior = np.column_stack([columns[f"p{k}"] for k in range(len(model.classes))])
         run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns")}
+        items, n_labels, origin = Ids(columns["item"]), np.asarray(columns["n_labels"]), Origin(**summary["columns"])
         return cls(
             model,
             posterior,
             Choice(*(np.asarray(columns[name]) for name in Choice._fields)),
-            Ids(columns["item"]),
-            np.asarray(columns["n_labels"]),
+            items,
+            n_labels,
             counts,
             run,
-            Origin(**summary["columns"]),
+            origin,
+            annotations=load_answers(place, n_labels, items, model.annotators, model.classes, origin),
         )
 
     def __repr__(self) -> str:

@@ -129,9 +129,8 @@ class SequenceRun(Consensus):
         position_ids, rank = position_ids.sorted()
         bounds = np.concatenate([[0], np.cumsum(np.bincount(s, minlength=len(sequence_ids)))])
         N = len(table)
-        # a run does not keep the labels that it came from
         nothing = np.zeros(0, np.int64)
-        tokens = Annotations(
+        tokens = run.annotations or Annotations(
             np.zeros(N + 1, np.int64),
             nothing,
             nothing,
@@ -144,7 +143,8 @@ class SequenceRun(Consensus):
             tokens, bounds, sequence_ids, rank[p], position_ids, words[0] if words else None, *names[:2]
         )
         return cls(
-            *(getattr(run, name) for name in run.__dataclass_fields__ if name != "diagnose"),
+            *(getattr(run, name) for name in run.__dataclass_fields__ if name not in ("diagnose", "annotations")),
+            annotations=run.annotations,
             chains=ChainMixture.load(Path(folder) / "chains.npz"),
             sequences=sequences,
         )

@@ -77,6 +77,7 @@ def aggregate(
         run,
         annotations.origin,
         partial(diagnose_run, annotations),
+        annotations=annotations,
     )
 
 

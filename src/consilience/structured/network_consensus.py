@@ -83,6 +83,7 @@ def aggregate_network(
         run,
         a.origin,
         partial(diagnose_run, a),
+        annotations=a,
     )
 
 

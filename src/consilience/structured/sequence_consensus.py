@@ -85,6 +85,7 @@ def aggregate_sequences(
         run,
         a.origin,
         partial(diagnose_run, a),
+        annotations=a,
         chains=fit.model,
         sequences=sequences,
     )
