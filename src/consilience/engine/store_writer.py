@@ -1,0 +1,202 @@
+"""Writing a :class:`consilience.engine.store.Store` block by block, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from consilience._files import atomic_folder
+from consilience._ids import Ids
+from consilience.annotations import Origin
+from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_names, fingerprint_of_digests
+from consilience.engine.store import FORMAT, META
+from consilience.kernels import blocks
+from consilience.kernels._arrays import Codes, Ints, code_dtype
+
+__all__ = ["StoreWriter"]
+
+#: Items in a block of names, and values that are rewritten at a time.
+_NAMES = 1 << 18
+_PIECE = 1 << 22
+
+
+class StoreWriter:
+    """Takes blocks of whole items, and makes a store of them.
+
+    >>> with StoreWriter(folder) as writer:  # doctest: +SKIP
+    ...     writer.append(lengths, annotator, label, names)
+    ...     writer.finish(annotators, classes)
+
+    The folder appears when the ``with`` ends after :meth:`finish`.  Until then, or when anything goes wrong, what was
+    there before stays.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], origin: Origin | None = None) -> None:
+        self._folder, self._origin = folder, origin or Origin()
+        self._stack = ExitStack()
+        self._finished = False
+
+    def __enter__(self) -> Self:
+        self._fresh = self._stack.enter_context(atomic_folder(self._folder, META))
+        self._stack.callback(self._close)
+        self._indptr = _Column(self._fresh / "indptr.npy", np.dtype(np.int64))
+        self._annotator = _Column(self._fresh / "annotator.npy", np.dtype(np.uint8))
+        self._label = _Column(self._fresh / "label.npy", np.dtype(np.uint8))
+        self._names: Any = None
+        self._n_labels = self._n_items = 0
+        self._indptr.write(np.zeros(1, np.int64))
+        return self
+
+    def append(self, lengths: Ints, annotator: Codes, label: Codes, names: pa.Array) -> None:
+        """Add items: the number of labels of each, the codes of all their labels one after the other, their names."""
+        self._indptr.write(self._n_labels + np.cumsum(lengths, dtype=np.int64))
+        self._annotator.write(annotator)
+        self._label.write(label)
+        if self._names is None:
+            self._schema = pa.schema([pa.field("item", names.type, nullable=False)])
+            self._names = pa.ipc.new_file(str(self._fresh / "items.arrow"), self._schema)
+        self._names.write_table(pa.table([names], schema=self._schema), max_chunksize=_NAMES)
+        self._n_labels += annotator.size
+        self._n_items += len(names)
+
+    def finish(
+        self,
+        annotators: Ids,
+        classes: Ids,
+        *,
+        rank: Codes | None = None,
+        gold: Codes | None = None,
+        notes: tuple[str, ...] = (),
+        source: dict[str, Any] | None = None,
+    ) -> None:
+        """Close the files and write the names.
+
+        Parameters
+        ----------
+        annotators, classes
+            The vocabularies.
+        rank
+            The code in ``classes`` of each label code that was appended, where they are not the same.
+        gold
+            Class of every item, or -1.
+        notes
+            What was left out on the way in.
+        source
+            What the labels came from, in plain values.
+        """
+        if gold is not None and not (gold >= 0).any():
+            gold = None
+        self._annotator.close(code_dtype(len(annotators)))
+        self._label.close(code_dtype(len(classes)), rank)
+        self._indptr.close(np.dtype(np.int64))
+        self._names.close()
+        if gold is not None:
+            np.save(self._fresh / "gold.npy", np.ascontiguousarray(gold, np.int32), allow_pickle=False)
+        origin = self._origin
+        meta = {
+            **FORMAT,
+            "n_items": self._n_items,
+            "n_annotators": len(annotators),
+            "n_classes": len(classes),
+            "n_labels": self._n_labels,
+            "columns": {"item": origin.item, "annotator": origin.annotator, "label": origin.label},
+            "notes": [*origin.notes, *notes],
+            "gold": gold is not None,
+            "fingerprint": _fingerprint(self._fresh, annotators, classes, gold),
+            "source": source,
+            "annotators": annotators.to_json(),
+            "classes": classes.to_json(),
+        }
+        (self._fresh / META).write_text(json.dumps(meta, ensure_ascii=False), "utf-8")
+        self._finished = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._finished:
+            kind, error = RuntimeError, RuntimeError("the store was not finished")
+            self._stack.__exit__(kind, error, None)
+            raise error
+        self._stack.__exit__(kind, error, trace)
+
+    def _close(self) -> None:
+        for column in (self._indptr, self._annotator, self._label):
+            column.file.close()
+        if self._names is not None:
+            self._names.close()
+
+
+class _Column:
+    """A one-dimensional ``.npy`` file that grows, in a type that grows with its values."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        self.path, self.dtype, self.size = path, dtype, 0
+        self.file: IO[bytes] = path.open("w+b")
+        self._write_header()
+        self._begin = self.file.tell()
+
+    def write(self, values: Codes) -> None:
+        if self.dtype.kind == "u" and self.dtype.itemsize < values.dtype.itemsize and values.size:
+            needed = np.min_scalar_type(values.max())
+            if needed.itemsize > self.dtype.itemsize:
+                self._rewrite(needed)
+        self.file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.size += values.size
+
+    def close(self, dtype: np.dtype[Any], rank: Codes | None = None) -> None:
+        """Write the header; change the type, and each value to ``rank[value]``, where asked."""
+        if dtype != self.dtype or (rank is not None and (rank != np.arange(rank.size)).any()):
+            self._rewrite(dtype, rank)
+        self.file.seek(0)
+        self._write_header()
+        self.file.close()
+
+    def _write_header(self) -> None:
+        # numpy leaves room for any size, so that the header's length does not depend on it
+        content = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.size,)}
+        np.lib.format.write_array_header_1_0(self.file, content)
+
+    def _rewrite(self, dtype: np.dtype[Any], rank: Codes | None = None) -> None:
+        new = _Column(self.path.with_suffix(".new"), dtype)
+        self.file.seek(self._begin)
+        table = None if rank is None else np.ascontiguousarray(rank, dtype)
+        for low in range(0, self.size, _PIECE):
+            piece = np.frombuffer(self.file.read(min(_PIECE, self.size - low) * self.dtype.itemsize), self.dtype)
+            new.write((piece if table is None else table[piece]).astype(dtype, copy=False))
+        self.file.close()
+        new.path.replace(self.path)
+        self.file, self.dtype = new.file, dtype
+
+
+def _fingerprint(folder: Path, annotators: Ids, classes: Ids, gold: Codes | None) -> str:
+    def digest(at: int, _: int) -> bytes:
+        part = PARTS[at]
+        if part == "items":
+            with pa.OSFile(str(folder / "items.arrow")) as file, pa.ipc.open_file(file) as names:
+                return digest_of_names(names.get_batch(i).column(0) for i in range(names.num_record_batches))
+        if part in ("annotators", "classes"):
+            return digest_of_names([(annotators if part == "annotators" else classes).to_arrow()])
+        return digest_of_array(gold) if part == "gold" else _digest_of_file(folder / f"{part}.npy")
+
+    digests = blocks.run(digest, [(at, at + 1) for at in range(len(PARTS))])
+    return fingerprint_of_digests(dict(zip(PARTS, digests, strict=True)))
+
+
+def _digest_of_file(path: Path) -> bytes:
+    """Do as :func:`digest_of_array` does, without mapping the file: what is mapped counts as memory."""
+    import hashlib
+
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        _, _, dtype = np.lib.format.read_array_header_1_0(file)
+        made = hashlib.sha256(dtype.str.encode())
+        while piece := file.read(1 << 22):
+            made.update(piece)
+    return made.digest()
