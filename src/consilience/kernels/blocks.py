@@ -1,7 +1,9 @@
-"""Cutting the items into blocks and running a kernel over them on all cores.
+"""Cutting the items into blocks, running a kernel over them on all cores, and adding up what they leave behind.
 
-The cut depends on the data alone, never on the number of threads, and block results are added in block
-order: the same data gives the same bits on one core and on sixty-four.
+The cut depends on the data alone, never on the number of threads.  What blocks leave behind is added along a binary
+tree over their places: node ``(first, stop)`` is the sum of its two halves.  So the same data gives the same bits on
+one core and on sixty-four, and in one process and in many: each process adds the nodes that lie within its own blocks
+(:func:`within`), and :func:`total` adds the rest.
 """
 
 from __future__ import annotations
@@ -13,19 +15,37 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from consilience.kernels._arrays import Ints
 
-__all__ = ["cut", "one_blas_thread", "run", "run_in_order", "thread_count"]
+__all__ = [
+    "Node",
+    "Share",
+    "Spare",
+    "add",
+    "cut",
+    "fold",
+    "one_blas_thread",
+    "run",
+    "run_in_order",
+    "thread_count",
+    "total",
+    "within",
+]
 
 T = TypeVar("T")
+#: A node of the tree: the blocks from ``first`` up to ``stop``.
+Node = tuple[int, int]
 
 #: A block of fewer labels than this does not pay for a thread.
 _LABELS_PER_BLOCK = 1 << 17
+#: So many blocks at the most, unless they would have more labels than this each: what is larger than memory, or lies on
+#: many machines, needs more of them.
 _MOST_BLOCKS = 16
+_MOST_LABELS = 1 << 23
 
 
 def thread_count() -> int:
@@ -44,7 +64,7 @@ def cut(indptr: Ints, cells: int) -> list[tuple[int, int]]:
     n_items, n_labels = indptr.size - 1, int(indptr[-1])
     most = n_labels // max(_LABELS_PER_BLOCK, 5 * cells)
     n_blocks = 1
-    while 2 * n_blocks <= min(most, _MOST_BLOCKS):
+    while 2 * n_blocks <= min(most, max(_MOST_BLOCKS, n_labels // _MOST_LABELS)):
         n_blocks *= 2
     aims = np.arange(1, n_blocks) * (n_labels / n_blocks)
     edges = [0, *np.searchsorted(indptr, aims).tolist(), n_items]
@@ -57,12 +77,107 @@ def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="consilience")
 
 
-def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]]) -> list[T]:
+def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]], threads: int | None = None) -> list[T]:
     """Do ``work(first, stop)`` for every block; results come in block order."""
-    threads = min(thread_count(), len(blocks)) if len(blocks) > 1 else 1
+    threads = min(threads or thread_count(), len(blocks)) if len(blocks) > 1 else 1
     if threads == 1:
         return [work(*block) for block in blocks]
     return list(_pool(threads, os.getpid()).map(lambda block: work(*block), blocks))
+
+
+class Spare(Generic[T]):
+    """Memory for as many threads as need some at a time, made when first needed and used again."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self.made: list[T] = []
+        self._idle: list[T] = []
+
+    @contextmanager
+    def one(self) -> Iterator[T]:
+        """Lend what no other thread is using."""
+        with self._lock:
+            if not self._idle:
+                self._idle.append(self._make())
+                self.made.append(self._idle[-1])
+            lent = self._idle.pop()
+        try:
+            yield lent
+        finally:
+            with self._lock:
+                self._idle.append(lent)
+
+
+class Share(NamedTuple):
+    """The blocks that one process passes over: ``blocks``, the first of which has the place ``first`` of ``n``."""
+
+    blocks: list[tuple[int, int]]
+    first: int
+    n: int
+
+    @classmethod
+    def all_of(cls, blocks: list[tuple[int, int]]) -> Share:
+        """Give the share of a process that has all blocks."""
+        return cls(blocks, 0, len(blocks))
+
+
+def add(one: T, other: T) -> T:
+    """Add two tuples of arrays and numbers, such as the statistics of two sets of items; the first is overwritten."""
+    pairs: Any = zip(one, other, strict=True)  # type: ignore[call-overload]
+    kind: Any = type(one)
+    return kind(*(np.add(a, b, out=a) if isinstance(a, np.ndarray) else a + b for a, b in pairs))  # type: ignore[no-any-return]
+
+
+def within(share: Share) -> list[Node]:
+    """Give the largest nodes that lie within a share, in order."""
+    first, stop = share.first, share.first + len(share.blocks)
+
+    def inside(node: Node) -> Iterator[Node]:
+        if first <= node[0] and node[1] <= stop:
+            yield node
+        elif node[0] < stop and first < node[1]:
+            for half in _halves(node):
+                yield from inside(half)
+
+    return list(inside((0, share.n))) if share.blocks else []
+
+
+def fold(leaf: Callable[[int, int], T], share: Share, threads: int | None = None) -> dict[Node, T]:
+    """Do ``leaf(first, stop)`` for every block of a share, and add up what lies within it, node by node."""
+    wanted = within(share)
+    jobs = [job for node in wanted for job in _split(node)]
+
+    def work(first: int, stop: int) -> T:
+        if stop - first == 1:
+            return leaf(*share.blocks[first - share.first])
+        left, right = _halves((first, stop))
+        return add(work(*left), work(*right))
+
+    done = dict(zip(jobs, run(work, jobs, threads), strict=True))
+    return {node: total(done, node) for node in wanted}
+
+
+def total(parts: dict[Node, T], node: Node) -> T:
+    """Give the sum over a node from those of nodes below it, in the order of the tree; the parts are used up."""
+    if node in parts:
+        return parts.pop(node)
+    left, right = _halves(node)
+    return add(total(parts, left), total(parts, right))
+
+
+def _halves(node: Node) -> tuple[Node, Node]:
+    first, stop = node
+    middle = (first + stop + 1) // 2
+    return (first, middle), (middle, stop)
+
+
+def _split(node: Node) -> list[Node]:
+    """Give nodes below one, enough to keep all cores busy."""
+    nodes = [node]
+    while len(nodes) < _MOST_BLOCKS and any(stop - first > 1 for first, stop in nodes):
+        nodes = [below for at in nodes for below in (_halves(at) if at[1] - at[0] > 1 else (at,))]
+    return nodes
 
 
 _blas_lock = threading.Lock()

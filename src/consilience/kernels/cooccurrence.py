@@ -16,20 +16,48 @@ import numpy as np
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints
 
-__all__ = ["count_pairs", "count_triples", "triples_fit"]
+__all__ = ["count_pairs", "count_triples", "pairs_fit", "triples_fit"]
 
 #: Cells of a table (4 bytes each), beyond which pairs are sorted, and triples refused.
 _LARGEST_TABLE = 1 << 24
 _MOST_CELLS = 1 << 27  # in the tables of all threads together
 
 
-def count_pairs(indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, n_classes: int) -> tuple[Codes, Codes]:
+def count_pairs(
+    indptr: Ints,
+    annotator: Codes,
+    label: Codes,
+    n_annotators: int,
+    n_classes: int,
+    *,
+    passed: list[tuple[int, int]] | None = None,
+    done: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
+) -> tuple[Codes, Codes]:
     """Count the label pairs of every pair of annotators m < j with an item in common.
 
-    Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: of how many items m said a and j said b.
+    Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: of how many items m said a and j said b.  ``passed`` are
+    the blocks of items to pass over, where it is not all of them, and ``done`` is told of each.
     """
-    small = (n_annotators * n_classes) ** 2 <= _LARGEST_TABLE
-    return (_by_table if small else _by_sorting)(indptr, annotator, label, n_annotators, n_classes)
+    M, K = n_annotators, n_classes
+    data = indptr, annotator, label
+    if pairs_fit(M, K):
+        return _by_table(*data, M, K, passed, done, threads)
+    if passed is None:
+        return _by_sorting(*data, M, K)
+    made: tuple[Codes, Codes] | None = None
+    for first, stop in passed:
+        start, end = int(indptr[first]), int(indptr[stop])
+        part = _by_sorting(indptr[first : stop + 1] - start, annotator[start:end], label[start:end], M, K)
+        made = part if made is None else _joined(made, part, M)
+        if done:
+            done(first, stop)
+    return made or (np.empty((0, 2), np.int32), np.empty((0, K, K), np.uint8))
+
+
+def pairs_fit(n_annotators: int, n_classes: int) -> bool:
+    """Tell whether the table of all pairs is small enough to be counted without sorting."""
+    return (n_annotators * n_classes) ** 2 <= _LARGEST_TABLE
 
 
 def triples_fit(n_annotators: int, n_classes: int) -> bool:
@@ -51,8 +79,28 @@ def count_triples(
     return who, _smallest(blocked[m[keep], j[keep], q[keep]])
 
 
-def _by_table(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:
-    table = _tabulate(indptr, annotator, label, M * K, K, 2).reshape(M, K, M, K)
+def _joined(one: tuple[Codes, Codes], other: tuple[Codes, Codes], M: int) -> tuple[Codes, Codes]:
+    """Add the counts of two disjoint sets of items."""
+    keys, place = np.unique(
+        np.concatenate([who[:, 0].astype(np.int64) * M + who[:, 1] for who, _ in (one, other)]), return_inverse=True
+    )
+    counts = np.zeros((keys.size, *one[1].shape[1:]), np.uint32)
+    counts[place[: len(one[0])]] += one[1]
+    counts[place[len(one[0]) :]] += other[1]
+    return np.stack(np.divmod(keys, M), axis=1).astype(np.int32), _smallest(counts)
+
+
+def _by_table(
+    indptr: Ints,
+    annotator: Codes,
+    label: Codes,
+    M: int,
+    K: int,
+    passed: list[tuple[int, int]] | None = None,
+    done: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
+) -> tuple[Codes, Codes]:
+    table = _tabulate(indptr, annotator, label, M * K, K, 2, passed, done, threads).reshape(M, K, M, K)
     blocked = table.transpose(0, 2, 1, 3)
     seen = np.zeros((M, M), np.bool_)
     for i in range(K):
@@ -64,21 +112,37 @@ def _by_table(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> t
     return np.stack([first, second], axis=1).astype(np.int32), _smallest(counts)
 
 
-def _tabulate(indptr: Ints, annotator: Codes, label: Codes, rows: int, K: int, order: int) -> Codes:
+def _tabulate(
+    indptr: Ints,
+    annotator: Codes,
+    label: Codes,
+    rows: int,
+    K: int,
+    order: int,
+    passed: list[tuple[int, int]] | None = None,
+    done: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
+) -> Codes:
     kernel = _table_kernel(annotator.dtype.name, label.dtype.name, order)
+    # Whole numbers: the order of the sum does not matter, so there are as many tables as threads.
+    n_labels = int(indptr[-1]) if passed is None else sum(int(indptr[b] - indptr[a]) for a, b in passed)
+    most = max(1, min(threads or blocks.thread_count(), _MOST_CELLS // rows**order, n_labels // max(rows, 1 << 14)))
+    if passed is None:
+        edges = np.searchsorted(indptr, np.linspace(0, n_labels, most + 1)[1:-1]).tolist()
+        passed = list(zip([0, *edges], [*edges, indptr.size - 1], strict=True))
+    spare = blocks.Spare(lambda: np.zeros(rows**order, np.uint32))
 
-    def work(first: int, stop: int) -> Codes:
-        table = np.zeros(rows**order, np.uint32)
-        kernel(indptr, annotator, label, first, stop, rows, K, table)
-        return table
+    def work(first: int, stop: int) -> None:
+        with spare.one() as table:
+            kernel(indptr, annotator, label, first, stop, rows, K, table)
+        if done:
+            done(first, stop)
 
-    # Whole numbers: the order of the sum does not matter, so there are as many parts as threads.
-    parts = max(1, min(blocks.thread_count(), _MOST_CELLS // rows**order, int(indptr[-1]) // max(rows, 1 << 14)))
-    edges = np.searchsorted(indptr, np.linspace(0, indptr[-1], parts + 1)[1:-1]).tolist()
-    tables = blocks.run(work, list(zip([0, *edges], [*edges, indptr.size - 1], strict=True)))
-    for table in tables[1:]:
-        tables[0] += table
-    return tables[0]
+    blocks.run(work, passed, most)
+    total, *others = spare.made or [np.zeros(rows**order, np.uint32)]
+    for table in others:
+        total += table
+    return total
 
 
 def _by_sorting(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:

@@ -262,6 +262,12 @@ class Sweep:
         Known class of each item, -1 where unknown; None where none is known.
     n_annotators, n_classes
         M and K.
+    share
+        The blocks to pass over, where others have the rest; all by default.
+    done
+        Told of every block ``(first, stop)`` that was passed over.
+    threads
+        How many to use, where it is not all.
     """
 
     def __init__(
@@ -272,49 +278,64 @@ class Sweep:
         gold: Codes | None,
         n_annotators: int,
         n_classes: int,
+        *,
+        share: blocks.Share | None = None,
+        done: Callable[[int, int], None] | None = None,
+        threads: int | None = None,
     ) -> None:
         self.indptr, self.annotator, self.label = indptr, annotator, label
         self.gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
         self.shape = (n_annotators, n_classes, n_classes)
         cells = n_annotators * n_classes * n_classes
-        self._blocks = blocks.cut(indptr, cells)
+        self.share = share or blocks.Share.all_of(blocks.cut(indptr, cells))
+        self._blocks = self.share.blocks
+        self._done, self._threads = done, threads
         self._prefetch = 16 * cells > _CACHE
-        self._tables: list[Floats] = []
+        self._tables = blocks.Spare(lambda: aligned(n_annotators * n_classes, 2 * n_classes))
         self._kernel: Callable[..., None] | None = None
+
+    @property
+    def small(self) -> bool:
+        """Whether plain numpy is faster."""
+        return self.share.n == 1 and self.label.size < SMALL
 
     def __call__(self, prior: Floats, confusions: Floats) -> Statistics:
         """Run the E-step under these parameters and give the sums that the M-step needs."""
+        return blocks.total(self.parts(prior, confusions), (0, self.share.n))
+
+    def parts(self, prior: Floats, confusions: Floats) -> dict[blocks.Node, Statistics]:
+        """Give the sums over this share of the blocks, to be added to those of others."""
         M, K, _ = self.shape
-        if self.label.size < SMALL:
+        if self.small:
             from consilience.kernels.em_numpy import statistics
 
-            return statistics(self.indptr, self.annotator, self.label, self.gold, prior, confusions)
+            made = statistics(self.indptr, self.annotator, self.label, self.gold, prior, confusions)
+            if self._done:
+                self._done(0, self.indptr.size - 1)
+            return {(0, 1): made}
         if self._kernel is None:
             self._kernel = _kernel(K, self.annotator.dtype.name, self.label.dtype.name, self._prefetch, False)
         kernel = self._kernel
-        if not self._tables:
-            self._tables = [aligned(M * K, 2 * K) for _ in self._blocks]
         lay_out, confusions = _lay_out_kernel(), np.ascontiguousarray(confusions.reshape(M * K, K))
         prior = np.maximum(prior, FLOOR)
         nothing = np.empty((0, 0))
 
-        def work(job: int, _: int) -> Floats:
-            first, stop = self._blocks[job]
-            table, sums = self._tables[job], np.zeros(K + 1)
-            lay_out(confusions, table)
-            kernel(first, stop, self.indptr, self.annotator, self.label, self.gold, prior, table, nothing, sums)
-            return sums
+        def leaf(first: int, stop: int) -> Statistics:
+            sums = np.zeros(K + 1)
+            with self._tables.one() as table:
+                lay_out(confusions, table)
+                kernel(first, stop, self.indptr, self.annotator, self.label, self.gold, prior, table, nothing, sums)
+                counts = table[:, K:].copy()
+            if self._done:
+                self._done(first, stop)
+            return Statistics(counts.reshape(self.shape), sums[:K], float(sums[K]))
 
-        sums = np.sum(blocks.run(work, [(b, b + 1) for b in range(len(self._blocks))]), axis=0)
-        counts = self._tables[0][:, K:].copy()
-        for table in self._tables[1:]:
-            counts += table[:, K:]
-        return Statistics(counts.reshape(self.shape), sums[:K], float(sums[K]))
+        return blocks.fold(leaf, self.share, self._threads)
 
     def posterior(self, prior: Floats, confusions: Floats) -> tuple[Floats, float]:
         """Give the posterior of every item (N, K) and the log-likelihood under these parameters."""
         M, K, _ = self.shape
-        if self.label.size < SMALL:
+        if self.small:
             from consilience.kernels.em_numpy import posterior
 
             return posterior(self.indptr, self.annotator, self.label, self.gold, prior, confusions)
@@ -324,9 +345,9 @@ class Sweep:
         prior = np.maximum(prior, FLOOR)
         out = np.empty((self.indptr.size - 1, K))
 
-        def work(first: int, stop: int) -> float:
+        def leaf(first: int, stop: int) -> Statistics:
             sums = np.zeros(K + 1)
             kernel(first, stop, self.indptr, self.annotator, self.label, self.gold, prior, table, out, sums)
-            return float(sums[K])
+            return Statistics(np.empty(0), sums[:K], float(sums[K]))
 
-        return out, sum(blocks.run(work, self._blocks))
+        return out, blocks.total(blocks.fold(leaf, self.share, self._threads), (0, self.share.n)).log_likelihood

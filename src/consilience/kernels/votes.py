@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.em import SMALL, Statistics
 
-__all__ = ["share_statistics", "vote_counts", "vote_statistics"]
+__all__ = ["share_parts", "share_statistics", "vote_counts", "vote_statistics"]
 
 
 def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
@@ -51,18 +52,44 @@ def share_statistics(
 
     The same as :func:`vote_statistics` of those shares, without making them.
     """
+    share = blocks.Share.all_of(blocks.cut(indptr, n_annotators * n_classes**2))
+    parts = share_parts(indptr, annotator, label, gold, n_annotators, n_classes, share=share)
+    return blocks.total(parts, (0, share.n))
+
+
+def share_parts(
+    indptr: Ints,
+    annotator: Codes,
+    label: Codes,
+    gold: Codes | None,
+    n_annotators: int,
+    n_classes: int,
+    *,
+    share: blocks.Share,
+    done: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
+) -> dict[blocks.Node, Statistics]:
+    """Give :func:`share_statistics` of a share of the blocks; as with :class:`~consilience.kernels.em.Sweep`."""
     K = n_classes
     known = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
-    counts, class_counts = np.zeros((n_annotators * K, K)), np.zeros(K)
     kernel = _share_kernel(annotator.dtype.name, label.dtype.name)
-    kernel(indptr, annotator, label, known, counts, class_counts)
-    return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
+
+    def leaf(first: int, stop: int) -> Statistics:
+        counts, class_counts = np.zeros((n_annotators * K, K)), np.zeros(K)
+        kernel(first, stop, indptr, annotator, label, known, counts, class_counts)
+        if done:
+            done(first, stop)
+        return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
+
+    return blocks.fold(leaf, share, threads)
 
 
-def _share(indptr: Any, annotator: Any, label: Any, gold: Any, counts: Any, class_counts: Any) -> None:
+def _share(
+    first: Any, last: Any, indptr: Any, annotator: Any, label: Any, gold: Any, counts: Any, class_counts: Any
+) -> None:
     K = counts.shape[1]
     q = np.zeros(K)
-    for n in range(indptr.size - 1):
+    for n in range(first, last):
         start, stop = indptr[n], indptr[n + 1]
         if start == stop:
             continue
@@ -115,7 +142,16 @@ def _share_kernel(annotator: str, label: str) -> Callable[..., None]:
     counts, class_counts = array("float64", 2, readonly=False), array("float64", readonly=False)
     return compiled(
         _share,
-        types.void(array("int64"), array(annotator), array(label), array("int32"), counts, class_counts),
+        types.void(
+            types.int64,
+            types.int64,
+            array("int64"),
+            array(annotator),
+            array(label),
+            array("int32"),
+            counts,
+            class_counts,
+        ),
     )
 
 
