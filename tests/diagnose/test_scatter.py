@@ -132,3 +132,13 @@ def test_corner_cases() -> None:
     assert (empty.shortfall, empty.row.tolist()) == (1.0, [-1, -1, -1])
     assert scatter(np.eye(3)[:2]).shortfall == 1, "all on one line"
     assert scatter(np.eye(40)).shortfall == pytest.approx(0, abs=1e-6), "many classes"
+
+
+def test_without_the_search_the_shortfall_is_a_lower_bound_and_said_to_be_one() -> None:
+    H = np.full((6, 4), 0.25)
+    found, quick = scatter(H), scatter(H, search=False)
+    assert found.shortfall == 1.0
+    assert (quick.shortfall, quick.exact) == (0.0, False)
+    np.testing.assert_array_equal(quick.distance, found.distance)
+    # up to three classes nothing is searched for, so nothing is left out
+    assert scatter(H[:, :3], search=False).shortfall == scatter(H[:, :3]).shortfall == 1.0

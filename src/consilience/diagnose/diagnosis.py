@@ -203,6 +203,7 @@ def diagnose(
     consensus: Consensus | DawidSkene | None = None,
     method: str = "ds-em",
     bootstrap: int = 20,
+    search: bool = True,
     seed: int = 0,
 ) -> Diagnosis:
     """Tell whether the labels determine the model, why, and what to collect.
@@ -217,6 +218,9 @@ def diagnose(
         What to fit otherwise.
     bootstrap
         How often the fit is repeated on items drawn with replacement; 0 leaves this out.
+    search
+        Whether to search, with more than three classes, for how far the confusions are from sufficiently scattered.
+        It costs most with many classes, and decides only where items have two labels at most.
     seed
         Decides the draws.
 
@@ -246,7 +250,7 @@ def diagnose(
         pairs=pairs,
         graph=co_label_graph(pairs, n_labels, seed=seed),
         blocks=block_strength(answers, pairs),
-        scatter=scatter(_factor(counts.counts, counts.class_counts), seed=seed),
+        scatter=scatter(_factor(counts.counts, counts.class_counts), seed=seed, search=search),
         stability=_stability.bootstrap(a, model, draws=bootstrap, seed=seed),
         items_of_class=counts.class_counts,
     )

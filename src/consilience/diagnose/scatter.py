@@ -58,8 +58,11 @@ class Scatter:
     exact: bool  #: whether the shortfall is exact; else it is a lower bound
 
 
-def scatter(H: Floats, *, seed: int = 0) -> Scatter:
-    """Measure how scattered the rows of a nonnegative matrix (J, K) are; rows of zeros do not count."""
+def scatter(H: Floats, *, seed: int = 0, search: bool = True) -> Scatter:
+    """Measure how scattered the rows of a nonnegative matrix (J, K) are; rows of zeros do not count.
+
+    Without the ``search`` that K > 3 takes, the shortfall is 0: a lower bound, too.
+    """
     used = np.flatnonzero(H.sum(axis=1) > 0)
     K = H.shape[1]
     rows = H[used] / H[used].sum(axis=1, keepdims=True)
@@ -75,7 +78,7 @@ def scatter(H: Floats, *, seed: int = 0) -> Scatter:
         row=used[nearest],
         distance=np.sqrt(apart[nearest, np.arange(K)]),
         angle=np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0))),
-        shortfall=_shortfall(rows, seed),
+        shortfall=_shortfall(rows, seed) if search or K <= 3 else 0.0,
         exact=K <= 3,
     )
 
