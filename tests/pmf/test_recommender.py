@@ -10,38 +10,22 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.estimators import failed_checks
 
 from consilience.exceptions import ColumnError, ConvergenceWarning, DataError, DataWarning, IdError, ParameterError
 from consilience.pmf.cpd import CPD
 from consilience.pmf.rating_scale import RatingScaleFit, fit_rating_scale
 from consilience.pmf.recommender import JointPMFRecommender
 
-#: Checks that hand the fitted matrix to predict.
-PAIRS = dict.fromkeys(
-    (
-        "check_n_features_in_after_fitting",
-        "check_estimators_dtypes",
-        "check_dtype_object",
-        "check_estimators_pickle",
-        "check_f_contiguous_array_estimator",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
-        "check_dict_unchanged",
-        "check_fit2d_predict1d",
-    ),
-    "predict takes user-item pairs, not the matrix of ratings that fit takes",
-)
 
-
-@parametrize_with_checks(
-    [JointPMFRecommender(8, n_tastes=1, n_starts=1, max_iter=20)], expected_failed_checks=lambda _: PAIRS
-)
 @pytest.mark.filterwarnings("ignore::consilience.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::consilience.exceptions.DataWarning")  # a matrix of two columns: strange pairs
-def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_checks() -> None:
+    """No check is expected to fail."""
+    assert failed_checks(JointPMFRecommender(8, n_tastes=1, n_starts=1, max_iter=20), 36) == {}
 
 
 def kinds(rng: np.random.Generator, users: int, items: int) -> tuple[np.ndarray, np.ndarray]:
@@ -192,6 +176,57 @@ def test_strangers_get_what_is_usual() -> None:
     assert mild > both + 0.5 > both - 0.5 > strict
 
 
+def test_a_matrix_of_ratings_is_predicted_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratings = some_ratings(10)
+    model = JointPMFRecommender(8, n_starts=2, tol=1e-4).fit(ratings)
+    pairs = np.argwhere(np.ones_like(ratings))
+    statistics: tuple[Any, ...] = "mean", "median"
+    for statistic in statistics:
+        expected = model.predict(pairs, statistic).reshape(ratings.shape)
+        np.testing.assert_allclose(model.predict(ratings, statistic), expected, rtol=1e-12)
+        np.testing.assert_allclose(model.predict(ratings.tolist(), statistic), expected, rtol=1e-12)
+    with monkeypatch.context() as patched:
+        patched.setattr("consilience.pmf.recommender._RATINGS", 1)
+        np.testing.assert_allclose(model.predict(ratings), model.predict(pairs).reshape(ratings.shape), rtol=1e-12)
+    # a user who gave nothing gets what is usual
+    nothing = model.predict(np.full((1, 6), np.nan))
+    np.testing.assert_allclose(nothing[0], [model.values_ @ model.model_.marginal([n]) for n in range(6)])
+    strange = ratings.copy()
+    strange[0, 1], strange[3, 2] = 3.25, 99.0
+    with pytest.warns(DataWarning, match="2 ratings have values"):
+        found = model.predict(strange)
+    strange[[0, 3], [1, 2]] = np.nan
+    np.testing.assert_array_equal(found, model.predict(strange))
+
+
+def test_new_users_are_predicted_from_what_they_rated() -> None:
+    rng = np.random.default_rng(11)
+    means, ratings = kinds(rng, 600, 12)
+    hidden = rng.random(ratings.shape) < 0.4
+    seen = np.where(hidden, np.nan, ratings)
+    model = JointPMFRecommender(64, n_tastes=1, shrinkage=0.1, n_starts=2).fit(seen[:400])
+    ours = ((model.predict(seen[400:]) - means[400:])[hidden[400:]] ** 2).mean()
+    level = np.nanmean(seen[400:], axis=1, keepdims=True) + np.nanmean(seen[:400], axis=0) - np.nanmean(seen[:400])
+    assert ours < 0.6 * ((level - means[400:])[hidden[400:]] ** 2).mean()
+    # as well as those whom the fit saw
+    assert ours < 1.3 * ((model.predict(seen[:400]) - means[:400])[hidden[:400]] ** 2).mean()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_frames_of_ratings_are_matrices(make: Any) -> None:
+    ratings = some_ratings(12)[:, :2]
+    row, column = np.nonzero(~np.isnan(ratings))
+    long = make({"item": np.array(["a", "b"])[column], "user": row, "rating": ratings[row, column]})
+    wide = make({"a": ratings[:, 0], "b": ratings[:, 1]})
+    model = JointPMFRecommender(8, n_starts=1, tol=1e-3).fit(long)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    pairs = make({"user": [3, 3, 5], "item": ["b", "a", "b"]})
+    # two items: an array of two columns would be pairs
+    np.testing.assert_allclose(model.predict(wide)[[3, 3, 5], [1, 0, 1]], model.predict(pairs))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(make({"b": ratings[:, 0], "a": ratings[:, 1]}))
+
+
 def test_what_ends_a_fit_early_is_said() -> None:
     _, ratings = kinds(np.random.default_rng(4), 50, 4)
     with pytest.warns(ConvergenceWarning, match="within 3 passes"):
@@ -231,8 +266,14 @@ def test_what_cannot_be_used_is_refused() -> None:
     one_value = small.fit(np.array([[3.0, np.nan], [3.0, 3.0]]))
     assert one_value.predict([(0, 1)]) == pytest.approx([3.0])
     assert one_value.predict([]).shape == (0,)
-    with pytest.raises(DataError, match="pairs"):
+    with pytest.raises(DataError, match="X has 3 features, but JointPMFRecommender is expecting 2"):
         one_value.predict(np.ones((2, 3)))
+    with pytest.raises(DataError, match="Reshape"):
+        one_value.predict(np.ones(3))
+    with pytest.raises(ColumnError, match="'item'"):
+        one_value.predict(pd.DataFrame({"user": [0]}))
+    with pytest.raises(TypeError, match="Sparse"):
+        one_value.predict(csr_array(np.ones((2, 2))))
     with pytest.raises(ParameterError, match="statistic"):
         one_value.predict([(0, 1)], "mode")  # type: ignore[arg-type]
 

@@ -6,11 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from consilience.exceptions import ColumnError, DataError, IdError
+from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Floats, Ints
+from consilience.pmf.columns import MISSING, STRANGE, encode_column
 from consilience.pmf.table import frame_column, frame_columns
 
-__all__ = ["id_names", "places_of", "rating_column", "rating_numbers", "sorted_ids", "two_columns"]
+__all__ = [
+    "encode_ratings",
+    "id_names",
+    "is_matrix",
+    "places_of",
+    "rating_column",
+    "rating_numbers",
+    "sorted_ids",
+    "two_columns",
+]
 
 
 def rating_column(X: Any, columns: list[Any], name: str) -> Any:
@@ -39,6 +49,39 @@ def rating_numbers(column: Any) -> Floats:
         return np.asarray(column.cast(pa.float64()), np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError("ratings must be numbers") from error
+
+
+def is_matrix(X: Any, n_items: int, whose: str) -> bool:
+    """Say whether X has a column for each item, or else two for the users and items of pairs."""
+    columns = frame_columns(X)
+    if columns is not None:
+        return len(columns) == n_items and not ("user" in columns and "item" in columns)
+    if hasattr(X, "tocsr"):  # the check of a matrix says what is wrong with a sparse one
+        return True
+    shape: tuple[int, ...] = X.shape if isinstance(X, np.ndarray) else np.shape(np.asarray(X, object))
+    if shape == (0,):
+        return False
+    if len(shape) != 2:
+        raise DataError(
+            f"expected ratings (users, items) or user-item pairs, not shape {shape}. Reshape your data: "
+            "X.reshape(1, -1) for one user or one pair"
+        )
+    if shape[1] not in (2, n_items):
+        raise DataError(
+            f"X has {shape[1]} features, but {whose} is expecting {n_items} features as input, one for each item; "
+            "user-item pairs have two columns"
+        )
+    return shape[1] != 2
+
+
+def encode_ratings(matrix: Floats, values: Floats) -> Ints:
+    """Give the place of each rating among the values, -1 where there is none; a strange one counts as none."""
+    codes, _ = encode_column(matrix.ravel(), values, "rating")
+    strange = int((codes == STRANGE).sum())
+    if strange:
+        warn(f"{strange} ratings have values that the fit did not see, and are taken as missing", DataWarning)
+    places: Ints = np.maximum(codes, MISSING).reshape(matrix.shape)
+    return places
 
 
 def two_columns(X: Any) -> tuple[Any, Any]:

@@ -40,7 +40,9 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR
 from consilience.pmf.cpd import mixture
 from consilience.pmf.rating_input import (
+    encode_ratings,
     id_names,
+    is_matrix,
     places_of,
     rating_column,
     rating_numbers,
@@ -53,8 +55,8 @@ from consilience.pmf.table import frame_columns, signed_dtype
 __all__ = ["JointPMFRecommender"]
 
 _COLUMNS = "user", "item", "rating"
-#: Users whose posteriors are held at a time.
-_USERS = 1 << 12
+#: Users whose posteriors are held at a time, and numbers of all distributions of a part of a matrix.
+_USERS, _RATINGS = 1 << 12, 1 << 22
 
 
 class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
@@ -157,15 +159,23 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, statistic: Literal["mean", "median"] = "mean") -> Floats:
-        """Predict ratings of user-item pairs: a frame with columns user and item, or an array (P, 2).
+        """Predict ratings of user-item pairs, or all ratings of users, also new ones, from those that they gave.
 
-        The mean has the least squared error, the median the least absolute error.  A user whom the fit did not see
-        gets what all users give; an item that it did not see is taken to be like the others.  A rating that the fit saw
-        is not looked at when it is predicted itself.
+        Pairs are a frame with columns user and item, or an array (P, 2), and give (P,).  A user whom the fit did not
+        see gets what all users give; an item that it did not see is taken to be like the others.
+
+        Ratings are a matrix (users, items) with NaN, as the fit takes one, or a frame of it, and give a matrix of the
+        same shape; a value that the fit did not see is taken as missing, with a warning.  An array of two columns is
+        pairs, also where the fit had two items: give their ratings as a frame.
+
+        The mean has the least squared error, the median the least absolute error.  A rating that is known is not looked
+        at when it is predicted itself.
         """
         check_is_fitted(self, "model_")
         if statistic not in ("mean", "median"):
             raise ParameterError(f"statistic must be 'mean' or 'median', not {statistic!r}")
+        if is_matrix(X, len(self.items_), type(self).__name__):
+            return self._of_ratings(X, statistic)
         given = two_columns(X)
         user, item = places_of(given[0], self.users_, "user"), places_of(given[1], self.items_, "item")
         strange = int((user < 0).sum()), int((item < 0).sum())
@@ -176,22 +186,38 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         order = np.argsort(place, kind="stable")
         edges = np.searchsorted(place[order], np.arange(0, users.size + _USERS, _USERS))
         for first, (start, stop) in zip(range(0, users.size, _USERS), pairwise(edges.tolist()), strict=True):
-            pairs = order[start:stop]
-            shares = self._shares(users[first : first + _USERS], place[pairs] - first, item[pairs])
-            if statistic == "mean":
-                predicted[pairs] = shares @ self.values_
-            else:
-                below = (shares.cumsum(axis=1) < 0.5 - 1e-12).sum(axis=1)
-                predicted[pairs] = self.values_[np.minimum(below, self.values_.size - 1)]
+            pairs, here = order[start:stop], users[first : first + _USERS]
+            codes = np.where((here >= 0)[:, None], self.codes_[here], self.codes_.dtype.type(-1))
+            predicted[pairs] = self._told(codes, place[pairs] - first, item[pairs], statistic)
         return predicted
 
-    def _shares(self, users: Ints, place: Ints, item: Ints) -> Floats:
-        """Give the distribution of each pair's rating, (P, R); the user of pair p is ``users[place[p]]``.
+    def _of_ratings(self, X: Any, statistic: str) -> Floats:
+        """Predict every rating of a matrix from the others of its row."""
+        matrix = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        codes = encode_ratings(matrix, self.values_).astype(self.codes_.dtype)
+        predicted, N = np.empty(matrix.shape), matrix.shape[1]
+        rows = max(1, _RATINGS // (N * self.values_.size))
+        for first in range(0, len(matrix), rows):
+            here = codes[first : first + rows]
+            place, item = np.divmod(np.arange(here.size), N)
+            predicted[first : first + rows] = self._told(here, place, item, statistic).reshape(here.shape)
+        return predicted
+
+    def _told(self, codes: Codes, place: Ints, item: Ints, statistic: str) -> Floats:
+        """Give the mean or median of each pair's rating, (P,)."""
+        shares = self._shares(codes, place, item)
+        if statistic == "mean":
+            return shares @ self.values_
+        below = (shares.cumsum(axis=1) < 0.5 - 1e-12).sum(axis=1)
+        medians: Floats = self.values_[np.minimum(below, self.values_.size - 1)]
+        return medians
+
+    def _shares(self, codes: Codes, place: Ints, item: Ints) -> Floats:
+        """Give the distribution of each pair's rating, (P, R); what the user of pair p rated is ``codes[place[p]]``.
 
         All items that a user did not rate share the posterior q of the user's component.  For one that the user rated
         z, its factor is divided out: q(f) / A_n(z, f), scaled to sum to one.
         """
-        codes = np.where((users >= 0)[:, None], self.codes_[users], self.codes_.dtype.type(-1))
         posterior = self.model_.posterior(codes)
         shares = np.empty((item.size, self.values_.size))
         order = np.argsort(item, kind="stable")
@@ -226,6 +252,11 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
                 raise DataError("a user rated an item more than once; keep one rating of each pair (drop_duplicates)")
             if np.isinf(rating).any():
                 raise DataError("a rating is infinite; a missing one is NaN")
+            # as if it had been a wide frame
+            if all(isinstance(each, str) for each in items):
+                self.feature_names_in_ = np.asarray(items, object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
         else:
             items = None if columns is None else id_names(columns, "item")
             users = id_names(X.index, "user") if items is not None and hasattr(X, "index") else None
