@@ -120,9 +120,7 @@ def auto(
     models[chosen] = hierarchy(chosen, prior=prior, start=posterior).climb(**options)
     if gain > _MARGIN and subtypes is not None:
         fits = {kind: model.fit() for kind, model in models.items()}
-        if sample is not annotations:
-            subtypes = _subtypes(annotations, 2, quick, random_state, subtypes.tables)
-        fits["subtypes"] = subtypes.fit(annotations)
+        fits["subtypes"] = _subtypes(annotations, 2, options, random_state, subtypes.tables).fit(annotations)
     else:
         fits = {chosen: models[chosen].fit()}
 
@@ -131,7 +129,7 @@ def auto(
     votes, n_labels = _votes(annotations, weights)
     posterior = main.posterior
     if averaged:
-        posterior = np.mean([votes, *(fit.posterior for fit in fits.values())], axis=0)
+        posterior = _average([votes, *(fit.posterior for fit in fits.values())])
     posterior = soften(annotations, posterior, votes, n_labels, correlation, tempered=averaged)
     return replace(
         main,
@@ -190,6 +188,22 @@ def _glance(options: Mapping[str, Any], near: float) -> dict[str, Any]:
         return asked or progress.objective + _GLANCE * step < near
 
     return {**options, "max_iter": min(options["max_iter"], _GLANCE), "callback": hopeless}
+
+
+def _average(opinions: Sequence[Floats]) -> Floats:
+    """Average what several models say of every item, (N, K) each, by how far each is from the others.
+
+    Where nobody knows which model errs, the mean of the others stands for the truth, and the weights are those of
+    measurements of different variance:
+
+        w_j  ∝  1 / mean of ‖q_j - q̄_j‖² over the items,      q̄_j the mean of all but the j-th.
+    """
+    total, n = np.sum(opinions, axis=0), len(opinions)
+    apart = [float(np.square(q - (total - q) / (n - 1)).sum(axis=1).mean()) for q in opinions]
+    weights = np.reciprocal(np.maximum(apart, 1e-12))
+    weights /= weights.sum()
+    averaged: Floats = np.einsum("j,jnk->nk", weights, np.asarray(opinions))
+    return averaged
 
 
 def _look_even(annotations: Annotations, posterior: Floats) -> bool:
