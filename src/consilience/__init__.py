@@ -21,6 +21,7 @@ _HOME = {
     "KOS": "consilience.aggregation.estimators",
     "METHODS": "consilience.aggregation.registry",
     "SPA": "consilience.factor.nmf_estimators",
+    "Agreement": "consilience.diagnose.agreement",
     "Annotations": "consilience.annotations",
     "Auto": "consilience.aggregation.estimators",
     "ClassOneCoin": "consilience.aggregation.estimators",
@@ -57,6 +58,7 @@ _HOME = {
     "TensorAugmentation": "consilience.aggregation.estimators",
     "TriangularEstimation": "consilience.aggregation.estimators",
     "aggregate": "consilience.structured.aggregate",
+    "agreement": "consilience.diagnose.agreement",
     "compare": "consilience.aggregation.compare",
     "diagnose": "consilience.diagnose",
     "load": "consilience.io",
@@ -78,6 +80,7 @@ __all__ = [
     "KOS",
     "METHODS",
     "SPA",
+    "Agreement",
     "Annotations",
     "Auto",
     "ClassOneCoin",
@@ -115,6 +118,7 @@ __all__ = [
     "TriangularEstimation",
     "__version__",
     "aggregate",
+    "agreement",
     "compare",
     "datasets",
     "diagnose",
@@ -169,6 +173,7 @@ if TYPE_CHECKING:
     from consilience.datasets import simulate
     from consilience.dawid_skene import DawidSkene
     from consilience.diagnose import Diagnosis, diagnose
+    from consilience.diagnose.agreement import Agreement, agreement
     from consilience.factor.estimators import SymNMF
     from consilience.factor.nmf_estimators import AND, SPA
     from consilience.hidden_markov import HiddenMarkov

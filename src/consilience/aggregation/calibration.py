@@ -29,8 +29,9 @@ import numpy as np
 
 from consilience.aggregation.em import Parameters
 from consilience.annotations import Annotations
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR
+from consilience.moments.label_pairs import label_pairs, labels_of_some
 
 __all__ = ["CHANCE", "CLEAR", "error_correlation", "soften"]
 
@@ -44,8 +45,8 @@ _PAIRS = 50_000
 
 def error_correlation(annotations: Annotations, parameters: Parameters) -> float:
     """Give the correlation of errors that the labels show beyond the model; near 0 for independent annotators."""
-    indptr, annotator, label = _enough_items(annotations)
-    first, second = _label_pairs(indptr)
+    _, indptr, annotator, label = labels_of_some(annotations, _PAIRS)
+    first, second = label_pairs(indptr)
     if not first.size:
         return 0.0
     prior, A = np.maximum(parameters.prior, FLOOR), np.maximum(parameters.confusions, FLOOR)
@@ -128,26 +129,3 @@ def _temper(q: Floats, power: Floats) -> Floats:
     p = (q / q.max(axis=1, keepdims=True)) ** power
     tempered: Floats = p / p.sum(axis=1, keepdims=True)
     return tempered
-
-
-def _enough_items(annotations: Annotations) -> tuple[Ints, Ints, Ints]:
-    """Give the labels of items with two or more: of every n-th item where there are more pairs than are needed."""
-    n = annotations.labels_per_item
-    step = max(1, int(np.ceil((n * (n - 1.0)).sum() / 2 / _PAIRS)))
-    kept = np.zeros(n.size, bool)
-    kept[::step] = n[::step] >= 2
-    indptr = np.concatenate([[0], np.cumsum(n[kept])])
-    places = np.arange(indptr[-1]) + np.repeat(annotations.indptr[:-1][kept] - indptr[:-1], n[kept])
-    return indptr, annotations.annotator[places].astype(np.int64), annotations.label[places].astype(np.int64)
-
-
-def _label_pairs(indptr: Ints) -> tuple[Ints, Ints]:
-    """Give the places of all pairs of labels on one item."""
-    n = np.diff(indptr)
-    first, second = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for size in np.unique(n):
-        place = indptr[:-1][n == size]
-        one, other = np.triu_indices(size, 1)
-        first.append((place[:, None] + one).ravel())
-        second.append((place[:, None] + other).ravel())
-    return np.concatenate(first), np.concatenate(second)

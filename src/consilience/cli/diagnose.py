@@ -103,6 +103,8 @@ def _numbers(found: Diagnosis) -> list[str]:
     lines.append(
         f"sufficiently scattered condition: {bound}{s.shortfall:.3f} short of it (0: it holds; 1: nothing of it does)"
     )
+    if found.agreement is not None:
+        lines.append(f"agreement: {found.agreement}")
     if t.draws:
         lines.append(f"bootstrap: {t.draws} draws of {t.items} items change {100 * t.changed:.1f} % of the labels")
     return lines

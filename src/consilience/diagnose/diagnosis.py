@@ -20,6 +20,7 @@ from consilience.annotations import Annotations, Origin
 from consilience.consensus import Consensus, _free_names
 from consilience.dawid_skene import DawidSkene
 from consilience.diagnose import stability as _stability
+from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.rules import Evidence, findings, what_holds
@@ -65,6 +66,7 @@ class Diagnosis:
     annotator_ids: Ids
     class_ids: Ids
     origin: Origin = field(default_factory=Origin)
+    agreement: Agreement | None = None  #: coefficients of agreement; None where no item has two labels
 
     @property
     def headline(self) -> str:
@@ -182,6 +184,7 @@ class Diagnosis:
                 "draws": t.draws,
                 "items_per_draw": t.items,
             },
+            "agreement": None if self.agreement is None else self.agreement.to_dict(),
             "classes": _rows(self._class_columns()),
             "annotators": _rows(self._annotator_columns()),
         }
@@ -272,7 +275,15 @@ def diagnose(
         annotator_ids=a.annotator_ids,
         class_ids=a.class_ids,
         origin=a.origin,
+        agreement=_agreement(a, seed),
     )
+
+
+def _agreement(annotations: Annotations, seed: int) -> Agreement | None:
+    try:
+        return agreement(annotations, seed=seed)
+    except DataError:  # no item has labels of two annotators
+        return None
 
 
 def _model_of(
