@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
+from tests.estimators import failed_checks
 
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError
 from consilience.kernels._arrays import Codes
@@ -253,14 +255,32 @@ def test_bad_input() -> None:
         {"smoothing": -1.0},
         {"tol": -1.0},
         {"max_iter": 0},
+        {"tol": "small"},
+        {"smoothing": None},
+        {"split": None},
+        {"callback": 3},
+        {"random_state": "seed"},
     ]
     for options in wrong:
         with pytest.raises(ParameterError, match=next(iter(options))):
             JointPMF(**options).fit(codes)
     with pytest.raises(DataError, match="no rows"):
         JointPMF(2).fit(codes[:0])
+    pmf = JointPMF(2).fit(codes)
     with pytest.raises(DataError, match="4 columns"):
-        JointPMF(2).fit(codes).log_prob(codes[:, :4])
+        pmf.log_prob(codes[:, :4])
+    with pytest.raises(DataError, match="no rows"):
+        pmf.score(codes[:0])
+    for n in (-1, 2.5):
+        with pytest.raises(ParameterError, match="n must be"):
+            pmf.sample(n)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="name or its number"):
+        pmf.marginal(1.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="sparse"):
+        pmf.fit(csr_array(np.maximum(codes, 0)))
+    for nothing in (None, "table", {"x0": [1]}):
+        with pytest.raises(DataError, match="expected a table"):
+            pmf.fit(nothing)
 
 
 def test_scikit_learn_manners() -> None:
@@ -271,6 +291,66 @@ def test_scikit_learn_manners() -> None:
 
     with pytest.raises(NotFittedError):
         pmf.log_prob([[0]])
+
+
+#: Checks that call predict as others do, with X alone.
+ASKS_WITHOUT_TARGET = {
+    "check_estimators_unfitted",
+    "check_n_features_in_after_fitting",
+    "check_estimators_dtypes",
+    "check_dtype_object",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_dict_unchanged",
+    "check_fit_idempotent",
+    "check_fit2d_predict1d",
+}
+
+
+@pytest.mark.filterwarnings("ignore::consilience.exceptions.ConsilienceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn_checks_but_for_those_of_predict_without_a_target() -> None:
+    assert set(failed_checks(JointPMF(2, max_iter=10), 25)) <= ASKS_WITHOUT_TARGET
+
+
+def test_the_first_side_of_the_cut_may_be_named() -> None:
+    data = frame()
+    start: dict[str, Any] = {"n_components": 3, "refine": None}
+    named = JointPMF(split=["sex", "colour"], **start).fit(data)
+    assert np.array_equal(named.model_.stacked, JointPMF(split=(0, 2), **start).fit(data).model_.stacked)
+    assert not np.allclose(named.model_.stacked, JointPMF(split="fixed", **start).fit(data).model_.stacked)
+    assert np.array_equal(
+        JointPMF(split=range(3), **start).fit(data).model_.stacked,
+        JointPMF(split="fixed", **start).fit(data).model_.stacked,
+    )
+    assert JointPMF(split=["sex"]).fit(data).n_iter_ > 0
+    for wrong in (["weight"], [5], range(5), []):
+        with pytest.raises(ParameterError, match=r"weight|numbered|S1"):
+            JointPMF(3, split=wrong).fit(data)
+
+
+def test_every_question_where_no_tensor_fits() -> None:
+    """10^40 cells: answers are those of the hidden component alone, which every column tells."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 300)
+    rows = 5 * kind[:, None] + rng.integers(0, 5, (300, 40))
+    rows[rng.random(rows.shape) < 0.5] = -1
+    pmf = JointPMF(2, smoothing=0.0).fit(rows)
+    asked = np.full((2, 40), -1)
+    asked[0, 3], asked[1, 7] = 0, 9
+    given = pmf.conditional(20, asked)
+    assert given.shape == (2, 10)
+    np.testing.assert_allclose([given[0, :5].sum(), given[1, 5:].sum()], 1.0, atol=1e-6)
+    expected = pmf.expectation(20, asked)
+    assert expected[0] < 4.5 < expected[1]
+    assert (pmf.predict(20, asked) >= 5).tolist() == [False, True]
+    assert ((pmf.impute(asked) >= 5).mean(axis=1) == [0.0, 1.0]).all()
+    np.testing.assert_allclose(pmf.log_prob(asked), np.log([pmf.marginal(3)[0], pmf.marginal(7)[9]]))
+    np.testing.assert_allclose(pmf.marginal([0, 39])[:5, 5:], 0.0, atol=1e-6)
+    drawn = pmf.sample(50, 0) >= 5
+    assert (drawn == drawn[:, :1]).all()
 
 
 def test_names_of_a_frame_are_kept() -> None:

@@ -42,7 +42,7 @@ from consilience.pmf.cpd import CPD, mixture
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf, total_history
 from consilience.pmf.joint_pmf import JointPMF, PMFEstimator
 from consilience.pmf.rank import rank_by_held_out
-from consilience.pmf.table import DiscreteTable, frame_columns
+from consilience.pmf.table import DiscreteTable, as_matrix, frame_columns
 
 __all__ = ["JointPMFClassifier", "fit_by_class"]
 
@@ -117,7 +117,7 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         n_components: int | None = None,
         *,
         init: Init = "cnmf-spa",
-        split: Split = "conditioning",
+        split: Split | Sequence[str] = "conditioning",
         refine: Literal["em"] | None = "em",
         smoothing: float = 1.0,
         n_starts: int = 5,
@@ -146,7 +146,7 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         labels, self.classes_ = _labels(y, len(features))
         codes = np.column_stack([features.codes, labels])
         table = DiscreteTable(codes, (*features.categories, self.classes_), (*features.names, _unused(features.names)))
-        options = self._options()
+        options = self._options(features.names)
         rank, scores = self.n_components, dict[int, float]()
         if rank is None:
             rank, scores = rank_by_held_out(table.codes, _HELD_OUT, options, partial(_foretold, table.sizes))
@@ -179,9 +179,6 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
         # scikit-learn scores estimators on measurements, each a category of its own here
         tags.classifier_tags.poor_score = True
         return tags
@@ -191,36 +188,18 @@ def _features(
     estimator: JointPMFClassifier, X: Any, *, y: Any = "no_validation", categories: Any = None, names: Any = None
 ) -> DiscreteTable:
     """Code a table of features, at the fit or (with categories) afterwards."""
-    from scipy.sparse import issparse
-
-    if issparse(X):
-        raise TypeError("sparse matrices have no categories; pass a dense table (X.toarray())")
     if y is None:
         raise DataError("requires y to be passed, but the target y is None: a classifier needs labels to learn from")
     if isinstance(X, DiscreteTable):
         estimator.n_features_in_ = len(X.names)
         return DiscreteTable.from_data(X, categories=categories, names=names)
     if frame_columns(X) is None:
-        X = _matrix(X)
+        X = as_matrix(X)
     validate_data(estimator, X, reset=categories is None, skip_check_array=True)
     table = DiscreteTable.from_data(X, categories=categories, names=names)
     if not len(table):
         raise DataError("Found array with 0 sample(s): the table has no rows, and at least one is required")
     return table
-
-
-def _matrix(X: Any) -> Any:
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)
-    if array.dtype.kind in "US" and not isinstance(X, np.ndarray):
-        array = np.array(X, dtype=object)  # a list of strings and None keeps its None
-    if array.ndim != 2:
-        hint = "Reshape your data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
-        raise DataError(f"expected a table of rows and features, got an array of shape {array.shape}. {hint}")
-    if array.dtype.kind == "c":
-        raise DataError("Complex data not supported: features are categories")
-    if array.shape[1] == 0:
-        raise DataError(f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
-    return array
 
 
 def _labels(y: Any, n_rows: int) -> tuple[Codes, Any]:

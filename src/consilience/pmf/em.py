@@ -43,7 +43,7 @@ from consilience.pmf.pairs import category_shares, pair_marginals
 __all__ = ["CPDFit", "JointPMFFit", "fit_joint_pmf", "run_cpd_em", "total_history"]
 
 Init = Literal["cnmf-spa", "random", "ctd"]
-Split = Literal["conditioning", "random", "fixed"]
+Split = Literal["conditioning", "random", "fixed"] | Sequence[int]
 
 #: Part of a start that comes from the plain shares of the categories: EM cannot leave a probability of zero.
 _SOFTENING = 0.1

@@ -16,13 +16,14 @@ A_n    ``factors_[n]``  (I_n, F), columns sum to one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from consilience._checks import number, one_of, whole
 from consilience.aggregation.em import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
 from consilience.kernels._arrays import Codes, Floats
@@ -46,7 +47,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
         n_components: int | None = None,
         *,
         init: Init = "cnmf-spa",
-        split: Split = "conditioning",
+        split: Split | Sequence[str] = "conditioning",
         refine: Literal["em"] | None = "em",
         smoothing: float = 1.0,
         n_starts: int = 1,
@@ -67,22 +68,33 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
         self.callback = callback
 
     def _check_parameters(self) -> None:
-        allowed = {"init": ("cnmf-spa", "random", "ctd"), "split": ("conditioning", "random", "fixed")}
-        for name, values in {**allowed, "refine": ("em", None)}.items():
-            if getattr(self, name) not in values:
-                raise ParameterError(f"{name} must be one of {values}, not {getattr(self, name)!r}")
+        one_of("init", self.init, ("cnmf-spa", "random", "ctd"))
+        split: Any = self.split
+        if isinstance(split, str) or not isinstance(split, Iterable):  # else the variables of S1
+            one_of("split", split, ("conditioning", "random", "fixed"))
+        if self.refine is not None:
+            one_of("refine", self.refine, ("em",))
         for name in ("n_components", "n_starts", "max_iter"):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (whole and value >= 1) and not (name == "n_components" and value is None):
-                raise ParameterError(f"{name} must be a whole number ≥ 1, not {value!r}")
+            if name != "n_components" or self.n_components is not None:
+                whole(name, getattr(self, name))
         for name in ("smoothing", "tol"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ParameterError(f"{name} must be a number ≥ 0, not {getattr(self, name)!r}")
+            number(name, getattr(self, name), zero=True)
+        if not (self.callback is None or callable(self.callback)):
+            raise ParameterError(f"callback must be a function or None, not {self.callback!r}")
 
-    def _options(self) -> dict[str, Any]:
-        """Give what a fit of a given rank needs."""
-        return {name: value for name, value in self.get_params(deep=False).items() if name != "n_components"}
+    def _options(self, names: Sequence[str]) -> dict[str, Any]:
+        """Give what a fit of a given rank needs; variables of S1 that are named get their numbers."""
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "n_components"}
+        if not isinstance(self.split, str):
+            options["split"] = [index_of(variable, names) for variable in self.split]
+        return options
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
 
 
 class JointPMF(PMFEstimator):
@@ -103,8 +115,8 @@ class JointPMF(PMFEstimator):
         What EM starts from: ``"cnmf-spa"`` (pairs), ``"ctd"`` (triples, by coupled tensor decomposition) or
         ``"random"``.
     split
-        How CNMF-SPA cuts the variables in two: ``"fixed"`` (first and second half), ``"random"``, or the cut of
-        several whose components are told apart best (``"conditioning"``).
+        How CNMF-SPA cuts the variables in two: ``"fixed"`` (first and second half), ``"random"``, the cut of several
+        whose components are told apart best (``"conditioning"``), or the variables of S1, by name or number.
     refine
         ``"em"``, or None for the start alone.
     smoothing
@@ -165,7 +177,7 @@ class JointPMF(PMFEstimator):
         never = [name for n, name in enumerate(table.names) if not (table.codes[:, n] >= 0).any()]
         if never:
             warn(f"variables without a single entry are taken to be uniform: {', '.join(never[:8])}", DataWarning)
-        options = self._options()
+        options = self._options(table.names)
         rank = self.n_components
         scores: dict[int, float] = {}
         if rank is None:
@@ -200,12 +212,15 @@ class JointPMF(PMFEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Give the mean log-probability of the rows."""
-        return float(self.log_prob(X).mean())
+        logs = self.log_prob(X)
+        if not logs.size:
+            raise DataError("the table has no rows, so they have no mean log-probability")
+        return float(logs.mean())
 
     def marginal(self, variables: int | str | Sequence[int | str]) -> Floats:
         """Give the joint distribution of a few variables, one axis for each in the order given."""
         check_is_fitted(self)
-        if isinstance(variables, int | str | np.integer):
+        if isinstance(variables, str) or not isinstance(variables, Iterable):
             return self.model_.marginal([self._index(variables)])
         return self.model_.marginal([self._index(variable) for variable in variables])
 
@@ -256,7 +271,7 @@ class JointPMF(PMFEstimator):
     def sample(self, n: int = 1, random_state: Any = None) -> Codes:
         """Draw n complete rows, as an array of values (n, N)."""
         check_is_fitted(self)
-        codes = self.model_.sample(n, random_state)
+        codes = self.model_.sample(whole("n", n) if n != 0 else 0, random_state)
         return _matrix(DiscreteTable(codes, self.categories_, self.names_))
 
     # ---- inside --------------------------------------------------------------------------------------------

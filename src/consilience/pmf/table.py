@@ -245,11 +245,24 @@ def _matrix_columns(
 
 def as_matrix(X: Any) -> Codes:
     """Give rows and variables as one array: numbers where all are, objects otherwise."""
+    if hasattr(X, "tocsr"):
+        raise TypeError("sparse matrices have no categories; pass a dense table (X.toarray())")
     matrix = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=None if _plain_numbers(X) else object)
+    if matrix.ndim == 0:
+        kind = type(X).__name__
+        raise DataError(f"expected a table: a frame in memory, or an array or list of rows; a {kind} is none")
     if matrix.ndim != 2:
-        raise DataError(f"expected a table of rows and variables, got an array of shape {matrix.shape}")
+        hint = "Reshape your data: X.reshape(-1, 1) for one variable, X.reshape(1, -1) for one row"
+        raise DataError(f"expected a table of rows and variables, got an array of shape {matrix.shape}. {hint}")
+    if matrix.shape[1] == 0:
+        raise DataError(
+            f"0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required: the table has no columns"
+        )
     if matrix.dtype.kind not in "iufbOUS":
-        raise DataError(f"entries of type {matrix.dtype} are no categories; convert them to whole numbers or strings")
+        strange = "Complex data not supported: " * (matrix.dtype.kind == "c")
+        raise DataError(
+            f"{strange}entries of type {matrix.dtype} are no categories; make them whole numbers or strings"
+        )
     return matrix
 
 
