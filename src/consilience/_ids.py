@@ -17,7 +17,18 @@ from consilience.exceptions import FormatError, IdError
 from consilience.kernels._arrays import Bools, Codes, Ints
 from consilience.kernels.em import SMALL
 
-__all__ = ["Ids", "encode", "encode_all", "name_rows", "numbers_where_all_are", "to_column", "without", "without_code"]
+__all__ = [
+    "Ids",
+    "blanks",
+    "encode",
+    "encode_all",
+    "is_text",
+    "name_rows",
+    "numbers_where_all_are",
+    "to_column",
+    "without",
+    "without_code",
+]
 
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 _DECIMAL = r"^-?(0|[1-9][0-9]*)\.[0-9]+$"
@@ -222,13 +233,23 @@ def _may_lack(column: pa.Array) -> bool:
 
 def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[Codes, Ids]:
     """Take names that stand for "no value" (blank, or one of ``tokens``) out of a vocabulary; their rows get -1."""
-    if not _is_text(names) or not len(names):
+    if not is_text(names) or not len(names):
         return codes, Ids(names)
     try:
         names.validate(full=True)
     except pa.ArrowInvalid as error:
         raise FormatError(f"a value is not UTF-8 text ({error})") from error
+    gone = blanks(names, tokens)
+    if not gone.any():
+        return codes, Ids(names)
+    return _renumbered(codes, names, gone)
+
+
+def blanks(names: pa.Array, tokens: Sequence[str] = ()) -> Bools:
+    """Mark text that stands for "no value": nothing but white space, or one of ``tokens``."""
     gone = np.zeros(len(names), np.bool_)
+    if not len(names):
+        return gone
     # Only what is short or may begin with a space of some kind is worth a look.
     _, ends, data = names.buffers()
     width = np.int64 if pa.types.is_large_string(names.type) else np.int32
@@ -239,10 +260,9 @@ def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[
     if suspects.size:
         few = names.take(pa.array(suspects))
         blank = pc.equal(pc.utf8_trim_whitespace(few), "")
-        gone[suspects] = np.asarray(pc.or_(blank, pc.is_in(few, value_set=pa.array(tokens, names.type))))
-    if not gone.any():
-        return codes, Ids(names)
-    return _renumbered(codes, names, gone)
+        token = pc.is_in(few, value_set=pa.array(tokens, names.type))
+        gone[suspects] = np.asarray(pc.or_(blank, token).fill_null(False))
+    return gone
 
 
 def without_code(codes: Codes, ids: Ids, code: int) -> tuple[Codes, Ids]:
@@ -255,12 +275,13 @@ def _renumbered(codes: Codes, names: pa.Array, gone: Bools) -> tuple[Codes, Ids]
     return np.append(new, np.int32(-1))[codes], Ids(names.filter(pa.array(~gone)))
 
 
-def _is_text(column: pa.Array) -> bool:
+def is_text(column: pa.Array) -> bool:
+    """Tell whether a column holds strings."""
     return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
 def _first_seen(column: pa.Array) -> tuple[Codes, pa.Array]:
-    if _is_text(column) and len(column) >= SMALL:
+    if is_text(column) and len(column) >= SMALL:
         from consilience.kernels.strings import encode_bytes
 
         width = np.int64 if pa.types.is_large_string(column.type) else np.int32
