@@ -19,13 +19,13 @@ from typing import Literal
 
 from consilience.aggregation.em import Callback, ClassOneCoinStep, run_em
 from consilience.aggregation.fit import Fit, vote_start
-from consilience.annotations import Annotations
+from consilience.engine.passes import Labels, passes_of
 
 __all__ = ["class_one_coin"]
 
 
 def class_one_coin(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     smoothing: float = 0.0,
     prior: Literal["learned", "uniform"] = "learned",
@@ -36,6 +36,7 @@ def class_one_coin(
 ) -> Fit:
     """Fit by EM; the parameters are those of :func:`consilience.aggregation.ds_em.dawid_skene_em`."""
     step = ClassOneCoinStep(smoothing, prior == "learned")
-    start = vote_start(annotations, step)
-    result = run_em(annotations, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Fit.from_em(annotations, result, tol)
+    passes = passes_of(annotations)
+    start = vote_start(passes, step)
+    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return Fit.from_em(passes, result, tol)

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, ConfusionStep, EMResult, Parameters, run_em, sweep_of
+from consilience.aggregation.em import Callback, ConfusionStep, EMResult, Parameters, run_em
 from consilience.aggregation.fit import Fit, by_agreement, crowd_confusion, vote_start
-from consilience.annotations import Annotations
+from consilience.engine.passes import Labels, passes_of
 from consilience.kernels._arrays import Floats
 
 __all__ = ["best_start", "dawid_skene_em", "refine"]
@@ -27,7 +27,7 @@ _MOST_SPLITS, _ROUNDS = 12, 3
 
 
 def dawid_skene_em(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     smoothing: float = 0.0,
     shrinkage: float = 0.0,
@@ -43,7 +43,7 @@ def dawid_skene_em(
     Parameters
     ----------
     annotations
-        The labels.  Gold items are held at their gold.
+        The labels, or passes over them.  Gold items are held at their gold.
     smoothing
         Labels added to every cell of every confusion matrix (a Dirichlet prior; the fit is its mode).
     shrinkage
@@ -60,14 +60,15 @@ def dawid_skene_em(
     start
         Parameters to start from, instead of vote shares.
     """
-    begin = vote_start(annotations, ConfusionStep(smoothing, prior == "learned")) if start is None else start
-    step = ConfusionStep(_pseudo_labels(annotations, smoothing, shrinkage), prior == "learned")
-    result = run_em(annotations, begin, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Fit.from_em(annotations, result, tol)
+    passes = passes_of(annotations)
+    begin = vote_start(passes, ConfusionStep(smoothing, prior == "learned")) if start is None else start
+    step = ConfusionStep(_pseudo_labels(passes, smoothing, shrinkage), prior == "learned")
+    result = run_em(passes, begin, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return Fit.from_em(passes, result, tol)
 
 
 def refine(
-    annotations: Annotations,
+    annotations: Labels,
     fit: Fit,
     *,
     smoothing: float = 0.0,
@@ -84,10 +85,11 @@ def refine(
     The parameters are those of :func:`dawid_skene_em`, with a little of the crowd's answers behind every annotator's.
     Where the method offers several models to go on from, :func:`best_start` tells which.
     """
+    passes = passes_of(annotations)
     starts = [Parameters(fit.model.prior, fit.model.confusions), *fit.candidates]
-    start = best_start(annotations, starts, _pseudo_labels(annotations, smoothing, shrinkage), random_state)
+    start = best_start(passes, starts, _pseudo_labels(passes, smoothing, shrinkage), random_state)
     refined = dawid_skene_em(
-        annotations,
+        passes,
         smoothing=smoothing,
         shrinkage=shrinkage,
         prior=prior,
@@ -98,14 +100,14 @@ def refine(
         start=start,
     )
     refined = replace(refined, cautions=(*fit.cautions, *refined.cautions), details=fit.details)
-    if annotations.gold is not None:  # gold says which class is which
+    if passes.has_gold:  # gold says which class is which
         return refined
-    statistics = sweep_of(annotations)(refined.model.prior, refined.model.confusions)
+    statistics = passes.sweep(refined.model.prior, refined.model.confusions)
     return refined.reordered(by_agreement(statistics))
 
 
 def best_start(
-    annotations: Annotations, starts: Sequence[Parameters], pseudo: float | Floats, random_state: Any = 0
+    annotations: Labels, starts: Sequence[Parameters], pseudo: float | Floats, random_state: Any = 0
 ) -> Parameters:
     """Run EM from every start, then from the best end with classes split, and give the end with the best objective.
 
@@ -114,8 +116,7 @@ def best_start(
     if len(starts) == 1:
         return starts[0]
     rng = np.random.default_rng(random_state)
-    step = max(1, annotations.n_labels // _SAMPLE)
-    sample = annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+    sample = passes_of(annotations).sample(max(1, annotations.n_labels // _SAMPLE))
     tries = len(starts) + _MOST_SPLITS
     passes = int(np.clip(_BUDGET / (tries * max(sample.n_labels, 1)), _FEWEST_PASSES, _MOST_PASSES))
 
@@ -146,7 +147,7 @@ def _splits(parameters: Parameters, rng: np.random.Generator) -> Iterator[Parame
         yield Parameters(prior / prior.sum(), confusions)
 
 
-def _pseudo_labels(annotations: Annotations, smoothing: float, shrinkage: float) -> float | Floats:
+def _pseudo_labels(annotations: Labels, smoothing: float, shrinkage: float) -> float | Floats:
     """Give the labels to add to every annotator's cells: equal everywhere, and as the crowd answers by its votes."""
     if not shrinkage:
         return smoothing

@@ -10,6 +10,7 @@ Leaps along EM steps make it fast (:mod:`consilience.aggregation.squarem`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -17,6 +18,8 @@ import numpy as np
 
 from consilience.aggregation.squarem import Callback, Progress, leap, run_squarem
 from consilience.annotations import Annotations
+from consilience.engine.checkpoint import Keeper
+from consilience.engine.passes import Labels, Passes, passes_of
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR, SMALL, Statistics, Sweep
 
@@ -178,8 +181,10 @@ class EMResult:
 class _Model:
     """Annotators' confusions as EM sees them."""
 
-    def __init__(self, sweep: Sweep, step: MStep) -> None:
-        self.sweep, self.step, self.penalty = sweep, step, step.penalty
+    def __init__(self, data: Passes | Sweep, step: MStep) -> None:
+        self.step, self.penalty = step, step.penalty
+        self.sweep: Callable[[Floats, Floats], Statistics] = data if isinstance(data, Sweep) else data.sweep
+        self.n_labels = data.label.size if isinstance(data, Sweep) else data.n_labels
 
     def e_step(self, at: Parameters) -> tuple[Statistics, float]:
         statistics = self.sweep(at.prior, at.confusions)
@@ -202,7 +207,7 @@ class _Model:
         Two annotators who mirror each other put EM on a saddle; there the order of a sum, in its last bit, would decide
         whom to believe.  Rounded, what is symmetric stays so, and the tie is seen as one.
         """
-        if self.sweep.label.size >= SMALL:
+        if self.n_labels >= SMALL:
             return parameters
         prior, confusions = (np.rint(x * 2.0**40) / 2.0**40 for x in parameters)
         return Parameters(prior, confusions)
@@ -215,7 +220,7 @@ def sweep_of(annotations: Annotations) -> Sweep:
 
 
 def run_em(
-    annotations: Annotations,
+    data: Labels,
     start: Parameters,
     step: MStep,
     *,
@@ -229,9 +234,18 @@ def run_em(
     With ``tol=0`` all ``max_iter`` passes are run.  The parameters after the last pass are those whose objective is the
     last of the history, except with ``tol=0`` and no acceleration: there the last M-step counts, as in textbooks.
     """
-    sweep = sweep_of(annotations)
-    end = run_squarem(_Model(sweep, step), start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    passes = passes_of(data)
+    end = run_squarem(
+        _Model(passes, step),
+        start,
+        max_iter=max_iter,
+        tol=tol,
+        accelerate=accelerate,
+        callback=callback,
+        labels=passes.n_labels,
+        keeper=Keeper(passes.checkpoint, "em") if passes.checkpoint else None,
+    )
     textbook = tol == 0 and not accelerate
     if textbook or not end.history:
-        return EMResult(end.latest, sweep.posterior(*end.latest)[1], end.converged, end.history)
+        return EMResult(end.latest, passes.sweep(*end.latest).log_likelihood, end.converged, end.history)
     return EMResult(end.best, end.log_likelihood, end.converged, end.history)

@@ -13,10 +13,11 @@ from consilience.aggregation.em import ConfusionStep, EMResult, MStep, Parameter
 from consilience.annotations import Annotations
 from consilience.consensus import Choice, choose
 from consilience.dawid_skene import DawidSkene
+from consilience.engine.passes import Labels, passes_of
 from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Bools, Floats, Ints
-from consilience.kernels.em import SMALL, Statistics
-from consilience.kernels.votes import share_statistics, vote_counts, vote_statistics
+from consilience.kernels.em import Statistics
+from consilience.kernels.votes import vote_shares, vote_statistics
 
 __all__ = ["Caution", "Fit", "by_agreement", "crowd_confusion", "unconverged", "vote_posterior", "vote_start"]
 
@@ -40,7 +41,7 @@ class Fit:
     """A fitted model with its posterior."""
 
     model: DawidSkene
-    posterior: Floats
+    posterior: Floats  #: (N, K); (0, K) where labels are not in memory
     log_likelihood: float
     converged: bool = True
     history: list[float] = field(default_factory=list)
@@ -84,11 +85,11 @@ class Fit:
         )
 
     @classmethod
-    def from_em(cls, annotations: Annotations, result: EMResult, tol: float) -> Fit:
+    def from_em(cls, data: Labels, result: EMResult, tol: float) -> Fit:
         """Make a fit of what EM found."""
-        model = DawidSkene(*result.parameters, annotations.class_ids, annotations.annotator_ids)
+        model = DawidSkene(*result.parameters, data.class_ids, data.annotator_ids)
         cautions = unconverged(result.converged, "EM", f"{result.iterations} passes", tol)
-        posterior = model.posterior(annotations)
+        posterior = passes_of(data).posterior(model)
         return cls(model, posterior, result.log_likelihood, result.converged, result.history, cautions)
 
     @classmethod
@@ -126,35 +127,19 @@ def by_agreement(statistics: Statistics) -> Ints:
 
 def vote_posterior(annotations: Annotations) -> Floats:
     """Give the share of votes that each class has on each item; gold items at their gold, unlabelled ones uniform."""
-    K = annotations.n_classes
-    votes = vote_counts(annotations.indptr, annotations.label, K)
-    if annotations.gold is not None:
-        known = annotations.gold >= 0
-        votes[known] = np.arange(K) == annotations.gold[known, None]
-    total = votes.sum(axis=1, keepdims=True)
-    votes[total[:, 0] == 0] = 1.0
-    votes /= np.where(total == 0, K, total)
-    return votes
+    return vote_shares(annotations.indptr, annotations.label, annotations.gold, annotations.n_classes)
 
 
-def vote_start(annotations: Annotations, step: MStep) -> Parameters:
+def vote_start(data: Labels, step: MStep) -> Parameters:
     """Give the parameters of one M-step from vote shares: where Dawid and Skene start."""
-    return step(_vote_statistics(annotations))
+    return step(passes_of(data).votes)
 
 
-def crowd_confusion(annotations: Annotations) -> Floats:
+def crowd_confusion(data: Labels) -> Floats:
     """Give the confusion of all annotators together, judged by the votes, (K, K).
 
     Half a label is added to every cell.
     """
-    pooled: Floats = _vote_statistics(annotations).counts.sum(axis=0) + 0.5
+    pooled: Floats = passes_of(data).votes.counts.sum(axis=0) + 0.5
     pooled /= pooled.sum(axis=0)
     return pooled
-
-
-def _vote_statistics(annotations: Annotations) -> Statistics:
-    """Count what everybody said, the votes' shares being the truth."""
-    a = annotations
-    if a.n_labels >= SMALL:
-        return share_statistics(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
-    return vote_statistics(a.indptr, a.annotator, a.label, vote_posterior(a), a.n_annotators)

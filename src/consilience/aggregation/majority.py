@@ -8,16 +8,17 @@ the more popular class gains from everybody's habits, and costs up to two points
 from __future__ import annotations
 
 from consilience.aggregation.em import ConfusionStep
-from consilience.aggregation.fit import Fit, vote_posterior, vote_start
-from consilience.annotations import Annotations
+from consilience.aggregation.fit import Fit, vote_start
 from consilience.dawid_skene import DawidSkene
+from consilience.engine.passes import Labels, passes_of
 
 __all__ = ["majority_vote"]
 
 
-def majority_vote(annotations: Annotations) -> Fit:
+def majority_vote(annotations: Labels) -> Fit:
     """Take the votes as they are."""
-    parameters = vote_start(annotations, ConfusionStep())
-    model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids)
-    posterior, log_likelihood = model.posterior_and_likelihood(annotations)
-    return Fit(model, vote_posterior(annotations), log_likelihood, hint=posterior)
+    passes = passes_of(annotations)
+    parameters = vote_start(passes, ConfusionStep())
+    model = DawidSkene(*parameters, passes.class_ids, passes.annotator_ids)
+    log_likelihood = passes.sweep(*parameters).log_likelihood
+    return Fit(model, passes.vote_posterior(), log_likelihood, hint=passes.posterior(model))

@@ -16,11 +16,13 @@ algorithm", Scandinavian Journal of Statistics 35 (2008).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from consilience.engine.checkpoint import Keeper
+from consilience.engine.progress import Callback, Progress, passes_left
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR
 
@@ -30,18 +32,6 @@ _log = logging.getLogger("consilience")
 
 At = TypeVar("At")
 Sums = TypeVar("Sums")
-
-
-class Progress(NamedTuple):
-    """What a callback is told after every pass; it stops the fit by returning True."""
-
-    iteration: int
-    max_iter: int
-    objective: float
-    change: float  #: relative change of the objective in the last EM step; NaN before the first
-
-
-Callback = Callable[[Progress], Any]
 
 
 class Model(Protocol[At, Sums]):
@@ -91,15 +81,20 @@ def run_squarem(
     tol: float,
     accelerate: bool = True,
     callback: Callback | None = None,
+    labels: int = 0,
+    keeper: Keeper | None = None,
 ) -> Ended[At]:
     """Run EM from ``start`` until an EM step changes the objective by at most ``tol`` (relative).
 
-    With ``tol=0`` all ``max_iter`` passes are run.
+    With ``tol=0`` all ``max_iter`` passes are run.  ``labels`` are those of one pass, for whom is told.  A ``keeper``
+    keeps the state between leaps; where it has one, EM goes on from there.  Parameters are then tuples of arrays.
     """
-    passes = _Passes(model, start, max_iter, tol, callback)
+    passes = _Passes(model, start, max_iter, tol, callback, labels)
     try:
-        here = passes(start)
+        here = (passes.taken_up(keeper) if keeper else None) or passes(start)
         while True:
+            if keeper:
+                passes.keep(keeper, here)
             there = passes(here.after, here.objective)
             far = model.leap(here.at, there.at, there.after, there.sums) if accelerate else None
             if far is None:
@@ -116,9 +111,12 @@ def run_squarem(
 class _Passes(Generic[At, Sums]):
     """Counts passes, keeps the history, knows when to stop, and remembers the best parameters seen."""
 
-    def __init__(self, model: Model[At, Sums], start: At, max_iter: int, tol: float, callback: Callback | None) -> None:
-        self.model, self.max_iter, self.tol, self.callback = model, max_iter, tol, callback
+    def __init__(
+        self, model: Model[At, Sums], start: At, max_iter: int, tol: float, callback: Callback | None, labels: int
+    ) -> None:
+        self.model, self.max_iter, self.tol, self.callback, self.labels = model, max_iter, tol, callback, labels
         self.history: list[float] = []
+        self.changes: list[tuple[int, float]] = []  # of plain EM steps
         self.best = self.latest = start
         self.highest, self.log_likelihood = -np.inf, float("nan")
         self.converged = False
@@ -141,7 +139,7 @@ class _Passes(Generic[At, Sums]):
         leapt = plain_from is None and bool(self.history)
         self.history.append(self.highest if leapt else objective)
         _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), objective, change)
-        asked = self.callback and self.callback(Progress(len(self.history), self.max_iter, self.history[-1], change))
+        asked = self.callback and self.callback(self._progress(change))
         if plain_from is not None and self.tol > 0 and change <= self.tol:
             self.converged = True
             raise _Stop
@@ -149,6 +147,40 @@ class _Passes(Generic[At, Sums]):
             raise _Stop
         self.latest = self.model.m_step(sums)
         return _Pass(at, objective, self.latest, sums)
+
+    def _progress(self, change: float) -> Progress:
+        n = len(self.history)
+        if np.isfinite(change):
+            self.changes.append((n, change))
+        left = passes_left(self.changes, self.tol, self.max_iter - n)
+        return Progress(n, self.max_iter, self.history[-1], change, "", self.labels, left)
+
+    def keep(self, keeper: Keeper, here: _Pass[At, Sums]) -> None:
+        """Keep where EM stands before its next two steps."""
+        content = {
+            "history": self.history,
+            "changes": self.changes,
+            "highest": self.highest,
+            "log_likelihood": self.log_likelihood,
+            "objective": here.objective,
+        }
+        points: Any = (here.at, here.after, self.best, self.latest)
+        keeper.save(content, [array for point in points for array in point])
+
+    def taken_up(self, keeper: Keeper) -> _Pass[At, Sums] | None:
+        """Go back to where EM stood; None if there is no such state."""
+        start: Any = self.latest
+        n = len(start)
+        found = keeper.load(4 * n)
+        if found is None:
+            return None
+        content, arrays = found
+        at, after, self.best, self.latest = (type(start)(*arrays[i * n : i * n + n]) for i in range(4))
+        self.history, self.highest = list(content["history"]), content["highest"]
+        self.log_likelihood = content["log_likelihood"]
+        self.changes = [(n, change) for n, change in content["changes"]]
+        sums: Any = None  # those of this pass are not asked for again
+        return _Pass(at, content["objective"], after, sums)
 
 
 def leap(one: Sequence[Floats], two: Sequence[Floats], three: Sequence[Floats], weights: Any) -> list[Floats] | None:

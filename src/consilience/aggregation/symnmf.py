@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress, sweep_of
+from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress
 from consilience.aggregation.fit import Caution, Fit, by_agreement, vote_start
-from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
+from consilience.engine.passes import Labels, Passes, passes_of
 from consilience.exceptions import ConvergenceWarning, FewLabelsWarning, ParameterError
 from consilience.factor.symnmf import rotate, square_root
 from consilience.kernels._arrays import Floats, Ints
-from consilience.moments.cooccurrence import CoOccurrences, pair_moments
+from consilience.moments.cooccurrence import CoOccurrences
 from consilience.moments.graph import Group, groups
 from consilience.moments.imputation import block_matrix, designated, random_factors, robust
 
@@ -40,7 +40,7 @@ _RANDOM_MODELS = 8
 
 
 def rob_symnmf(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     starts: int = 4,
     rotations: int = 10,
@@ -59,7 +59,7 @@ def rob_symnmf(
     Parameters
     ----------
     annotations
-        The labels.
+        The labels, or passes over them.
     starts
         Starts of the imputation: the votes first, then random ones.  The model with the largest likelihood is kept.
     rotations
@@ -77,17 +77,17 @@ def rob_symnmf(
     callback
         Told of every sweep; ends the imputation by returning True.
     """
-    rng = np.random.default_rng(random_state)
-    pairs, graph = _moments(annotations)
-    votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
-    n = annotations.labels_per_annotator
+    passes, rng = passes_of(annotations), np.random.default_rng(random_state)
+    pairs, graph = _moments(passes)
+    votes = vote_start(passes, ConfusionStep(_START_SMOOTHING))
+    n = passes.labels_per_annotator
     found, histories, converged = [], [], []
 
     def tell(sweep: int, objective: float) -> Any:
         return callback(Progress(sweep, max_iter, objective, float("nan"))) if callback else None
 
     for s in range(starts):
-        start = votes.confusions * np.sqrt(votes.prior) if s == 0 else _random_factors(rng, annotations)
+        start = votes.confusions * np.sqrt(votes.prior) if s == 0 else _random_factors(rng, passes)
         fitted = robust(
             pairs, start, reweigh=reweigh, count_weights=count_weights, max_iter=max_iter, tol=tol, callback=tell
         )
@@ -99,14 +99,14 @@ def rob_symnmf(
         converged.append(fitted.converged)
     cautions = _cautions(graph)
     details = {"pairs_missing": pairs.missing}
-    best, ordered = _most_likely(annotations, found)
+    best, ordered = _most_likely(passes, found)
     if tol > 0 and not converged[best]:
         cautions.append((f"the imputation did not converge in {max_iter} sweeps; raise max_iter", ConvergenceWarning))
-    return _fit(annotations, best, ordered, votes, rng, histories[best], converged[best], cautions, details)
+    return _fit(passes, best, ordered, votes, rng, histories[best], converged[best], cautions, details)
 
 
 def des_symnmf(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     through: Sequence[Any] | None = None,
     rotations: int = 20,
@@ -121,10 +121,11 @@ def des_symnmf(
     ``through`` names the designated annotators, who have items in common with everybody; by default all pairs that
     qualify serve.  The other parameters are those of :func:`rob_symnmf`.
     """
-    pairs, graph = _moments(annotations)
+    passes = passes_of(annotations)
+    pairs, graph = _moments(passes)
     codes = None
     if through is not None:
-        codes = annotations.annotator_ids.codes_of(list(through)).tolist()
+        codes = passes.annotator_ids.codes_of(list(through)).tolist()
         if -1 in codes:
             raise ParameterError(f"there is no annotator {list(through)[codes.index(-1)]!r} to designate")
     completed = designated(pairs, through=codes)
@@ -139,11 +140,11 @@ def des_symnmf(
         )
     details = {"pairs_missing": pairs.missing, "pairs_imputed": completed.imputed}
     options = {"rotations": rotations, "alpha": alpha, "decay": decay, "random_state": random_state}
-    return _from_matrix(annotations, completed.matrix, graph, cautions, details, shrinkage, options)
+    return _from_matrix(passes, completed.matrix, graph, cautions, details, shrinkage, options)
 
 
 def symnmf(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     rotations: int = 20,
     alpha: float = 1e-6,
@@ -157,11 +158,12 @@ def symnmf(
     Biased unless everybody shares items with everybody: there to be compared with.  The parameters are those of
     :func:`rob_symnmf`.
     """
-    pairs, graph = _moments(annotations)
+    passes = passes_of(annotations)
+    pairs, graph = _moments(passes)
     matrix = block_matrix(pairs).matrix
     options = {"rotations": rotations, "alpha": alpha, "decay": decay, "random_state": random_state}
     details = {"pairs_missing": pairs.missing}
-    return _from_matrix(annotations, matrix, graph, _cautions(graph), details, shrinkage, options)
+    return _from_matrix(passes, matrix, graph, _cautions(graph), details, shrinkage, options)
 
 
 def model_of_factor(factor: Floats, n_labels: Ints, shrinkage: float) -> Parameters:
@@ -187,8 +189,8 @@ def model_of_factor(factor: Floats, n_labels: Ints, shrinkage: float) -> Paramet
     return Parameters(prior, A / A.sum(axis=1, keepdims=True))
 
 
-def _moments(annotations: Annotations) -> tuple[CoOccurrences, tuple[Group, ...]]:
-    pairs = pair_moments(annotations)
+def _moments(passes: Passes) -> tuple[CoOccurrences, tuple[Group, ...]]:
+    pairs = passes.pairs()
     return pairs, groups(pairs)
 
 
@@ -217,7 +219,7 @@ def _rotate_groups(U: Floats, graph: tuple[Group, ...], votes: Parameters, *, ro
 
 
 def _from_matrix(
-    annotations: Annotations,
+    passes: Passes,
     matrix: Floats,
     graph: tuple[Group, ...],
     cautions: list[Caution],
@@ -225,28 +227,27 @@ def _from_matrix(
     shrinkage: float,
     options: dict[str, Any],
 ) -> Fit:
-    K = annotations.n_classes
+    K = passes.n_classes
     rng = np.random.default_rng(options["random_state"])
-    votes = vote_start(annotations, ConfusionStep(_START_SMOOTHING))
-    U = np.zeros((annotations.n_annotators, K, K))
-    blocks = matrix.reshape(annotations.n_annotators, K, annotations.n_annotators, K)
+    votes = vote_start(passes, ConfusionStep(_START_SMOOTHING))
+    U = np.zeros((passes.n_annotators, K, K))
+    blocks = matrix.reshape(passes.n_annotators, K, passes.n_annotators, K)
     for group in graph:
         if group.determined:
             part = blocks[group.members][:, :, group.members]
             side = group.members.size * K
             U[group.members] = square_root(part.reshape(side, side), K).reshape(-1, K, K)
     factor = _rotate_groups(U, graph, votes, **{**options, "random_state": rng})
-    found = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)
-    best, ordered = _most_likely(annotations, [found])
-    return _fit(annotations, best, ordered, votes, rng, [], True, cautions, details)
+    found = model_of_factor(factor, passes.labels_per_annotator, shrinkage)
+    best, ordered = _most_likely(passes, [found])
+    return _fit(passes, best, ordered, votes, rng, [], True, cautions, details)
 
 
-def _most_likely(annotations: Annotations, found: Sequence[Parameters]) -> tuple[int, list[Parameters]]:
+def _most_likely(passes: Passes, found: Sequence[Parameters]) -> tuple[int, list[Parameters]]:
     """Order the classes of every model by agreement, and tell which model gives the labels the largest probability."""
-    sweep = sweep_of(annotations.with_gold(None))
     ordered, likelihoods = [], []
     for parameters in found:
-        statistics = sweep(*parameters)
+        statistics = passes.sweep(*parameters, gold=False)
         order = by_agreement(statistics)
         ordered.append(Parameters(parameters.prior[order], np.ascontiguousarray(parameters.confusions[:, :, order])))
         likelihoods.append(statistics.log_likelihood)
@@ -254,7 +255,7 @@ def _most_likely(annotations: Annotations, found: Sequence[Parameters]) -> tuple
 
 
 def _fit(
-    annotations: Annotations,
+    passes: Passes,
     best: int,
     found: list[Parameters],
     votes: Parameters,
@@ -265,28 +266,32 @@ def _fit(
     details: dict[str, Any],
 ) -> Fit:
     """Make a fit of the best model, with the others, the votes and some random ones for ``+em`` to consider."""
-    K = annotations.n_classes
+    K = passes.n_classes
     others = [votes]
     for parameters in found:
         if all(_differ(parameters, other) for other in (found[best], *others)):
             others.append(parameters)
     flat = np.full(K, 1.0 / K)
-    others += [Parameters(flat, _random_factors(rng, annotations) * np.sqrt(K)) for _ in range(_RANDOM_MODELS)]
-    model = DawidSkene(*found[best], annotations.class_ids, annotations.annotator_ids)
-    posterior, log_likelihood = model.posterior_and_likelihood(annotations)
+    others += [Parameters(flat, _random_factors(rng, passes) * np.sqrt(K)) for _ in range(_RANDOM_MODELS)]
+    model = DawidSkene(*found[best], passes.class_ids, passes.annotator_ids)
     return Fit(
-        model, posterior, log_likelihood, converged, history, tuple(cautions), candidates=tuple(others), details=details
+        model,
+        passes.posterior(model),
+        passes.sweep(*found[best]).log_likelihood,
+        converged,
+        history,
+        tuple(cautions),
+        candidates=tuple(others),
+        details=details,
     )
 
 
-def _random_factors(rng: np.random.Generator, annotations: Annotations) -> Floats:
+def _random_factors(rng: np.random.Generator, passes: Passes) -> Floats:
     """Draw factors that depend on what was said, not on the order or the names of annotators and classes."""
-    a = annotations
-    cells = a.annotator.astype(np.int64) * a.n_classes + a.label
-    said = np.bincount(cells, minlength=a.n_annotators * a.n_classes).reshape(a.n_annotators, a.n_classes)
+    said = passes.survey.said
     classes = np.argsort(said.sum(axis=0), kind="stable")
     annotators = np.lexsort((*said[:, classes].T, said.sum(axis=1)))
-    drawn = random_factors(rng, a.n_annotators, a.n_classes)
+    drawn = random_factors(rng, *said.shape)
     made = np.empty_like(drawn)
     made[np.ix_(annotators, classes, classes)] = drawn
     return made

@@ -12,7 +12,7 @@ from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.em import SMALL, Statistics
 
-__all__ = ["share_parts", "share_statistics", "vote_counts", "vote_statistics"]
+__all__ = ["share_parts", "share_statistics", "vote_counts", "vote_shares", "vote_statistics"]
 
 
 def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
@@ -24,6 +24,18 @@ def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
         return counts
     _count_kernel(label.dtype.name)(indptr, label, counts)
     return counts
+
+
+def vote_shares(indptr: Ints, label: Codes, gold: Codes | None, n_classes: int) -> Floats:
+    """Give the share of votes that each class has on each item; gold items at their gold, unlabelled ones uniform."""
+    votes = vote_counts(indptr, label, n_classes)
+    if gold is not None:
+        known = gold >= 0
+        votes[known] = np.arange(n_classes) == gold[known, None]
+    total = votes.sum(axis=1, keepdims=True)
+    votes[total[:, 0] == 0] = 1.0
+    votes /= np.where(total == 0, n_classes, total)
+    return votes
 
 
 def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_annotators: int) -> Statistics:

@@ -1,0 +1,121 @@
+"""Checkpoints: what a long run has learned so far, on disk, so that a killed run goes on where it was.
+
+A folder holds ``checkpoint.json``, which says of which labels, method and parameters it is, and an ``.npz`` file for
+every state: what single passes left behind (votes, pairs), and where EM stands.  Each file is replaced in one step.
+Whatever is not there is computed again, to the same bits; so a run may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from consilience._files import atomic_file, check_replaceable, load_arrays, save_arrays
+from consilience.exceptions import FolderError, FormatError
+
+__all__ = ["Checkpoint", "Keeper"]
+
+T = TypeVar("T")
+
+_FORMAT = {"format": "consilience.Checkpoint", "version": 1}
+_HEADER = "checkpoint.json"
+#: A state is written again when so many times the time of writing it has passed: a tenth of the run at the most.
+_PATIENCE = 10.0
+
+
+class Checkpoint:
+    """A folder of states of one run.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there; a checkpoint of another run is refused.
+    of
+        What decides the run, in plain values: ``fingerprint``, ``method``, ``parameters``, ``seed``.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], of: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        check_replaceable(self.folder, _HEADER)
+        content = {**_FORMAT, **json.loads(json.dumps(of, default=repr))}
+        header = self.folder / _HEADER
+        if header.exists():
+            self._refuse_another(json.loads(header.read_text("utf-8")), content)
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(header) as fresh:
+            fresh.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    def _refuse_another(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+        for name in here:
+            if there.get(name) == here[name]:
+                continue
+            if name == "fingerprint":
+                what = "of other labels"
+            elif name in _FORMAT:
+                what = f"of {name} {there.get(name)!r}, and this release reads {here[name]!r}"
+            else:
+                what = f"with {name} {there.get(name)!r}, not {here[name]!r}"
+            raise FolderError(
+                f"{self.folder} is the checkpoint of a run {what}; choose another folder, or remove it to start over"
+            )
+
+    def load(self, name: str, n_arrays: int) -> tuple[dict[str, Any], list[Any]] | None:
+        """Give the content and the arrays of a state; None if it was never written."""
+        path = self.folder / f"{name}.npz"
+        if not path.exists():
+            return None
+        keys = tuple(f"a{i}" for i in range(n_arrays))
+        try:
+            content, arrays = load_arrays(path, _kind(name), keys, "the state of a run")
+        except FormatError as error:
+            raise FormatError(
+                f"the checkpoint in {self.folder} is damaged: {error}; remove it to start over"
+            ) from error
+        return content, [arrays[key] for key in keys]
+
+    def save(self, name: str, content: Mapping[str, Any], arrays: Iterable[Any]) -> None:
+        """Write a state in the place of the last."""
+        named = {f"a{i}": np.asarray(x) for i, x in enumerate(arrays)}
+        save_arrays(self.folder / f"{name}.npz", {**content, **_kind(name)}, **named)
+
+    def remember(self, name: str, make: Callable[..., T], compute: Callable[[], tuple[Any, ...]]) -> T:
+        """Give ``make(*compute())``, computed once: numbers and arrays are read where they were written before."""
+        head = self.load(name, 0)
+        found = head and self.load(name, int(head[0]["arrays"]))
+        if not found:
+            values = compute()
+            self.save(name, {"arrays": len(values)}, values)
+            return make(*values)
+        return make(*(float(value) if value.ndim == 0 else value for value in found[1]))
+
+
+class Keeper:
+    """Where one fit keeps its state; made of a checkpoint and a name."""
+
+    def __init__(self, checkpoint: Checkpoint, name: str) -> None:
+        self.checkpoint, self.name = checkpoint, name
+        self._due = 0.0
+
+    def load(self, n_arrays: int) -> tuple[dict[str, Any], list[Any]] | None:
+        """Give the last state; None if there is none."""
+        return self.checkpoint.load(self.name, n_arrays)
+
+    def save(self, content: Mapping[str, Any], arrays: Iterable[Any]) -> None:
+        """Write a state, unless the last was written only just now."""
+        begun = time.monotonic()
+        if begun < self._due:
+            return
+        self.checkpoint.save(self.name, content, arrays)
+        ended = time.monotonic()
+        self._due = ended + _PATIENCE * (ended - begun)
+
+
+def _kind(name: str) -> dict[str, Any]:
+    return {**_FORMAT, "format": f"{_FORMAT['format']}.{name}"}

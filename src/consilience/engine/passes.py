@@ -1,0 +1,245 @@
+"""Passes over all labels, wherever they lie: one protocol, three places.
+
+================== =============================== ==================================================================
+engine             class                           where the labels are
+================== =============================== ==================================================================
+``local``          :class:`InMemory`               Annotations
+``stream``         :class:`OnDisk`                 a Store; each block's pages are let go when a pass is done with it
+``dask``           :class:`~.dask.OnCluster`       workers' maps of a Store, or arrays that they were sent
+================== =============================== ==================================================================
+
+Every pass is made of passes over parts (:mod:`consilience.engine.part`) and a sum along a tree that the data alone
+decides.  So the three agree bit for bit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from consilience._ids import Ids
+from consilience.annotations import Annotations, Origin
+from consilience.dawid_skene import DawidSkene
+from consilience.engine.checkpoint import Checkpoint
+from consilience.engine.fingerprint import fingerprint
+from consilience.engine.part import Part, Survey, join
+from consilience.engine.progress import Callback, steps
+from consilience.engine.store import Store
+from consilience.kernels import blocks
+from consilience.kernels._arrays import Bools, Codes, Floats, Ints
+from consilience.kernels.em import Statistics
+from consilience.kernels.votes import vote_shares
+from consilience.moments.cooccurrence import CoOccurrences
+
+__all__ = ["InMemory", "Labels", "OnDisk", "Passes", "passes_of"]
+
+
+class Passes(ABC):
+    """Passes over all labels; what they give does not depend on where the labels lie."""
+
+    n_items: int
+    n_labels: int
+    annotator_ids: Ids
+    class_ids: Ids
+    origin: Origin
+    checkpoint: Checkpoint | None = None
+    callback: Callback | None = None
+
+    @property
+    def n_annotators(self) -> int:
+        """M."""
+        return len(self.annotator_ids)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.class_ids)
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The same for the same labels."""
+
+    @property
+    @abstractmethod
+    def has_gold(self) -> bool:
+        """Whether some truths are known."""
+
+    # ---- passes --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> Iterable[Any]:
+        """Run one pass of :class:`~consilience.engine.part.Part` over every part, and give what they leave behind."""
+
+    def sweep(self, prior: Floats, confusions: Floats, *, gold: bool = True) -> Statistics:
+        """Run the E-step under these parameters; without ``gold``, known truths are not looked at."""
+        return self._total(self._each("sweep", prior, confusions, gold))
+
+    @cached_property
+    def votes(self) -> Statistics:
+        """What everybody said, the votes' shares being the truth."""
+
+        def count() -> Statistics:
+            return self._total(self._each("votes", tell=self._steps("votes")))
+
+        return count() if self.checkpoint is None else self.checkpoint.remember("votes", Statistics, count)
+
+    def pairs(self) -> CoOccurrences:
+        """Count the label pairs of all pairs of annotators in one pass."""
+
+        def made(who: Codes, counts: Codes) -> CoOccurrences:
+            return CoOccurrences(who, counts, self.annotator_ids, self.class_ids)
+
+        def count() -> tuple[Codes, Codes]:
+            parts = self._each("pairs", tell=self._steps("pairs of annotators"))
+            total = reduce(add, (made(*part) for part in parts))
+            return total.who, total.counts
+
+        return made(*count()) if self.checkpoint is None else self.checkpoint.remember("pairs", made, count)
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What a look at the labels tells without any model."""
+        made: Survey = reduce(join, self._each("survey", tell=self._steps("a first look")))
+        return made
+
+    def _total(self, parts: Iterable[dict[blocks.Node, Statistics]]) -> Statistics:
+        made: dict[blocks.Node, Statistics] = {}
+        for part in parts:
+            made |= part
+        return blocks.total(made, (0, max(stop for _, stop in made)))
+
+    def _steps(self, step: str) -> Callable[[int], None] | None:
+        return steps(self.callback, step, self.n_labels)
+
+    # ---- what a look tells ---------------------------------------------------------------------------------
+
+    @property
+    def labels_per_annotator(self) -> Ints:
+        """Number of labels of each annotator, (M,)."""
+        made: Ints = self.survey.said.sum(axis=1)
+        return made
+
+    @property
+    def used_classes(self) -> Bools:
+        """Which classes somebody used, or are the gold of an item, (K,)."""
+        used: Bools = (self.survey.said.sum(axis=0) > 0) | (self.survey.known > 0)
+        return used
+
+    # ---- items ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def sample(self, step: int) -> Annotations:
+        """Give every ``step``-th item."""
+
+    def posterior(self, model: DawidSkene) -> Floats:
+        """Give the posterior of every item (N, K) where labels are in memory.
+
+        Elsewhere give that of none, (0, K): labels are made block by block when they are asked for.
+        """
+        return np.empty((0, self.n_classes))
+
+    def vote_posterior(self) -> Floats:
+        """Give the share of votes that each class has on every item (N, K) where labels are in memory; else (0, K)."""
+        return np.empty((0, self.n_classes))
+
+
+class InMemory(Passes):
+    """Passes over annotations in this process."""
+
+    def __init__(self, annotations: Annotations) -> None:
+        self.annotations = annotations
+        self.n_items, self.n_labels, self.origin = annotations.n_items, annotations.n_labels, annotations.origin
+        self.annotator_ids, self.class_ids = annotations.annotator_ids, annotations.class_ids
+
+    @cached_property
+    def _part(self) -> Part:
+        return Part.of_annotations(self.annotations)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same labels."""
+        return fingerprint(self.annotations)
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether some truths are known."""
+        return self.annotations.gold is not None
+
+    def _each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> Iterable[Any]:
+        self._part.tell = tell
+        return [getattr(self._part, what)(*arguments)]
+
+    def sample(self, step: int) -> Annotations:
+        """Give every ``step``-th item."""
+        if step <= 1:
+            return self.annotations
+        return self.annotations.select_items(np.arange(0, self.n_items, step))
+
+    def posterior(self, model: DawidSkene) -> Floats:
+        """Give the posterior of every item, (N, K)."""
+        return model.posterior(self.annotations)
+
+    def vote_posterior(self) -> Floats:
+        """Give the share of votes that each class has on every item, (N, K)."""
+        a = self.annotations
+        return vote_shares(a.indptr, a.label, a.gold, a.n_classes)
+
+
+class OnDisk(Passes):
+    """Passes over a store, whose pages come and go; with ``keep``, they stay."""
+
+    def __init__(self, store: Store, *, keep: bool = False, threads: int | None = None) -> None:
+        self.store = store
+        self.n_items, self.n_labels, self.origin = store.n_items, store.n_labels, store.origin
+        self.annotator_ids, self.class_ids = store.annotator_ids, store.class_ids
+        self._part = Part.of_store(store, keep=keep, threads=threads)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same labels."""
+        return self.store.fingerprint
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether some truths are known."""
+        return self.store.gold is not None
+
+    def _each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> Iterable[Any]:
+        self._part.tell = tell
+        return [getattr(self._part, what)(*arguments)]
+
+    def sample(self, step: int) -> Annotations:
+        """Give every ``step``-th item, by number."""
+        s = self.store
+        chosen = np.arange(0, s.n_items, max(step, 1))
+        starts, lengths = s.indptr[chosen], s.indptr[chosen + 1] - s.indptr[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        at = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        made = Annotations(
+            indptr,
+            s.annotator[at],
+            s.label[at],
+            items=Ids(chosen),
+            annotators=s.annotator_ids,
+            classes=s.class_ids,
+            gold=None if s.gold is None else s.gold[chosen],
+            origin=s.origin,
+        )
+        if self._part.release:
+            s.release()
+        return made
+
+
+#: What methods that run on every engine take.
+Labels = Annotations | Passes
+
+
+def passes_of(data: Labels) -> Passes:
+    """Give the passes over these labels."""
+    return data if isinstance(data, Passes) else InMemory(data)
