@@ -207,6 +207,11 @@ class Consensus:
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Consensus:
         """Read what :meth:`save` wrote."""
+        return cls.load_part(folder)
+
+    @classmethod
+    def load_part(cls, folder: str | os.PathLike[str], *, answers: bool = True) -> Consensus:
+        """Read a run, with or without what annotators said: the answers are by far the largest part of it."""
         import pyarrow.parquet
 
         place = Path(folder)
@@ -238,7 +243,9 @@ class Consensus:
             counts,
             run,
             origin,
-            annotations=load_answers(place, n_labels, items, model.annotators, model.classes, origin),
+            annotations=load_answers(place, n_labels, items, model.annotators, model.classes, origin)
+            if answers
+            else None,
         )
 
     def __repr__(self) -> str:
