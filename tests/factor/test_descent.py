@@ -323,6 +323,9 @@ def test_bad_input_is_refused() -> None:
     for bad in (
         {"alpha": 0.0},
         {"alpha": 1.0},
+        {"alpha": "low"},
+        {"decay": None},
+        {"random_state": "seed"},
         {"decay": 0.9},
         {"decay": np.nan},
         {"noise_multiple": np.nan},

@@ -242,7 +242,14 @@ def test_variants_agree_where_there_is_nothing_to_mend() -> None:
 
 def test_spa_refuses_what_makes_no_sense() -> None:
     X = np.random.default_rng(2).standard_normal((9, 5))
-    for bad in ({"scale": "sum"}, {"scale": "other"}, {"denoise": "other"}, {"average": 0}, {"average": 10}):
+    for bad in (
+        {"scale": "sum"},
+        {"scale": "other"},
+        {"denoise": "other"},
+        {"average": 0},
+        {"average": 1.5},
+        {"average": 10},
+    ):
         with pytest.raises(ParameterError, match=next(iter(bad))):
             SPA(2, **bad).fit(X)
     with pytest.raises(ParameterError, match="≥ 0"):

@@ -46,6 +46,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from consilience._checks import number
+from consilience._random import generator
 from consilience.exceptions import DataError, ParameterError
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
@@ -87,7 +89,7 @@ def start(Y: Any, n_components: int | None, how: Literal["spa", "random"] = "spa
         scale: Literal["sum"] | None = None if Y.min() < 0 else "sum"
         chosen = vertices(Y, min(Y.shape) if D is None else D, scale=scale, denoise="svd").indices
     if how == "random":
-        chosen = np.random.default_rng(random_state).choice(n, chosen.size if D is None else min(D, n), replace=False)
+        chosen = generator(random_state).choice(n, chosen.size if D is None else min(D, n), replace=False)
     if chosen.size < (1 if D is None else D):
         raise DataError(
             f"the data have only {chosen.size} directions that a start can be made of; lower n_components "
@@ -152,7 +154,7 @@ def and_nmf(
     if basis is not None:
         rows, A = rows @ basis, basis.T @ A
     memory = np.empty((n, D))  # of all weights, stage after stage
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     unit: Floats | None = None
     threshold, sigma, history, quiet = np.zeros(D), 0.0, [], 0
     for i in range(max_iter):
@@ -306,13 +308,14 @@ def _check(
         raise ParameterError(f"A0 must be finite, with {shape[0]} rows as Y has and a column a feature, not {first}")
     if first[1] > min(shape):
         raise ParameterError(f"{first[1]} features cannot be told from {shape[1]} samples of {shape[0]} entries")
-    if not 0 < alpha < 1:
+    number("alpha", alpha)
+    if alpha >= 1:
         raise ParameterError(f"alpha must lie between 0 and 1, not {alpha!r}")
-    if not decay >= 1:
+    number("decay", decay)
+    if decay < 1:
         raise ParameterError(f"decay must be a number ≥ 1 (1 holds the threshold), not {decay!r}")
-    for name, value in (("noise_multiple", noise_multiple), ("tol", tol)):
-        if not 0 <= value < np.inf:
-            raise ParameterError(f"{name} must be a finite number ≥ 0, not {value!r}")
+    number("noise_multiple", noise_multiple, zero=True)
+    number("tol", tol, zero=True)
     for name, count in counts.items():
         if count is not None and not _is_count(count):
             raise ParameterError(f"{name} must be a whole number ≥ 1, not {count!r}")

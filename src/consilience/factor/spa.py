@@ -35,6 +35,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from consilience._checks import whole
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 
@@ -101,10 +102,8 @@ def vertices(
     average
         So many columns make each of those given, or fewer where fewer reach in the direction found.
     """
-    if n_components < 1:
-        raise ParameterError(f"n_components must be a whole number ≥ 1, not {n_components!r}")
-    if average < 1:
-        raise ParameterError(f"average must be a whole number ≥ 1, not {average!r}")
+    whole("n_components", n_components)
+    whole("average", average)
     if denoise not in (None, "svd"):
         raise ParameterError(f"denoise must be 'svd' or None, not {denoise!r}")
     sparse = hasattr(X, "tocsc")
