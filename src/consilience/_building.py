@@ -20,9 +20,24 @@ from consilience.exceptions import DataError, DataWarning, IdError, ParameterErr
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import drop_repeats, group_by_item
 
-__all__ = ["Duplicates", "Parts", "columns_of_frame", "parts_of_codes", "parts_of_matrix"]
+__all__ = [
+    "KEPT",
+    "Duplicates",
+    "Parts",
+    "check_duplicates",
+    "code_classes",
+    "columns_of_frame",
+    "no_id",
+    "notes_on_repeats",
+    "notes_on_rows",
+    "parts_of_codes",
+    "parts_of_matrix",
+]
 
 Duplicates = Literal["last", "first", "keep", "error"]
+
+#: What is kept of repeated answers while they are counted, under each rule.
+KEPT = {"last": "last", "first": "first", "keep": "all", "error": "all"}
 
 
 class Parts(TypedDict):
@@ -62,39 +77,24 @@ def parts_of_codes(
     untyped: bool,
 ) -> Parts:
     """Group coded rows by item; rows without a label and repeated answers are left out with a warning."""
-    if duplicates not in ("last", "first", "keep", "error"):
-        raise ParameterError(f"duplicates must be 'last', 'first', 'keep' or 'error', not {duplicates!r}")
+    check_duplicates(duplicates)
     (item_code, items), (annotator_code, annotators), (label_code, label_ids) = item, annotator, label
     for role, codes, name in (
         ("item", item_code, origin.item),
         ("annotator", annotator_code, origin.annotator),
     ):
         if (codes < 0).any():
-            rows = np.flatnonzero(codes < 0)
-            raise IdError(
-                f"{where} has no {role} in {name_rows(rows)} (column {name!r}); "
-                "fill the id in or remove the row: a label without it cannot be used"
-            )
+            raise no_id(where, role, name, np.flatnonzero(codes < 0))
     if untyped:
         items, annotators, label_ids = map(numbers_where_all_are, (items, annotators, label_ids))
-    class_ids, label_code = _code_classes(label_ids, label_code, classes, where)
-    notes = []
-    unlabelled_rows = int((label_code < 0).sum())
-    if unlabelled_rows == label_code.size:
-        raise DataError(f"{where} has no label in any of its {label_code.size} rows (column {origin.label!r})")
-    if unlabelled_rows:
-        notes.append(f"{unlabelled_rows} of {label_code.size} rows have no label and were left out")
+    class_ids, label_code = code_classes(label_ids, label_code, classes, where)
+    notes = notes_on_rows(int((label_code < 0).sum()), label_code.size, where, origin.label)
     shape = len(items), len(annotators), len(class_ids)
     indptr, by, said = group_by_item(item_code, annotator_code, label_code, *shape)
-    keep = {"keep": "all", "error": "all"}.get(duplicates, duplicates)
-    indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], keep)
+    indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], KEPT[duplicates])
     if repeats and duplicates == "error":
         raise DataError(_repeats_error(item_code, annotator_code, label_code, items, annotators, repeats, where))
-    if repeats and duplicates != "keep":
-        notes.append(
-            f"{repeats} labels repeat an answer of the same annotator to the same item; "
-            f"the {duplicates} was kept (duplicates={duplicates!r})"
-        )
+    notes += notes_on_repeats(repeats, duplicates)
     for note in notes:
         warn(f"{where}: {note}", DataWarning)
     return Parts(
@@ -106,6 +106,37 @@ def parts_of_codes(
         classes=class_ids,
         origin=replace(origin, notes=(*origin.notes, *notes)),
     )
+
+
+def check_duplicates(duplicates: str) -> None:
+    """Raise unless there is such a rule for repeated answers."""
+    if duplicates not in KEPT:
+        raise ParameterError(f"duplicates must be 'last', 'first', 'keep' or 'error', not {duplicates!r}")
+
+
+def no_id(where: str, role: str, column: str, rows: Ints) -> IdError:
+    """Give the error for rows that do not say which item, or which annotator, they are of."""
+    return IdError(
+        f"{where} has no {role} in {name_rows(rows)} (column {column!r}); "
+        "fill the id in or remove the row: a label without it cannot be used"
+    )
+
+
+def notes_on_rows(unlabelled: int, n_rows: int, where: str, column: str) -> list[str]:
+    """Say how many rows have no label; if none has one, that is an error."""
+    if unlabelled == n_rows:
+        raise DataError(f"{where} has no label in any of its {n_rows} rows (column {column!r})")
+    return [f"{unlabelled} of {n_rows} rows have no label and were left out"] if unlabelled else []
+
+
+def notes_on_repeats(repeats: int, duplicates: str) -> list[str]:
+    """Say how many answers were given again, and which of them was kept."""
+    if not repeats or duplicates == "keep":
+        return []
+    return [
+        f"{repeats} labels repeat an answer of the same annotator to the same item; "
+        f"the {duplicates} was kept (duplicates={duplicates!r})"
+    ]
 
 
 def parts_of_matrix(
@@ -131,7 +162,7 @@ def parts_of_matrix(
     said = (codes >= 0).reshape(matrix.shape)
     if not said.any():
         raise DataError("every entry of the matrix is missing (NaN, None or -1)")
-    class_ids, label_code = _code_classes(ids, codes[codes >= 0], classes, "the matrix")
+    class_ids, label_code = code_classes(ids, codes[codes >= 0], classes, "the matrix")
     return Parts(
         indptr=np.concatenate([[0], np.cumsum(said.sum(axis=1))]),
         annotator=np.nonzero(said)[1],
@@ -143,7 +174,7 @@ def parts_of_matrix(
     )
 
 
-def _code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str) -> tuple[Ids, Codes]:
+def code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str) -> tuple[Ids, Codes]:
     """Order the classes and give labels their codes in that order."""
     if classes is None:
         ordered, rank = ids.sorted()
