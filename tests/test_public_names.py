@@ -79,6 +79,7 @@ PUBLIC = [
 EXCEPTIONS = {
     "ConsilienceError": (Exception,),
     "DataError": ("ConsilienceError", ValueError),
+    "EngineError": ("ConsilienceError", RuntimeError),
     "FolderError": ("ConsilienceError", FileExistsError),
     "FormatError": ("DataError",),
     "ColumnError": ("DataError",),

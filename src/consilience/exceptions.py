@@ -7,6 +7,7 @@
     │   ├── FormatError      a file could not be read, or not recognised
     │   ├── ColumnError      a column is missing, or more than one could be meant
     │   └── IdError          an item, annotator or label value cannot be used as an id
+    ├── EngineError          where a run was to be computed is gone, or cannot be reached
     ├── FolderError          a folder is somebody else's and will not be replaced
     ├── MethodError          a method refuses data that it cannot handle
     └── ParameterError       an argument has a value that makes no sense
@@ -30,6 +31,7 @@ __all__ = [
     "ConvergenceWarning",
     "DataError",
     "DataWarning",
+    "EngineError",
     "FewLabelsWarning",
     "FolderError",
     "FormatError",
@@ -59,6 +61,10 @@ class ColumnError(DataError):
 
 class IdError(DataError):
     """A value cannot serve as an item, an annotator or a label."""
+
+
+class EngineError(ConsilienceError, RuntimeError):
+    """Where a run was to be computed is gone, or cannot be reached."""
 
 
 class FolderError(ConsilienceError, FileExistsError):

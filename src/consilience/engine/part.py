@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,6 +99,22 @@ class Part:
             release=None if keep else store.release,
             threads=threads,
         )
+
+    def portion(self, first: int, stop: int) -> dict[str, Any]:
+        """Give the arguments that make a part of some of these blocks, with the arrays of its own items alone."""
+        indptr, annotator, label = self.data
+        cut = self.share.blocks[first:stop]
+        low, high = cut[0][0], cut[-1][1]
+        ends = indptr[low : high + 1]
+        names = dict(zip(("n_annotators", "n_classes"), self.shape, strict=True))
+        return {
+            "indptr": ends - ends[0],
+            "annotator": annotator[ends[0] : ends[-1]],
+            "label": label[ends[0] : ends[-1]],
+            "gold": None if self.gold is None else self.gold[low:high],
+            "share": blocks.Share([(a - low, b - low) for a, b in cut], self.share.first + first, self.share.n),
+            **names,
+        }
 
     @property
     def n_labels(self) -> int:

@@ -158,7 +158,8 @@ class InMemory(Passes):
         self.annotator_ids, self.class_ids = annotations.annotator_ids, annotations.class_ids
 
     @cached_property
-    def _part(self) -> Part:
+    def part(self) -> Part:
+        """All blocks."""
         return Part.of_annotations(self.annotations)
 
     @property
@@ -172,8 +173,8 @@ class InMemory(Passes):
         return self.annotations.gold is not None
 
     def _each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> Iterable[Any]:
-        self._part.tell = tell
-        return [getattr(self._part, what)(*arguments)]
+        self.part.tell = tell
+        return [getattr(self.part, what)(*arguments)]
 
     def sample(self, step: int) -> Annotations:
         """Give every ``step``-th item."""
@@ -198,7 +199,7 @@ class OnDisk(Passes):
         self.store = store
         self.n_items, self.n_labels, self.origin = store.n_items, store.n_labels, store.origin
         self.annotator_ids, self.class_ids = store.annotator_ids, store.class_ids
-        self._part = Part.of_store(store, keep=keep, threads=threads)
+        self.part = Part.of_store(store, keep=keep, threads=threads)
 
     @property
     def fingerprint(self) -> str:
@@ -211,8 +212,8 @@ class OnDisk(Passes):
         return self.store.gold is not None
 
     def _each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> Iterable[Any]:
-        self._part.tell = tell
-        return [getattr(self._part, what)(*arguments)]
+        self.part.tell = tell
+        return [getattr(self.part, what)(*arguments)]
 
     def sample(self, step: int) -> Annotations:
         """Give every ``step``-th item, by number."""
@@ -231,7 +232,7 @@ class OnDisk(Passes):
             gold=None if s.gold is None else s.gold[chosen],
             origin=s.origin,
         )
-        if self._part.release:
+        if self.part.release:
             s.release()
         return made
 
