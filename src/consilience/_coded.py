@@ -23,6 +23,7 @@ class Origin:
     label: str = "label"
     frame: str | None = None  #: "pandas", "polars" or "pyarrow"; None for data from a file
     notes: tuple[str, ...] = ()  #: what was dropped or merged on the way in, in sentences
+    read_as: str = ""  #: what a file was taken for, and why
 
 
 class CodedLabels:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -18,17 +18,20 @@ from consilience import _frames
 from consilience._ids import encode, encode_all, numbers_where_all_are, to_column
 from consilience.annotations import Annotations, Duplicates, Origin
 from consilience.consensus import Consensus
-from consilience.exceptions import ColumnError, DataError
-from consilience.io.formats import recognise
+from consilience.exceptions import ColumnError, DataError, ParameterError
+from consilience.io import records
+from consilience.io.export import annotations_of
+from consilience.io.formats import FORMATS, SEQUENCES, Recognised, read_export, recognise, table_format
 from consilience.sequence_run import SequenceRun
 
-__all__ = ["load", "read", "read_truth"]
+__all__ = ["Recognised", "load", "read", "read_truth", "recognise"]
 
 
 def read(
     path: str | os.PathLike[str],
     *,
     format: str | None = None,  # noqa: A002 - the word that users know
+    question: str | None = None,
     item: str | None = None,
     annotator: str | None = None,
     label: str | None = None,
@@ -37,23 +40,56 @@ def read(
     gold: Any = None,
     encoding: str = "utf-8",
 ) -> Annotations:
-    """Read labels from a file: CSV, TSV, JSON Lines or Parquet, gzipped or not.
+    """Read labels from a file: a table with a row for each label, a matrix, or the export of an annotation tool.
+
+    What kind of file it is is seen from its name and what stands in it; :func:`consilience.recognise` tells.  CoNLL
+    columns and brat folders give what :func:`consilience.read_sequences` does.
 
     Parameters
     ----------
     path
-        The file (or, for Parquet, a folder of files).
+        The file, or the folder (Parquet, doccano, brat).
     format
-        "csv", "tsv", "jsonl" or "parquet" where the name of the file does not tell.
+        What it is, where that is not recognised, or wrongly: "csv", "tsv", "jsonl", "parquet" or "json" for a table
+        with a row for each label, "wide" and "snorkel" for matrices, or the name of a tool, such as "label-studio".
+    question
+        Which question to read, where a file has answers to several.
     item, annotator, label
-        Names of the columns, where they are not recognised by themselves.
-    classes, duplicates, gold
+        Names of the columns, where they are not recognised by themselves.  Of exports, the item can be named.
+    classes, duplicates
         As for :meth:`consilience.Annotations.from_frame`.
+    gold
+        Known truths, as for :meth:`consilience.Annotations.from_frame`; they take the place of those in the file.
     encoding
         Of a text file.
     """
-    given = {"item": item, "annotator": annotator, "label": label}
-    place, chosen = Path(path), recognise(path, format)
+    place = Path(path)
+    named = {role: name for role, name in (("annotator", annotator), ("label", label)) if name is not None}
+    found = recognise(path, format, encoding=encoding, columns=bool(named))
+    options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "where": place.name}
+    if found.name in FORMATS:
+        if question is not None:
+            raise ParameterError(
+                f"{place.name}: question={question!r} is for exports with several questions, and this is a "
+                f"{found.title} ({found.reason}); name its column with label=… (--label …)"
+            )
+        given = {"item": item, "annotator": annotator, "label": label}
+        return _read_table(place, found, given, gold, encoding, options)
+    if named:
+        names = ", ".join(f"{role}={name!r}" for role, name in named.items())
+        raise ParameterError(f"{place.name}: {names} names a column of a table, but the format is {found.name!r}")
+    if found.name in SEQUENCES:
+        return _read_tokens(place, found, gold, encoding, classes, duplicates)
+    export = read_export(found, item, question)
+    roles = zip(("item", "annotator", "label"), export.names, strict=True)
+    story = f"{found}; " + ", ".join(f"{role} {name!r}" for role, name in roles)
+    return annotations_of(export, gold=gold, read_as=story, **options)
+
+
+def _read_table(
+    place: Path, found: Recognised, given: dict[str, str | None], gold: Any, encoding: str, options: dict[str, Any]
+) -> Annotations:
+    chosen = FORMATS[found.name]
     names: dict[str, str] = {}
 
     def pick(columns: list[str]) -> list[str]:
@@ -63,16 +99,30 @@ def read(
             raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {names}")
         return list(names.values())
 
-    options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold, "where": place.name}
     coded = chosen.encode(place, pick, encoding)
     if coded is None:
-        table = chosen.read(place, pick, encoding)
+        parsed = None if found.source is None else found.source.document
+        read_whole = chosen.read if parsed is None else records.of_parsed(parsed)
+        table = read_whole(place, pick, encoding)
         if table.num_rows == 0:
             raise DataError(f"{place.name} has no rows: there is nothing to aggregate")
         with _naming(place):
             coded = encode_all(*(to_column(table[name], name) for name in names.values()))
-    origin = Origin(names["item"], names["annotator"], names["label"])
-    return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, **options)
+    story = f"{found}; " + ", ".join(f"{role} {name!r}" for role, name in names.items())
+    origin = Origin(names["item"], names["annotator"], names["label"], read_as=story)
+    return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, gold=gold, **options)
+
+
+def _read_tokens(
+    place: Path, found: Recognised, gold: Any, encoding: str, classes: Sequence[Any] | None, duplicates: Duplicates
+) -> Annotations:
+    from consilience.io.sequences import read_sequences
+
+    if gold is not None:
+        raise ParameterError(f"{place.name}: {found.title} have truths for tokens; give them to aggregate as gold=…")
+    tokens = read_sequences(place, format=found.name, classes=classes, duplicates=duplicates, encoding=encoding)
+    # of another kind than what is promised: only the file decides, which no type can say
+    return cast("Annotations", tokens)
 
 
 def read_truth(
@@ -95,7 +145,7 @@ def read_truth(
     like
         Labels whose own column names are recognised too.
     """
-    place, chosen = Path(path), recognise(path, format)
+    place, chosen = Path(path), table_format(path, format)
     names: list[str] = []
 
     def pick(columns: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from consilience._ids import Ids, without
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes
 
-__all__ = ["encode_csv", "encode_tsv", "read_csv", "read_tsv"]
+__all__ = ["encode_csv", "encode_tsv", "header_of", "read_csv", "read_text", "read_tsv"]
 
 Pick = Callable[[list[str]], list[str]]
 
@@ -52,10 +52,22 @@ def encode_tsv(path: Path, pick: Pick, encoding: str) -> list[tuple[Codes, Ids]]
     return _encode(path, pick, encoding, "\t")
 
 
-def _read(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Table:
+def header_of(path: Path, encoding: str, delimiter: str | None = None) -> tuple[list[str], str]:
+    """Give the names of the columns, and what separates them."""
     header = _header(path, encoding)
     delimiter = delimiter or _delimiter(header)
-    names = _names(header, delimiter)
+    return _names(path, header, delimiter), delimiter
+
+
+def _read(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Table:
+    table = read_text(path, pick, encoding, delimiter)
+    _refuse_line_ends(path, table)
+    return table
+
+
+def read_text(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Table:
+    """Read columns as text, with the line ends that are in them."""
+    names, delimiter = header_of(path, encoding, delimiter)
     wanted = pick(names)
     parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     convert = pacsv.ConvertOptions(
@@ -71,7 +83,6 @@ def _read(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> pa.Ta
         if str(error).startswith(("Empty CSV", "Could not skip initial 1 rows")):
             return pa.table({name: pa.array([], pa.string()) for name in wanted})
         raise _explained(path, names, delimiter, encoding, error) from error
-    _refuse_line_ends(path, table)
     return table
 
 
@@ -90,9 +101,7 @@ def _refuse_line_ends(path: Path, table: pa.Table) -> None:
 def _encode(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> list[tuple[Codes, Ids]] | None:
     if path.stat().st_size < _LARGE or path.suffix.lower() == ".gz" or encoding.lower() not in ("utf-8", "utf8"):
         return None
-    header = _header(path, encoding)
-    delimiter = delimiter or _delimiter(header)
-    names = _names(header, delimiter)
+    names, delimiter = header_of(path, encoding, delimiter)
     wanted = [names.index(name) for name in pick(names)]
     from consilience.kernels.delimited import encode_text
 
@@ -136,10 +145,13 @@ def _header(path: Path, encoding: str) -> str:
         raise FormatError(f"{path.name}: the header is not text in {encoding}: {error}") from error
 
 
-def _names(header: str, delimiter: str) -> list[str]:
+def _names(path: Path, header: str, delimiter: str) -> list[str]:
     import csv
 
-    return next(csv.reader([header], delimiter=delimiter), [])
+    try:
+        return next(csv.reader([header], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise FormatError(f"{path.name}: the header is not one of a table: {error}") from error
 
 
 def _explained(path: Path, names: list[str], delimiter: str, encoding: str, error: Exception) -> FormatError:

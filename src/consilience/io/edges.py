@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from consilience._ids import encode, name_rows, numbers_where_all_are, to_column
 from consilience.annotations import Annotations
 from consilience.exceptions import ColumnError, DataError, IdError
-from consilience.io.formats import recognise
+from consilience.io.formats import table_format
 
 __all__ = ["edge_columns", "read_edges"]
 
@@ -43,7 +43,7 @@ def read_edges(
     table
         Columns ``source`` and ``target``, and ``weight`` where the file has one.
     """
-    place, chosen = Path(path), recognise(path, format)
+    place, chosen = Path(path), table_format(path, format)
     names: list[str] = []
 
     def pick(columns: list[str]) -> list[str]:

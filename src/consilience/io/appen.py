@@ -1,0 +1,77 @@
+"""Appen (Figure Eight, CrowdFlower): the CSV file of a full report, a row for each judgment.
+
+========== ============================================================================================
+item       ``_unit_id``
+annotator  ``_worker_id``
+label      the column of one question: one with a ``…_gold`` beside it, else one that differs within a unit
+gold       the ``…_gold`` column; a unit with several right answers has none
+left out   nothing: judgments of contributors who fell below the trust asked for (``_tainted``) are kept and counted in
+           a note, because a model of the annotators weighs them better than leaving them out does
+========== ============================================================================================
+
+Places and addresses of contributors (``_city``, ``_ip``, …) are not read.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consilience._ids import encode
+from consilience.exceptions import ColumnError
+from consilience.io.export import SEVERAL, Export, choose, questions_among
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("table",)
+
+_UNIT, _WORKER, _TAINTED, _GOLD = "_unit_id", "_worker_id", "_tainted", "_gold"
+
+
+def recognise(source: Source) -> str | None:
+    """Say why this is such a file, or None."""
+    if source.shape == "table" and {_UNIT, _WORKER}.issubset(source.names):
+        return "its header has '_unit_id' and '_worker_id'"
+    return None
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read the answers to one question."""
+    place = item or _UNIT
+    if missing := [name for name in (place, _WORKER) if name not in source.names]:
+        raise ColumnError(f"{source.name} has no column {missing[0]!r}, which full reports have")
+    known = [name for name in source.names if name + _GOLD in source.names and not name.startswith("_")]
+    if not known:
+        others = [
+            name
+            for name in source.names
+            if not name.startswith(("_", "orig_")) and not name.endswith((_GOLD, "_gold_reason")) and name != place
+        ]
+        shown = source.columns([place, *others])
+        columns = {name: shown[name].combine_chunks() for name in others}
+        known = questions_among(encode(shown[place].combine_chunks())[0], columns) or others
+        known = [question] if question in others and question is not None else known
+    wanted = choose(known, question, source.name)
+    more = [name for name in (wanted + _GOLD, _TAINTED) if name in source.names]
+    table = source.columns([place, _WORKER, wanted, *more])
+    notes: tuple[str, ...] = ()
+    if _TAINTED in more:
+        tainted = pc.sum(pc.equal(pc.utf8_lower(table[_TAINTED]), "true")).as_py() or 0
+        if tainted:
+            notes = (f"{tainted} of {table.num_rows} judgments are of untrusted contributors (_tainted); they count",)
+    gold = None
+    if wanted + _GOLD in more:
+        gold = table[wanted + _GOLD].combine_chunks()
+        # each right answer stands on a line of its own: of several, none is the truth
+        gold = pc.if_else(pc.match_substring(pc.utf8_trim_whitespace(gold), "\n"), pa.scalar(None, pa.string()), gold)
+    return Export(
+        table[place].combine_chunks(),
+        table[_WORKER].combine_chunks(),
+        pc.replace_substring_regex(table[wanted].combine_chunks(), r"\r?\n", SEVERAL),
+        gold=gold,
+        names=(place, _WORKER, wanted),
+        notes=notes,
+        untyped=True,
+        row="judgment",
+    )

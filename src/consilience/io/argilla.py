@@ -1,0 +1,93 @@
+"""Argilla: records as JSON, flat (``topic.responses``, ``topic.responses.users``, …) or nested (``responses``).
+
+========== ============================================================================================
+item       ``id`` of the record
+annotator  ``….responses.users``
+label      ``….responses`` to one question
+left out   responses with the status ``discarded`` or ``draft``; suggestions
+========== ============================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from consilience.io.export import Export, choose, column_of, joined, left_out
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("records", "object")
+
+_RESPONSES, _USERS, _STATUS = ".responses", ".responses.users", ".responses.status"
+
+
+def recognise(source: Source) -> str | None:
+    """Say why these are such records, or None."""
+    if any(name.endswith(_USERS) for name in source.fields()):
+        return "records with '….responses.users'"
+    first = source.sample[:1]
+    if first and isinstance(first[0].get("responses"), dict) and {"fields", "suggestions"}.issubset(first[0]):
+        return "records with 'fields', 'responses' and 'suggestions'"
+    return None
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read the responses to one question."""
+    records = [_flat(record) for record in source.records()]
+    names = dict.fromkeys(name.removesuffix(_USERS) for record in records for name in record if name.endswith(_USERS))
+    wanted = choose(list(names), question, source.name)
+    items: list[Any] = []
+    annotators: list[Any] = []
+    labels: list[Any] = []
+    states: list[Any] = []
+    for record in records:
+        users, said = _listed(record.get(wanted + _USERS)), _listed(record.get(wanted + _RESPONSES))
+        status = _listed(record.get(wanted + _STATUS))
+        n = max(len(users), len(said), 1)
+        items += [record.get(item or "id")] * n
+        annotators += _padded(users, n)
+        labels += [_label(value) for value in _padded(said, n)]
+        states += _padded(status, n, None if users or said else "none")
+    said_nothing = np.array([state == "none" for state in states], np.bool_)
+    dropped = np.array([state in ("discarded", "draft") for state in states], np.bool_)
+    total = len(items) - int(said_nothing.sum())
+    return Export(
+        column_of(items, "id", source.name),
+        column_of(annotators, "user", source.name),
+        column_of(labels, "response", source.name),
+        counts=~(dropped | said_nothing),
+        names=(item or "id", wanted + _USERS, wanted),
+        notes=left_out(int(dropped.sum()), total, "responses", "discarded or draft"),
+        row="response",
+    )
+
+
+def _flat(record: dict[str, Any]) -> dict[str, Any]:
+    """Give a nested record the keys of a flat one."""
+    nested = record.get("responses")
+    if not isinstance(nested, dict):
+        return record
+    flat = {key: value for key, value in record.items() if key != "responses"}
+    for name, responses in nested.items():
+        given = [one for one in _listed(responses) if isinstance(one, dict)]
+        flat[name + _RESPONSES] = [one.get("value") for one in given]
+        flat[name + _USERS] = [one.get("user_id") for one in given]
+        flat[name + _STATUS] = [one.get("status") for one in given]
+    return flat
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _padded(values: list[Any], n: int, filling: Any = None) -> list[Any]:
+    return values + [filling] * (n - len(values))
+
+
+def _label(value: Any) -> Any:
+    if isinstance(value, list):
+        return joined(one for one in value if not isinstance(one, list | dict))
+    return None if isinstance(value, dict) else value

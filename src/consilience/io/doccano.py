@@ -1,0 +1,171 @@
+"""doccano: a file for each annotator (JSON Lines, JSON or CSV) in a zip file or a folder; or one file.
+
+========== ============================================================================================
+item       ``id``
+annotator  the name of the file without its ending; in exports of old versions ``user``
+label      ``label``; several are one, joined by ``|`` (in CSV by ``#``, as doccano does)
+left out   documents that the annotator gave no label
+========== ============================================================================================
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from consilience.exceptions import DataError, FormatError
+from consilience.io.documents import most_bytes
+from consilience.io.export import Export, column_of, joined, refuse_question, text_column
+from consilience.io.source import Source, look
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("folder", "zip", "records", "object", "table")
+
+_ENDINGS = (".jsonl", ".json", ".csv")
+_MOST_FILES = 10_000
+_NO_LABELS = "which are not labels of whole items; export them as CoNLL or brat and use read_sequences"
+
+
+def recognise(source: Source) -> str | None:
+    """Say why this is such an export, or None."""
+    if source.shape in ("folder", "zip"):
+        return _recognise_files(source)
+    if source.shape != "table" and source.sample and all(_is_record(record) for record in source.sample):
+        return "records with 'id', 'text' or 'data', and a list of labels"
+    return None
+
+
+def _recognise_files(source: Source) -> str | None:
+    files = _files(source)
+    if not files:
+        return None
+    try:
+        with _unpacked(source, files[:1]) as found:
+            first = look(next(iter(found.values())), source.encoding)
+    except FormatError:
+        return None
+    is_table = first.shape == "table" and _is_header(first.names)
+    if not is_table and not (first.sample and all(_is_record(record) for record in first.sample)):
+        return None
+    what = "folder" if source.shape == "folder" else "zip file"
+    return f"a {what} with {len(files)} files of documents and labels, one for each annotator"
+
+
+def _files(source: Source) -> list[str]:
+    inside = [name for name in source.members if not name.endswith("/")]
+    paths = [PurePosixPath(name) for name in inside]
+    kept = [path for path in paths if not path.name.startswith(".") and "__MACOSX" not in path.parts]
+    if not kept or any(path.suffix.lower() not in _ENDINGS for path in kept):
+        return []
+    return [str(path) for path in kept]
+
+
+def _is_header(names: tuple[str, ...]) -> bool:
+    called = {name.lower() for name in names}
+    return {"id", "label"}.issubset(called) and bool(called & {"text", "data"}) and "annotator" not in called
+
+
+def _is_record(record: dict[str, Any]) -> bool:
+    shown = "id" in record and ("text" in record or "data" in record)
+    made = record.get("annotations")
+    old = isinstance(made, list) and all(isinstance(one, dict) and "user" in one and "label" in one for one in made)
+    return shown and (isinstance(record.get("label"), list) or (old and not isinstance(record.get("data"), dict)))
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read what all annotators said."""
+    refuse_question(question, source.name, "a doccano export")
+    place = item or "id"
+    items: list[Any] = []
+    annotators: list[Any] = []
+    labels: list[Any] = []
+    if source.shape not in ("folder", "zip"):
+        _add(source, source.path.name.split(".")[0], place, items, annotators, labels)
+    else:
+        files = _files(source)
+        if not files:
+            raise FormatError(f"{source.name} has other files than .jsonl, .json and .csv, or none")
+        with _unpacked(source, files) as found:
+            for name, path in found.items():
+                _add(look(path, source.encoding), PurePosixPath(name).stem, place, items, annotators, labels)
+    return Export(
+        column_of(items, "id", source.name),
+        column_of(annotators, "annotator", source.name),
+        column_of(labels, "label", source.name),
+        names=(place, "annotator", "label"),
+    )
+
+
+def _add(source: Source, who: str, place: str, items: list[Any], annotators: list[Any], labels: list[Any]) -> None:
+    """Add what one file says."""
+    if source.shape == "table":
+        wanted = {name.lower(): name for name in source.names}
+        if place not in source.names and place in wanted:
+            place = wanted[place]
+        if place not in source.names or "label" not in wanted:
+            raise FormatError(f"{source.name} has no columns {place!r} and 'label'")
+        table = source.columns([place, wanted["label"]])
+        items += text_column(table[place].combine_chunks()).to_pylist()
+        labels += table[wanted["label"]].combine_chunks().to_pylist()
+        annotators += [who] * table.num_rows
+        return
+    for record in source.records():
+        made = record.get("annotations")
+        said: dict[Any, Any] = {}
+        if "label" not in record and isinstance(made, list):
+            for one in made:
+                if not isinstance(one, dict) or isinstance(one.get("user"), list | dict):
+                    raise FormatError(f"{source.name}: {str(one)[:60]!r} is not an annotation with a user and a label")
+                if "start_offset" in one:
+                    raise DataError(f"{source.name} has spans of text, {_NO_LABELS}")
+                said.setdefault(one.get("user", who), []).append(one.get("label"))
+        else:
+            said[who] = record.get("label")
+        for user, given in said.items():
+            items.append(record.get(place))
+            annotators.append(user)
+            labels.append(_label(given, source.name))
+
+
+def _label(given: Any, where: str) -> Any:
+    if not isinstance(given, list):
+        return given
+    if any(isinstance(one, list | dict) for one in given):
+        raise DataError(f"{where} has spans of text or relations, {_NO_LABELS}")
+    return given[0] if len(given) == 1 else joined(given)
+
+
+@contextmanager
+def _unpacked(source: Source, names: list[str]) -> Iterator[dict[str, Path]]:
+    """Give the files of a folder, or those of a zip file where they are read from; both by their names."""
+    if source.shape == "folder":
+        yield {name: source.path / name for name in names}
+        return
+    if len(names) > _MOST_FILES:
+        raise FormatError(f"{source.name} holds {len(names)} files; expected one for each annotator")
+    with tempfile.TemporaryDirectory() as folder:
+        found: dict[str, Path] = {}
+        left = most_bytes()
+        try:
+            with zipfile.ZipFile(source.path) as archive:
+                for number, name in enumerate(names):
+                    # written under a name of ours: one from an archive can point anywhere
+                    path = Path(folder) / f"{number}{PurePosixPath(name).suffix.lower()}"
+                    with archive.open(name) as packed:
+                        content = packed.read(left + 1)
+                    left -= len(content)
+                    if left < 0:
+                        raise FormatError(f"{source.name} is too much for the memory of this machine when unpacked")
+                    path.write_bytes(content)
+                    found[name] = path
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError, KeyError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"cannot read {source.name}: it is not a whole zip file ({error})") from error
+        yield found

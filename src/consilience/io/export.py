@@ -1,0 +1,270 @@
+"""What the export of an annotation tool comes to: rows of item, annotator and label, and known truths.
+
+Every module of a tool's format ends in an :class:`Export`; :func:`annotations_of` makes annotations of it.
+
+=============== ==================================================================== =========================
+name            meaning                                                              shape
+=============== ==================================================================== =========================
+``item``        what was labelled, in every row                                      (rows,), or codes and ids
+``annotator``   by whom                                                              (rows,), or codes and ids
+``label``       what they said; null where they said nothing                         (rows,), or codes and ids
+``counts``      which rows are labels: cancelled work and known truths are not       (rows,) bool, None for all
+``gold``        the truth of the row's item, where the file knows it                 (rows,), or None
+=============== ==================================================================== =========================
+
+The item of a row that does not count stays: it has no label, but it is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consilience._ids import Ids, encode, name_rows, numbers_where_all_are
+from consilience.annotations import Annotations, Duplicates, Origin
+from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, IdError, ParameterError, warn
+from consilience.kernels._arrays import Bools, Codes, Ints
+
+__all__ = [
+    "SEVERAL",
+    "Coded",
+    "Export",
+    "annotations_of",
+    "choose",
+    "column_of",
+    "joined",
+    "left_out",
+    "questions_among",
+    "refuse_question",
+    "text_column",
+]
+
+#: A column as codes, -1 where missing, and the names behind them.
+Coded = tuple[Codes, Ids]
+
+#: Stands between the parts of an answer that names several choices, as in the results of Mechanical Turk.
+SEVERAL = "|"
+
+#: Whole numbers up to here are the same as decimals.
+_EXACT = 1 << 53
+
+
+@dataclass(frozen=True)
+class Export:
+    """Rows of an export; the shapes are in the table of :mod:`consilience.io.export`."""
+
+    item: pa.Array | Coded
+    annotator: pa.Array | Coded
+    label: pa.Array | Coded
+    counts: Bools | None = None
+    gold: pa.Array | None = None
+    names: tuple[str, str, str] = ("item", "annotator", "label")  #: what the file calls them
+    notes: tuple[str, ...] = ()  #: what was left out and why
+    untyped: bool = False  #: text without types: numbers are found afterwards
+    row: str = "row"  #: what the file has one of for each label
+
+
+def annotations_of(
+    export: Export,
+    *,
+    classes: Sequence[Any] | None,
+    duplicates: Duplicates,
+    gold: Any,
+    where: str,
+    read_as: str = "",
+) -> Annotations:
+    """Make annotations of an export; ``gold``, if given, takes the place of the truths in the file."""
+    item_code, items = _coded(export.item)
+    if not item_code.size and not len(items):
+        raise DataError(f"{where} has no {export.row}s: there is nothing to aggregate")
+    counts = np.ones(item_code.size, np.bool_) if export.counts is None else export.counts
+    annotator_code, annotators = _of_those(export.annotator, counts)
+    label_code, labels = _of_those(export.label, counts)
+    _check_ids(item_code, counts, annotator_code, export, where)
+    notes = list(export.notes)
+    truth: tuple[Ints, Codes] | None = None
+    if export.gold is not None:
+        gold_code, gold_ids = encode(export.gold)
+        labels, gold_code = _joined_vocabulary(labels, gold_ids, gold_code)
+        truth, contradicted = _settled(item_code, gold_code, len(items))
+        if contradicted:
+            notes.append(f"{contradicted} items have several different truths in the file, and so none")
+    if not label_code.size:
+        raise DataError(f"{where} has no label that counts: {'; '.join(notes) or f'there is no {export.row} in it'}")
+    for note in notes:
+        warn(f"{where}: {note}", DataWarning)
+    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as)
+    made = Annotations.from_codes(
+        (item_code[counts], items),
+        (annotator_code, annotators),
+        (label_code, labels),
+        classes=classes,
+        duplicates=duplicates,
+        origin=origin,
+        where=where,
+        untyped=export.untyped,
+    )
+    if gold is not None:
+        return made.with_gold(gold)
+    if truth is None or not truth[0].size:
+        return made
+    at, said = truth
+    if export.untyped:
+        labels = numbers_where_all_are(labels)
+    return made.with_gold(pa.table({"item": made.item_ids.take(at).to_arrow(), "label": labels.take(said).to_arrow()}))
+
+
+def _coded(column: pa.Array | Coded) -> Coded:
+    return column if isinstance(column, tuple) else encode(column)
+
+
+def _of_those(column: pa.Array | Coded, counts: Bools) -> Coded:
+    """Code the rows that count; who has none of them is not in the vocabulary."""
+    if isinstance(column, tuple):
+        return column[0][counts], column[1]
+    return encode(column if counts.all() else column.filter(pa.array(counts)))
+
+
+def _check_ids(item: Codes, counts: Bools, annotator: Codes, export: Export, where: str) -> None:
+    of_annotator = np.zeros(item.size, np.int32)
+    of_annotator[counts] = annotator
+    for role, codes, name in (("item", item, export.names[0]), ("annotator", of_annotator, export.names[1])):
+        rows = np.flatnonzero((codes < 0) & counts)
+        if rows.size:
+            raise IdError(
+                f"{where} has no {role} in {name_rows(rows).replace('row', export.row, 1)} ({name!r}); "
+                "fill the id in or remove it: a label without it cannot be used"
+            )
+
+
+def _joined_vocabulary(labels: Ids, gold: Ids, codes: Codes) -> tuple[Ids, Codes]:
+    """Add to the labels the truths that nobody said; give the truths their codes among them."""
+    names, truths = labels.to_arrow(), gold.to_arrow()
+    if names.type != truths.type:
+        names, truths = text_column(names), text_column(truths)
+    found = np.asarray(pc.index_in(truths, value_set=names).fill_null(-1), np.int64)
+    new = np.flatnonzero(found < 0)
+    found[new] = len(names) + np.arange(new.size)
+    whole = pa.concat_arrays([names, truths.take(pa.array(new))]) if new.size else names
+    return Ids(whole), np.append(found, -1)[codes].astype(np.int32)
+
+
+def _settled(item: Codes, gold: Codes, n: int) -> tuple[tuple[Ints, Codes], int]:
+    """Give the items that have one truth, these truths, and how many items have several."""
+    known = np.flatnonzero((gold >= 0) & (item >= 0))
+    pairs = np.unique(item[known].astype(np.int64) << 32 | gold[known])
+    at, said = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
+    times = np.bincount(at, minlength=n) if at.size else np.zeros(n, np.int64)
+    one = times[at] == 1
+    return (at[one], said[one]), int((times > 1).sum())
+
+
+def left_out(count: int, total: int, rows: str, why: str) -> tuple[str, ...]:
+    """Say how many rows do not count, and why; nothing where all do."""
+    return (f"{count} of {total} {rows} were left out: {why}",) if count else ()
+
+
+# ---- questions --------------------------------------------------------------------------------------------------
+
+
+def choose(names: Sequence[str], wanted: str | None, where: str, what: str = "") -> str:
+    """Choose the question: the one wanted, or the only one; otherwise an error lists them.
+
+    A question is also found by the beginning or the end of its name, up to a dot, a slash or a colon.
+    """
+    listed = ", ".join(map(repr, names[:12])) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
+    if not names:
+        raise DataError(f"{where} has no question that can be aggregated{what}")
+    if wanted is None:
+        if len(names) > 1:
+            raise ColumnError(
+                f"{where} has answers to several questions: {listed}. Say which to read with question=… (--question …)"
+            )
+        return names[0]
+    if wanted in names:
+        return wanted
+    ends = ".", ":", "/"
+    near = [
+        name for name in names if any(name.startswith(wanted + mark) or name.endswith(mark + wanted) for mark in ends)
+    ]
+    if len(near) == 1:
+        return near[0]
+    raise ColumnError(f"{where} has no question {wanted!r}; its questions are {listed}")
+
+
+def questions_among(item: Codes, columns: dict[str, pa.Array]) -> list[str]:
+    """Tell which columns are answers and which describe the item, where the file does not.
+
+    What describes an item is the same in all its rows, so a column that differs within an item is an answer.  Where
+    none does, those are that have fewer values than there are items.
+    """
+    n = int(item.max()) + 1 if item.size else 0
+    varying, few = [], []
+    for name, column in columns.items():
+        codes, ids = encode(column)
+        said = np.flatnonzero((codes >= 0) & (item >= 0))
+        one = np.full(n, -1, np.int32)
+        one[item[said]] = codes[said]
+        if (one[item[said]] != codes[said]).any():
+            varying.append(name)
+        elif said.size and (len(ids) < (one >= 0).sum() or n == 1):
+            few.append(name)
+    return varying or few
+
+
+# ---- values -----------------------------------------------------------------------------------------------------
+
+
+def joined(choices: Iterable[Any]) -> str | None:
+    """Give several choices as one label, in one order; None where there are none."""
+    names = sorted({_as_text(choice) for choice in choices if choice is not None})
+    return SEVERAL.join(names) if names else None
+
+
+def column_of(values: list[Any], what: str, where: str) -> pa.Array:
+    """Make a column of what JSON has: numbers where all are, text otherwise; NaN and null are missing."""
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds & {list, dict}:
+        row = next(n for n, value in enumerate(values) if isinstance(value, list | dict))
+        raise IdError(f"{where}: {what} {row + 1} is {str(values[row])[:60]!r}; expected a text or a number")
+    try:
+        if kinds <= {str} or kinds <= {bool} or kinds <= {int}:
+            return pa.array(values, pa.string() if not kinds or kinds == {str} else None)
+        if kinds <= {int, float} and all(abs(v) <= _EXACT for v in values if type(v) is int):
+            numbers = pa.array([None if v is None else float(v) for v in values], pa.float64())
+            return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
+        return pa.array([None if v is None or v != v else _as_text(v) for v in values], pa.string())
+    except OverflowError:
+        return pa.array([None if v is None else _as_text(v) for v in values], pa.string())
+    except UnicodeEncodeError as error:
+        raise FormatError(f"{where}: a {what} has half a character in it ({error.reason})") from error
+
+
+def text_column(column: pa.Array) -> pa.Array:
+    """Give a column as text, decimals as Python writes them."""
+    if pa.types.is_string(column.type):
+        return column
+    return pa.array([None if v is None else _as_text(v) for v in column.to_pylist()], pa.string())
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    try:
+        return str(value)
+    except ValueError:  # a whole number of thousands of digits
+        return hex(value)
+
+
+def refuse_question(question: str | None, where: str, what: str) -> None:
+    """Raise when a question is named where there can be none."""
+    if question is not None:
+        raise ParameterError(f"{where}: question={question!r} is for exports with several questions; {what} has one")

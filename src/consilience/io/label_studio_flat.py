@@ -1,0 +1,124 @@
+"""Label Studio, JSON-MIN and CSV: a row for each annotation, what was shown beside what was answered.
+
+========== ============================================================================================
+item       ``id``
+annotator  ``annotator``, a number or an email: there is no other id in these exports
+label      the column of one control
+left out   nothing: cancelled annotations are not exported, and ground truth is not marked
+========== ============================================================================================
+
+Which columns are answers is not said.  In JSON-MIN they stand between ``id`` and ``annotator``; otherwise they are
+those that differ between the annotators of an item.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from consilience._ids import encode
+from consilience.exceptions import ColumnError
+from consilience.io.export import Export, choose, column_of, questions_among
+from consilience.io.label_studio import KINDS, plain
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("table", "records", "object")
+
+_OWN = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"))
+_SIGNS = frozenset(("id", "annotator", "annotation_id"))
+
+
+def recognise(source: Source) -> str | None:
+    """Say why this is such an export, or None."""
+    if source.shape == "table" and _SIGNS.issubset(source.names) and "lead_time" in source.names:
+        return "CSV with the columns 'id', 'annotator', 'annotation_id' and 'lead_time'"
+    if source.sample and source.shape != "table" and all(_SIGNS.issubset(record) for record in source.sample):
+        return "JSON-MIN: records with 'id', 'annotator' and 'annotation_id'"
+    return None
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read the answers to one question."""
+    place = item or "id"
+    columns, likely = _table(source) if source.shape == "table" else _records(source, place)
+    if place not in columns:
+        raise ColumnError(f"{source.name} has no column {place!r}; its columns are {', '.join(map(repr, columns))}")
+    items = columns[place]
+    if question is None or question not in columns:
+        among = {name: columns[name] for name in likely if name != place}
+        names = list(among) if len(among) == 1 else questions_among(encode(items)[0], among)
+        question = choose(names or list(among), question, source.name)
+    untyped = source.shape == "table"
+    return Export(
+        items,
+        columns["annotator"],
+        columns[question],
+        names=(place, "annotator", question),
+        untyped=untyped,
+        row="annotation",
+    )
+
+
+def _table(source: Source) -> tuple[dict[str, pa.Array], list[str]]:
+    table = source.columns(source.names)
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    likely = [name for name in columns if name not in _OWN]
+    for name in likely:
+        columns[name] = _unpacked(columns[name])
+    return columns, likely
+
+
+def _unpacked(column: pa.Array) -> pa.Array:
+    """Replace values that are JSON (several choices, a rating) by labels; only the different ones are looked at."""
+    codes, ids = encode(column)
+    if not any(str(name)[:1] in "[{" for name in ids):
+        return column
+    values: list[str | None] = []
+    for name in ids:
+        try:
+            values.append(_text(_label(json.loads(name))) if name[:1] in "[{" else name)
+        except (ValueError, RecursionError):
+            values.append(name)
+    return pa.array([*values, None], pa.string()).take(pa.array(np.where(codes < 0, len(values), codes)))
+
+
+def _text(label: Any) -> str | None:
+    return label if label is None or isinstance(label, str) else json.dumps(label)
+
+
+def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str]]:
+    records = list(source.records())
+    likely: dict[str, None] = {}
+    for record in records:
+        names = list(record)
+        first = names.index("id") if "id" in record else -1
+        last = names.index("annotator") if "annotator" in record else len(names)
+        likely |= dict.fromkeys(names[first + 1 : last])
+    if not set(likely) - _OWN:
+        likely = dict.fromkeys(name for record in records[:1000] for name in record)
+    answers = [name for name in likely if name not in _OWN]
+    wanted = dict.fromkeys((place, "annotator", *answers))
+    columns = {}
+    for name in wanted:
+        values = [record.get(name) for record in records]
+        if name in answers:
+            values = [_label(value) if isinstance(value, list | dict) else value for value in values]
+        columns[name] = column_of(values, name, source.name)
+    return columns, answers
+
+
+def _label(value: Any) -> Any:
+    """Give a choice or a rating as a label; regions are none."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, dict):
+        key = next((key for key in KINDS.values() if key in value), None)
+        return None if key is None or isinstance(value[key], dict) else plain(value[key])
+    if isinstance(value, list):
+        return plain(value) if all(isinstance(one, str) for one in value) else None
+    return value

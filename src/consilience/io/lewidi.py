@@ -1,0 +1,76 @@
+"""LeWiDi (Learning with Disagreements): a JSON object of items, each with what its annotators said.
+
+========== ============================================================================================
+item       the key
+annotator  ``annotators``, or the keys of ``annotations``
+label      ``annotations``: an object, or in the second edition a list separated by commas
+left out   ``soft_label`` and ``hard_label``, which are made of the labels and no truth
+========== ============================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from consilience._ids import Ids, encode, numbers_where_all_are
+from consilience.exceptions import FormatError
+from consilience.io.export import Export, column_of, joined, refuse_question
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "numbered", "read", "recognise"]
+
+SHAPES = ("object",)
+
+_SIGNS = frozenset(("annotations", "annotators"))
+
+
+def recognise(source: Source) -> str | None:
+    """Say why this is such a file, or None."""
+    if source.shape != "object" or not source.document:
+        return None
+    entries = list(source.document.values())[:50]
+    if all(isinstance(entry, dict) and _SIGNS.issubset(entry) for entry in entries):
+        return "a JSON object of items with 'annotations' and 'annotators'"
+    return None
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read all labels."""
+    refuse_question(question, source.name, "a LeWiDi file")
+    items: list[str] = []
+    annotators: list[Any] = []
+    labels: list[Any] = []
+    for key, entry in source.document.items() if isinstance(source.document, dict) else ():
+        said = _said(entry, key, source.name)
+        items += [key] * len(said)
+        annotators += [who for who, _ in said]
+        labels += [joined(label) if isinstance(label, list) else label for _, label in said]
+    return Export(
+        numbered(items, source.name),
+        column_of(annotators, "annotator", source.name),
+        column_of(labels, "label", source.name),
+        names=("item", "annotator", "label"),
+        row="annotation",
+    )
+
+
+def numbered(keys: list[str], where: str) -> tuple[Any, Ids]:
+    """Code keys of a JSON object; they have no type, and are numbers where all of them are."""
+    codes, ids = encode(column_of(keys, "key", where))
+    return codes, numbers_where_all_are(ids) if pa.types.is_string(ids.to_arrow().type) else ids
+
+
+def _said(entry: Any, key: str, where: str) -> list[tuple[Any, Any]]:
+    """Pair annotators and labels."""
+    made = entry.get("annotations") if isinstance(entry, dict) else None
+    if isinstance(made, dict):
+        return list(made.items())
+    by = entry.get("annotators") if isinstance(entry, dict) else None
+    if isinstance(made, str) and isinstance(by, str):
+        names, said = ([part.strip() for part in text.split(",")] for text in (by, made))
+        if len(names) == len(said):
+            return list(zip(names, said, strict=True))
+        raise FormatError(f"{where}: item {key!r} has {len(said)} annotations by {len(names)} annotators")
+    raise FormatError(f"{where}: item {key!r} has no annotations by annotator; found {str(made)[:60]!r}")

@@ -1,0 +1,118 @@
+"""LLM judges as MT-Bench writes them: JSON Lines, an object for each judgment.
+
+=========== =========================================== ======================================================
+question    ``score``                                   ``winner``
+=========== =========================================== ======================================================
+item        question, model and turn                    question, both models and turn
+annotator   the judge; with the prompt, where it judged the same under several
+label       ``score``                                   ``model_1``, ``model_2`` (or ``model_a``, …) or ``tie``
+left out    scores of -1, which could not be read       games won by ``error``
+=========== =========================================== ======================================================
+
+The two games of a pair, in which the models change places, are one judgment: if they disagree it is a tie, as in
+MT-Bench.  If one failed, the other counts.  Models are put in alphabetical order, so that pairs that
+judges saw in different orders are the same item.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from consilience.io.export import Export, choose, column_of, left_out
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("records", "object")
+
+_SCORE, _WINNER = "score", "winner"
+_PAIRS = (("model_1", "model_2"), ("model_a", "model_b"))
+_TIES = ("tie", "inconsistent", "tie (inconsistent)")
+
+
+def recognise(source: Source) -> str | None:
+    """Say why these are such judgments, or None."""
+    keys = source.sample[0].keys() if source.sample else ()
+    if "judge" in keys and "question_id" in keys and _kind(source.sample[0]):
+        return "records with 'question_id', 'judge' and a 'score' or the winner of a pair of models"
+    return None
+
+
+def _kind(record: dict[str, Any]) -> str | None:
+    if any(first in record and second in record for first, second in _PAIRS):
+        return _WINNER if "winner" in record or "g1_winner" in record or "g2_winner" in record else None
+    return _SCORE if "score" in record and "model" in record else None
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read the judgments of one kind."""
+    rows = [(kind, record) for record in source.records() if (kind := _kind(record)) is not None]
+    kinds = [kind for kind in (_SCORE, _WINNER) if any(found == kind for found, _ in rows)]
+    wanted = choose(kinds, question, source.name)
+    records = [record for kind, record in rows if kind == wanted]
+    judged = [_scored(record) if wanted == _SCORE else _compared(record) for record in records]
+    items = [name for name, _, _ in judged]
+    labels = [label for _, label, _ in judged]
+    failed = sum(bad for _, _, bad in judged)
+    unread = np.array([label is None for label in labels], np.bool_)
+    why = "score -1, which could not be read" if wanted == _SCORE else "no verdict in either game ('error')"
+    notes = list(left_out(int(unread.sum()), len(records), "judgments", why))
+    if failed := failed - int(unread.sum()):
+        notes.append(f"{failed} of {len(records)} judgments have a verdict in one game only; it counts")
+    return Export(
+        column_of(items, "item", source.name),
+        column_of(_judges(items, records), "judge", source.name),
+        column_of(labels, "label", source.name),
+        counts=~unread,
+        names=("item", "judge", wanted),
+        notes=tuple(notes),
+        row="judgment",
+    )
+
+
+def _judges(items: list[str], records: list[dict[str, Any]]) -> list[Any]:
+    """Name the judges: by the model, and by the prompt too where a model judged an item under several."""
+    pairs = [_parts(record.get("judge")) for record in records]
+    met: dict[tuple[str, str], str] = {}
+    several = any(
+        met.setdefault((where, model), prompt) != prompt for where, (model, prompt) in zip(items, pairs, strict=True)
+    )
+    return [(f"{model}/{prompt}" if several and prompt else model) or None for model, prompt in pairs]
+
+
+def _parts(judge: Any) -> tuple[str, str]:
+    if isinstance(judge, list):
+        return (str(judge[0]) if judge else "", "/".join(map(str, judge[1:])))
+    return ("" if judge is None or isinstance(judge, dict) else str(judge), "")
+
+
+def _place(record: dict[str, Any], what: str) -> str:
+    turn = record.get("turn")
+    return f"{record.get('question_id')}/{what}" + ("" if turn is None else f"/turn {turn}")
+
+
+def _scored(record: dict[str, Any]) -> tuple[str, Any, bool]:
+    score = record.get("score")
+    bad = isinstance(score, bool) or not isinstance(score, int | float) or score == -1
+    return _place(record, str(record.get("model"))), None if bad else score, bad
+
+
+def _compared(record: dict[str, Any]) -> tuple[str, Any, bool]:
+    first, second = next(pair for pair in _PAIRS if pair[0] in record and pair[1] in record)
+    models = str(record[first]), str(record[second])
+    swapped = models[1] < models[0]
+    games = [record[key] for key in ("winner", "g1_winner", "g2_winner") if key in record]
+    verdicts = [v for game in games if (v := "tie" if game in _TIES else game) in (first, second) or _is_tie(v)]
+    verdict: Any = None
+    if verdicts:
+        verdict = verdicts[0] if len(set(verdicts)) == 1 else "tie"
+    if swapped and verdict in (first, second):
+        verdict = second if verdict == first else first
+    name = _place(record, " vs ".join(sorted(models)))
+    return name, verdict, len(verdicts) < len(games)
+
+
+def _is_tie(verdict: Any) -> bool:
+    return isinstance(verdict, str) and verdict.startswith("tie")

@@ -1,0 +1,91 @@
+"""Prodigy: JSON Lines, an object for each task that was answered.
+
+========== ============================================================================================
+item       ``_input_hash``: what was shown
+annotator  ``_annotator_id``, in older versions ``_session_id``
+label      of a choice the accepted options; of one ``label`` to be accepted or rejected, the answer
+left out   answers ``ignore``; a choice that was rejected
+========== ============================================================================================
+
+Tasks about one ``label`` and nothing else answer the question whether it applies: accept or reject.  Beside choices, to
+accept a label is to choose it, and to reject it says only what the item is not: that is left out.  A file about
+several labels has a question for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from consilience.io.export import Export, choose, column_of, joined, left_out
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("records", "object")
+
+_CHOICE = "accept"
+
+
+def recognise(source: Source) -> str | None:
+    """Say why this is such a file, or None."""
+    if source.sample and {"_input_hash", "answer"}.issubset(source.sample[0]):
+        return "records with '_input_hash' and 'answer'"
+    return None
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read the answers to one question."""
+    items: list[Any] = []
+    annotators: list[Any] = []
+    answers: list[Any] = []
+    chosen: list[Any] = []
+    about: list[Any] = []
+    for record in source.records():
+        items.append(record.get(item or "_input_hash"))
+        annotators.append(record.get("_annotator_id") or record.get("_session_id"))
+        answers.append(record.get("answer"))
+        is_choice = isinstance(record.get("options"), list) or isinstance(record.get("accept"), list)
+        accepted = record.get("accept")
+        chosen.append(accepted if is_choice and isinstance(accepted, list) else [] if is_choice else None)
+        label = record.get("label")
+        about.append(None if is_choice or isinstance(label, list | dict) else "" if label is None else str(label))
+    wanted = _question(question, chosen, about, answers, source.name)
+    labels: list[Any] = []
+    ignored, refused, other = (np.zeros(len(items), np.bool_) for _ in range(3))
+    for n, (answer, options, label) in enumerate(zip(answers, chosen, about, strict=True)):
+        said = None
+        if answer not in ("accept", "reject"):
+            ignored[n] = True
+        elif wanted == _CHOICE:
+            refused[n] = answer == "reject" or not (options or label)
+            said = None if refused[n] else joined(options) if options else label
+        else:
+            other[n] = label != wanted
+            said = None if other[n] else answer
+        labels.append(said)
+    total = len(items)
+    notes = (
+        *left_out(int(ignored.sum()), total, "answers", "ignored"),
+        *left_out(int(refused.sum()), total, "answers", "rejected, which says only what the item is not"),
+    )
+    return Export(
+        column_of(items, "_input_hash", source.name),
+        column_of(annotators, "annotator", source.name),
+        column_of(labels, "label", source.name),
+        counts=~(ignored | refused | other),
+        names=("_input_hash" if item is None else item, "_annotator_id", wanted or "answer"),
+        notes=notes,
+        row="answer",
+    )
+
+
+def _question(question: str | None, chosen: list[Any], about: list[Any], answers: list[Any], where: str) -> str:
+    """Find what was asked: for a choice, or whether a label applies."""
+    told = [answer in ("accept", "reject") for answer in answers]
+    choices = any(options is not None and ok for options, ok in zip(chosen, told, strict=True))
+    labels = sorted({label for label, ok in zip(about, told, strict=True) if label is not None and ok})
+    if choices and question is None:
+        return _CHOICE
+    return choose([_CHOICE, *labels] if choices else labels, question, where)

@@ -1,0 +1,69 @@
+"""Toloka: the TSV file of a pool's assignments, a row for each task that was done.
+
+========== ============================================================================================
+item       ``ASSIGNMENT:task_id``; in older files what was shown, the ``INPUT:`` columns
+annotator  ``ASSIGNMENT:worker_id``
+label      one ``OUTPUT:`` column
+gold       the ``GOLDEN:`` column of the same name
+left out   assignments that are rejected, skipped, expired or not submitted; blank rows between suites
+========== ============================================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consilience.exceptions import ColumnError
+from consilience.io.export import Export, choose, left_out
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("table",)
+
+_INPUT, _OUTPUT, _GOLDEN = "INPUT:", "OUTPUT:", "GOLDEN:"
+_TASK, _WORKER, _STATUS = "ASSIGNMENT:task_id", "ASSIGNMENT:worker_id", "ASSIGNMENT:status"
+_REFUSED = ("REJECTED", "SKIPPED", "EXPIRED", "ACTIVE")
+
+
+def recognise(source: Source) -> str | None:
+    """Say why this is such a file, or None."""
+    if source.shape == "table" and _WORKER in source.names and any(n.startswith(_OUTPUT) for n in source.names):
+        return "its header has 'ASSIGNMENT:worker_id' and 'OUTPUT:…'"
+    return None
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read the answers to one question."""
+    questions = [name.removeprefix(_OUTPUT) for name in source.names if name.startswith(_OUTPUT)]
+    wanted = choose(questions, question and question.removeprefix(_OUTPUT), source.name)
+    shown = [name for name in source.names if name.startswith(_INPUT)]
+    places = [item] if item else [_TASK] if _TASK in source.names else shown
+    if not places or (missing := [name for name in (*places, _WORKER) if name not in source.names]):
+        raise ColumnError(f"{source.name} has no column {(missing if places else [_TASK])[0]!r}")
+    more = [name for name in (_GOLDEN + wanted, _STATUS) if name in source.names]
+    table = source.columns([*places, _WORKER, _OUTPUT + wanted, *more])
+    table = table.filter(pc.or_(table[_WORKER].is_valid(), table[_OUTPUT + wanted].is_valid()))
+    refused = np.zeros(table.num_rows, np.bool_)
+    if _STATUS in more:
+        status = pc.is_in(pc.utf8_upper(table[_STATUS]), value_set=pa.array(_REFUSED))
+        refused = np.array(status.combine_chunks().to_numpy(zero_copy_only=False), np.bool_)
+    return Export(
+        _joined(table, places),
+        table[_WORKER].combine_chunks(),
+        table[_OUTPUT + wanted].combine_chunks(),
+        counts=~refused,
+        gold=table[_GOLDEN + wanted].combine_chunks() if _GOLDEN + wanted in more else None,
+        names=(places[0] if len(places) == 1 else "INPUT", _WORKER, _OUTPUT + wanted),
+        notes=left_out(int(refused.sum()), table.num_rows, "answers", "rejected, skipped, expired or not submitted"),
+        untyped=True,
+    )
+
+
+def _joined(table: pa.Table, names: list[str]) -> pa.Array:
+    if len(names) == 1:
+        return table[names[0]].combine_chunks()
+    parts = [table[name].combine_chunks().fill_null("") for name in names]
+    return pc.binary_join_element_wise(*parts, " | ")

@@ -1,0 +1,152 @@
+"""Wide tables: a row for each item, a column for each annotator, nothing (or -1) where one said nothing.
+
+::
+
+    ,w1,w2,w3            item,ann,bob,gold
+    1,0,1,               q1,cat,dog,cat
+
+========== ============================================================================================
+item       the column called so (:data:`consilience._frames.ALIASES`) or not called at all; else the number of the row
+annotator  the name of each other column
+gold       a column called ``gold``, ``truth`` or ``true_label``
+========== ============================================================================================
+
+A table is taken for a wide one where it has no column of annotators and none of labels, every item stands in one row,
+and the columns have their values in common, as answers to the same question have.  A long table whose columns have
+other names has no values in common between its annotators and its labels, or the same item in several rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+
+from consilience._frames import ALIASES
+from consilience._ids import Ids, encode, without_code
+from consilience.exceptions import ColumnError, DataError
+from consilience.io.export import Export, refuse_question
+from consilience.io.source import Source
+
+__all__ = ["SHAPES", "read", "recognise"]
+
+SHAPES = ("table",)
+
+_TRUTH = ("gold", "truth", "true_label")
+_ROWS = 1000
+#: This share of the cells must hold a value that other columns have too: where the items are known, and otherwise.
+_COMMON, _COMMON_ALONE = 0.5, 0.9
+
+
+def recognise(source: Source) -> str | None:
+    """Say why this is such a table, or None."""
+    if source.shape != "table" or len(set(source.names)) < max(len(source.names), 2):
+        return None
+    called = [name.strip().lower() for name in source.names]
+    if any(name in ALIASES[role] for name in called for role in ("annotator", "label")):
+        return None
+    place = _item(source.names)
+    votes = [n for n, name in enumerate(called) if n != place and name not in _TRUTH]
+    if len(votes) < 2 or any(not source.names[n].strip() for n in votes):
+        return None
+    rows = _rows(source)
+    if not rows or any(len(row) != len(called) for row in rows):
+        return None
+    alike = _numbered([source.names[n] for n in votes])
+    if place is None and len(votes) <= 3 and not alike:
+        return None  # three columns of which nothing is known: rather a long table
+    if place is not None and len({row[place] for row in rows}) < len(rows):
+        return None
+    sure = place is not None and (len(votes) > 2 or alike)
+    if not _in_common(rows, votes, _COMMON if sure else _COMMON_ALONE):
+        return None
+    what = "rows are items" if place is None else f"items in the column {source.names[place]!r}"
+    return f"no column of annotators or labels, {what}, and the other {len(votes)} columns have values in common"
+
+
+def _item(names: tuple[str, ...]) -> int | None:
+    called = [name.strip().lower() for name in names]
+    for alias in (*ALIASES["item"], ""):
+        if called.count(alias) == 1:
+            return called.index(alias)
+    return None
+
+
+def _numbered(names: list[str]) -> bool:
+    """Tell whether names are the same but for a number or a letter: w1, w2, w3."""
+    stems = {re.sub(r"(\d+|[A-Za-z])$", "", name) for name in names}
+    return len(stems) == 1 and (stems != {""} or all(name.isdigit() for name in names))
+
+
+def _rows(source: Source) -> list[list[str]]:
+    try:
+        lines = csv.reader(source.text().splitlines()[: _ROWS + 1], delimiter=source.delimiter)
+        return [row for row in lines if row][1:]
+    except csv.Error:
+        return []
+
+
+def _in_common(rows: list[list[str]], votes: list[int], least: float) -> bool:
+    """Tell whether nearly all values of each column are found in another one."""
+    columns = [[row[n].strip() for row in rows if row[n].strip()] for n in votes]
+    having = Counter(value for column in columns for value in set(column))
+    told = [column for column in columns if column]
+    if len(told) < 2 or len(having) > max(20, sum(map(len, told)) // 4):
+        return False
+    shares = [sum(having[value] > 1 for value in column) / len(column) for column in told]
+    return min(shares) > 0 and sum(shares) / len(shares) >= least
+
+
+def read(source: Source, item: str | None, question: str | None) -> Export:
+    """Read a wide table."""
+    refuse_question(question, source.name, "a wide table")
+    names = list(source.names)
+    if len(set(names)) < len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise ColumnError(f"{source.name} has several columns named {twice!r}: annotators must have different names")
+    if item is not None and item not in names:
+        raise ColumnError(f"{source.name} has no column {item!r}; its columns are {', '.join(map(repr, names[:12]))}")
+    found = names.index(item) if item is not None else _item(source.names)
+    place = None if found is None else names[found]
+    truth = next((name for name in names if name.strip().lower() in _TRUTH and name != place), None)
+    annotators = [name for name in names if name not in (place, truth)]
+    if not annotators:
+        raise ColumnError(f"{source.name} has no column beside the items: a wide table has one for each annotator")
+    table = source.columns(names)
+    N, M = table.num_rows, len(annotators)
+    if not N:
+        raise DataError(f"{source.name} has no rows: there is nothing to aggregate")
+    cells = pa.chunked_array([chunk for name in annotators for chunk in table[name].chunks], pa.string())
+    codes, labels = encode(cells.combine_chunks())
+    notes: tuple[str, ...] = ()
+    absent = int(labels.codes_of(pa.array(["-1"]))[0])
+    if absent >= 0:
+        notes = (f"{int((codes == absent).sum())} of {N * M} cells are -1 and were taken as missing",)
+        codes, labels = without_code(codes, labels, absent)
+    matrix = codes.reshape(M, N)
+    n, m = np.nonzero(matrix.T >= 0)
+    item_codes, items = np.arange(N, dtype=np.int32), Ids.range(N)
+    if place is not None:
+        item_codes, items = encode(table[place].combine_chunks())
+    if (item_codes < 0).any():
+        raise DataError(f"{source.name} has no item in row {int(np.flatnonzero(item_codes < 0)[0]) + 1} ({place!r})")
+    gold = None
+    if truth is not None:
+        # an item without labels has its truth too: a row for each item, which does not count
+        n, m = np.concatenate([n, np.arange(N)]), np.concatenate([m, np.zeros(N, np.int64)])
+        gold = table[truth].combine_chunks().take(pa.array(n))
+    counts = np.arange(n.size) < (matrix >= 0).sum()
+    return Export(
+        (item_codes[n], items),
+        (m.astype(np.int32), Ids(pa.array(annotators, pa.string()))),
+        (matrix[m, n], labels),
+        counts=counts,
+        gold=gold,
+        names=(place or "item", "annotator", "label"),
+        notes=notes,
+        untyped=True,
+        row="label",
+    )
