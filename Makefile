@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench paper methods field structured tables subspaces clean
+.PHONY: demo test lint types layers unit docs bench paper methods field structured tables subspaces libraries clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -54,14 +54,23 @@ tables: $(VENV)/.peers
 subspaces: $(VENV)/.peers
 	$(BIN)/python -m benchmarks subspaces
 
+# The other libraries bring PyTorch along, so they get a folder of their own.
+libraries: $(VENV)-libraries/.ready
+	$(VENV)-libraries/bin/python -m benchmarks libraries
+
 clean:
-	rm -rf $(VENV) build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-libraries build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "Python 3.11 or later is needed; name one with make PYTHON=python3.12 …"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)-libraries/.ready: pyproject.toml
+	test -x $(VENV)-libraries/bin/python || $(PYTHON) -m venv $(VENV)-libraries
+	$(VENV)-libraries/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[libraries]'
 	@touch $@
 
 $(VENV)/.docs: $(READY)

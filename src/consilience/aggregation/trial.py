@@ -40,7 +40,7 @@ from consilience.exceptions import MethodError
 from consilience.kernels._arrays import Codes
 from consilience.kernels.em import SMALL
 
-__all__ = ["judge", "load_labels", "main", "save_labels", "trial"]
+__all__ = ["judge", "load_labels", "main", "peak", "release", "save_labels", "trial"]
 
 _FORMAT = {"format": "consilience.Trial", "version": 1}
 _ARRAYS = ("indptr", "annotator", "label", "gold", "truth")
@@ -84,7 +84,7 @@ def load_labels(path: str | os.PathLike[str]) -> tuple[Annotations, Codes]:
 # ---- memory -------------------------------------------------------------------------------------------------------
 
 
-def _release() -> None:
+def release() -> None:
     """Give memory that is free back to the system, and forget the peak so far, where that can be done."""
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # only the C library of GNU has it
@@ -93,8 +93,8 @@ def _release() -> None:
         Path("/proc/self/clear_refs").write_text("5", "ascii")
 
 
-def _peak() -> int | None:
-    """Give the largest resident set since the last :func:`_release`, in bytes, or None where nobody knows."""
+def peak() -> int | None:
+    """Give the largest resident set since the last :func:`release`, in bytes, or None where nobody knows."""
     try:
         status = Path("/proc/self/status").read_text("ascii", "replace")
         return 1024 * int(status.partition("VmHWM:")[2].split()[0])
@@ -131,13 +131,13 @@ def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, h
     ``held`` are the bytes that were in use before.
     """
     said: dict[str, Any] = {"seed": seed}
-    _release()
+    release()
     begun = time.perf_counter()
     try:
         fit = registry.fit(name, annotations, **_seeded(seed))
         said["seconds"] = time.perf_counter() - begun
-        peak = _peak()
-        said["memory_mb"] = None if peak is None or held is None else max(peak - held, 0) / 1e6
+        most = peak()
+        said["memory_mb"] = None if most is None or held is None else max(most - held, 0) / 1e6
         said |= judge(fit, truth)
         if why := fit.details.get("why"):
             said["note"] = "; ".join(filter(None, (why, said["note"])))
@@ -186,8 +186,8 @@ def main(path: str, name: str, seeds: list[int | None]) -> None:
     warnings.simplefilter("ignore")
     annotations, truth = load_labels(path)
     _warm_up(name, annotations, _seeded(seeds[0]))
-    _release()
-    held = _peak()
+    release()
+    held = peak()
     send({"ready": True})
     for seed in seeds:
         send(trial(name, annotations, truth, seed, held))
