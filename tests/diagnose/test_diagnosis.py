@@ -227,3 +227,12 @@ def test_any_table_gets_a_diagnosis(rows: list[tuple[int, int, int]], gold: list
     assert len(found.annotators) == a.n_annotators
     assert len(found.classes) == a.n_classes
     assert a.n_annotators > 2 or a.gold is not None or found.verdict == "not"
+
+
+def test_without_intervals_the_coefficients_are_the_same() -> None:
+    crowd = cs.simulate(80, 6, 2, labels_per_item=3, seed=1).annotations
+    with_, without = (cs.diagnose(crowd, bootstrap=0, intervals=on).agreement for on in (True, False))
+    assert with_ is not None
+    assert without is not None
+    assert without.alpha.value == with_.alpha.value
+    assert with_.draws > without.draws == 0

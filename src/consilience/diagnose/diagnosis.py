@@ -207,6 +207,7 @@ def diagnose(
     method: str = "ds-em",
     bootstrap: int = 20,
     search: bool = True,
+    intervals: bool = True,
     seed: int = 0,
 ) -> Diagnosis:
     """Tell whether the labels determine the model, why, and what to collect.
@@ -224,6 +225,8 @@ def diagnose(
     search
         Whether to search, with more than three classes, for how far the confusions are from sufficiently scattered.
         It costs most with many classes, and decides only where items have two labels at most.
+    intervals
+        Whether coefficients of agreement get intervals, which cost most with many labels.
     seed
         Decides the draws.
 
@@ -275,13 +278,13 @@ def diagnose(
         annotator_ids=a.annotator_ids,
         class_ids=a.class_ids,
         origin=a.origin,
-        agreement=_agreement(a, seed),
+        agreement=_agreement(a, seed, intervals),
     )
 
 
-def _agreement(annotations: Annotations, seed: int) -> Agreement | None:
+def _agreement(annotations: Annotations, seed: int, intervals: bool) -> Agreement | None:
     try:
-        return agreement(annotations, seed=seed)
+        return agreement(annotations, seed=seed, **({} if intervals else {"bootstrap": 0}))
     except DataError:  # no item has labels of two annotators
         return None
 
