@@ -51,6 +51,7 @@ PUBLIC = [
     "SketchedSubspaceClustering",
     "SpectralDawidSkene",
     "SpectralMetaLearner",
+    "Stream",
     "SymNMF",
     "TensorADMM",
     "TensorAugmentation",

@@ -53,6 +53,7 @@ _HOME = {
     "SketchedSubspaceClustering": "consilience.subspace.clustering",
     "SpectralDawidSkene": "consilience.aggregation.estimators",
     "SpectralMetaLearner": "consilience.aggregation.estimators",
+    "Stream": "consilience.aggregation.online",
     "SymNMF": "consilience.factor.estimators",
     "TensorADMM": "consilience.aggregation.estimators",
     "TensorAugmentation": "consilience.aggregation.estimators",
@@ -112,6 +113,7 @@ __all__ = [
     "SketchedSubspaceClustering",
     "SpectralDawidSkene",
     "SpectralMetaLearner",
+    "Stream",
     "SymNMF",
     "TensorADMM",
     "TensorAugmentation",
@@ -167,6 +169,7 @@ if TYPE_CHECKING:
         TensorAugmentation,
         TriangularEstimation,
     )
+    from consilience.aggregation.online import Stream
     from consilience.aggregation.registry import METHODS
     from consilience.annotations import Annotations
     from consilience.consensus import Consensus

@@ -102,6 +102,12 @@ class Names:
             )
             self.rows += len(part)
 
+    def find(self, keys: Codes) -> Codes:
+        """Look rows up without adding any: their codes, -1 where the hashes are new."""
+        codes = np.empty(len(keys), np.int32)
+        _kernels().find(keys, self._slots, codes)
+        return codes
+
     def _make_room(self, more: int) -> None:
         """See to it that ``more`` names can be added with at least every second slot free."""
         n = len(self._slots)
@@ -133,6 +139,20 @@ def _look_up(keys: Any, places: Any, slots: Any, place: Any, codes: Any, size: A
     return size
 
 
+def _find(keys: Any, slots: Any, codes: Any) -> None:
+    mask, code_bits = np.uint64(slots.shape[0] - 1), np.uint64(_CODE)
+    n = keys.shape[0]
+    for i in range(n):
+        prefetch(slots, keys[min(i + 24, n - 1), 0] & mask)
+        one, two = keys[i, 0], keys[i, 1]
+        at = one & mask
+        while slots[at, 1] != np.uint64(0) and not (
+            slots[at, 0] == one and (slots[at, 1] & ~code_bits) == (two & ~code_bits)
+        ):
+            at = (at + np.uint64(1)) & mask
+        codes[i] = np.int32(slots[at, 1] & code_bits) - np.int32(1)
+
+
 def _refill(old: Any, slots: Any) -> None:
     mask = np.uint64(slots.shape[0] - 1)
     for i in range(old.shape[0]):
@@ -146,6 +166,7 @@ def _refill(old: Any, slots: Any) -> None:
 
 class _Kernels(NamedTuple):
     look_up: Callable[..., int]
+    find: Callable[..., None]
     refill: Callable[..., None]
 
 
@@ -155,5 +176,6 @@ def _kernels() -> _Kernels:
     words, place = array("uint64", 2, readonly=False), array("int64", readonly=False)
     return _Kernels(
         compiled(_look_up, types.int64(keys, places, words, place, codes, types.int64)),
+        compiled(_find, types.void(keys, keys, codes)),
         compiled(_refill, types.void(keys, words)),
     )

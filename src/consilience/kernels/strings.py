@@ -15,7 +15,7 @@ from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels._compile import array, compiled, load64
 from consilience.kernels.names import SEEDS, Names, finished, mixed
 
-__all__ = ["encode_bytes"]
+__all__ = ["encode_bytes", "hashes"]
 
 #: Rows that are hashed at a time.
 _BATCH = 1 << 15
@@ -36,6 +36,13 @@ def encode_bytes(offsets: Codes, data: Codes) -> tuple[Codes, Ints]:
 
     blocks.run_in_order(hash_batch, lambda made: names.add(*made), -(-n_rows // _BATCH))
     return names.codes, names.place
+
+
+def hashes(offsets: Codes, data: Codes) -> Codes:
+    """Give the two words of hash of the strings ``data[offsets[i]:offsets[i + 1]]``, (rows, 2)."""
+    keys = np.empty((offsets.size - 1, 2), np.uint64)
+    _kernel(offsets.dtype.name)(offsets, data, 0, offsets.size - 1, SEEDS, keys)
+    return keys
 
 
 def _hash(offsets: Any, data: Any, low: Any, n: Any, seeds: Any, keys: Any) -> None:

@@ -1,0 +1,486 @@
+"""Labels that keep coming: a consensus that goes on from what it has learned.
+
+A stream holds the latest labels as they are, up to ``window`` of them, and everything before in sums
+(:mod:`consilience.aggregation.stream_past`).  While all labels fit the window, the result is what
+:func:`consilience.aggregate` gives on all of them.  Later, the items that were labelled longest ago are settled: their
+labels are summed up under the parameters of that time and are not seen again.  Then EM passes over the labels that are
+held, with the sums behind them (:mod:`consilience.aggregation.stream_em`), and what settled items are is not revised.
+
+``forget`` takes a share from the past of every annotator whom an update has labels of: what an annotator is shows in
+what they did lately.  Then nothing is held: every update is settled at once, so that items are judged by what their
+annotators were at the time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from consilience._ids import Ids
+from consilience.aggregation import registry
+from consilience.aggregation.aggregate import aggregate, warn_of
+from consilience.aggregation.em import Callback, Parameters
+from consilience.aggregation.fit import unconverged, vote_posterior
+from consilience.aggregation.stream_em import Held, Solved, posterior_of, ratios_of
+from consilience.aggregation.stream_input import read_update
+from consilience.aggregation.stream_names import Meeting, Vocabulary, joined
+from consilience.aggregation.stream_past import Past, sums_of
+from consilience.aggregation.stream_solve import STREAMED, Situation, behind, model_step, solve
+from consilience.annotations import Annotations, Origin
+from consilience.consensus import Consensus, choose
+from consilience.dawid_skene import DawidSkene
+from consilience.exceptions import DataError, DataWarning, MethodError, ParameterError, warn
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.em import Statistics
+from consilience.kernels.grouping import group_by_item
+
+__all__ = ["WINDOW", "Stream"]
+
+#: Labels that are held as they are, unless another number is asked for.
+WINDOW = 100_000
+
+
+@dataclass(frozen=True)
+class _Now:
+    """What the held labels say."""
+
+    items: Ints  #: codes of their items, ascending
+    active: Ints  #: codes of their annotators, ascending
+    labels: Annotations  #: in the codes of these
+    solved: Solved
+    ratios: Floats | None = None  #: what the past says of the items
+    whole: Consensus | None = None  #: the consensus, where all labels are held
+
+
+class Stream:
+    """A consensus of labels that keep coming.
+
+    Parameters
+    ----------
+    method
+        "ds-em", "one-coin", "majority", "rob-symnmf", "rob-symnmf+em", or "auto", which goes on as "ds-em" once labels
+        are settled.
+    forget
+        Share of the past that each update takes away, from 0 (nothing is forgotten) up to 1: annotators who change are
+        followed.  Evidence halves in log(0.5) / log(1 - forget) updates.
+    window
+        Labels that are held as they are; the rest of the past is kept in sums.  100 000, or none with ``forget``.
+    seed
+        Decides everything that is random.
+    **parameters
+        Those of the method, as for :func:`consilience.aggregate`.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> crowd = cs.simulate(300, 10, 2, seed=1).annotations
+    >>> stream = cs.Stream("ds-em")
+    >>> for first in range(0, 300, 100):
+    ...     _ = stream.update(crowd.select_items(slice(first, first + 100)))
+    >>> stream
+    <Stream: 1500 labels of 300 items by 10 annotators in 3 updates, ds-em>
+    """
+
+    def __init__(
+        self,
+        method: str = "ds-em",
+        *,
+        forget: float = 0.0,
+        window: int | None = None,
+        seed: int | None = 0,
+        **parameters: Any,
+    ) -> None:
+        chosen, refined, name = registry.resolve(method)
+        if name not in STREAMED:
+            raise MethodError(
+                f"{name} needs all labels at once and cannot go on from sums; "
+                f"the methods for labels that keep coming are {', '.join(STREAMED)}"
+            )
+        known = {*chosen.parameters, *(registry.REFINEMENT if refined else ())} - {"callback", "start", "random_state"}
+        registry.check_names(name, parameters, known)
+        registry.check_parameters(parameters)
+        self.method, self.seed, self.parameters = name, seed, dict(parameters)
+        self.forget, self.window = _checked(forget, window)
+        self.updates, self.seconds = 0, 0.0
+        self.origin, self.notes = Origin(), list[str]()
+        self._items, self._annotators, self._past = Vocabulary(), Vocabulary(), Past(name)
+        self._held: list[Ints] = []  #: (4, labels) each: item, annotator, label, number of the update
+        self._now: _Now | None = None
+        self._consensus: Consensus | None = None
+
+    # ---- what has been learned --------------------------------------------------------------------------
+
+    @property
+    def n_items(self) -> int:
+        """N."""
+        return len(self._items)
+
+    @property
+    def n_annotators(self) -> int:
+        """M."""
+        return len(self._annotators)
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels there were, held and settled."""
+        return self._past.n_labels + self.n_held
+
+    @property
+    def n_held(self) -> int:
+        """How many labels are held as they are."""
+        return sum(part.shape[1] for part in self._held)
+
+    @property
+    def consensus(self) -> Consensus:
+        """The consensus of all labels so far; made when first asked for after an update."""
+        if self._consensus is None:
+            begun = time.perf_counter()
+            made = self._told()
+            self.seconds += time.perf_counter() - begun
+            self._consensus = replace(made, run={**made.run, **self._story()})
+        return self._consensus
+
+    @property
+    def labels(self) -> Any:
+        """Frame with a row for each item; see :class:`consilience.Consensus`."""
+        return self.consensus.labels
+
+    @property
+    def annotators(self) -> Any:
+        """Frame with a row for each annotator; with ``forget``, of the evidence that is left."""
+        return self.consensus.annotators
+
+    @property
+    def model(self) -> DawidSkene:
+        """Prior and confusions."""
+        return self.consensus.model
+
+    def __repr__(self) -> str:
+        return (
+            f"<Stream: {self.n_labels} labels of {self.n_items} items by {self.n_annotators} annotators "
+            f"in {self.updates} updates, {self.method}>"
+        )
+
+    # ---- files ------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the run and what is needed to go on to a folder that appears whole or not at all.
+
+        It holds what :meth:`consilience.Consensus.save` writes (:func:`consilience.load` reads it), and ``stream.npz``.
+        """
+        from consilience.aggregation.stream_files import save_stream
+
+        save_stream(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, method: str | None = None, forget: float | None = None) -> Stream:
+        """Go on from a folder that :meth:`save`, or :meth:`consilience.Consensus.save` of a run, wrote.
+
+        Parameters
+        ----------
+        folder
+            Of the stream, or of the run.
+        method
+            Another method to go on with, for runs of a method that cannot: "ds-em" goes on from the model of any run.
+        forget
+            Another share to forget from now on.
+        """
+        from consilience.aggregation.stream_files import load_stream
+
+        return load_stream(Path(folder), method, forget)
+
+    # ---- labels in --------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        labels: Any,
+        *,
+        gold: Any = None,
+        item: str | None = None,
+        annotator: str | None = None,
+        label: str | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Take new labels in: of old and new items, by old and new annotators, of old and new classes.
+
+        When an annotator answers an item again, the last answer counts as long as the earlier one is held; an answer
+        that was settled cannot be taken back, so the new one counts as a further label, and a warning says how many
+        there seem to be.  Labels that cannot be read leave the stream as it was; no rows change nothing.
+
+        Parameters
+        ----------
+        labels
+            Annotations, a long frame, a matrix, or the path of a file.
+        gold
+            Known truths of items of this update, held fixed from now on.
+        item, annotator, label
+            Names of the columns, where they are neither those of the updates before nor recognised by themselves.
+        callback
+            Told of every pass over the held labels.
+        """
+        begun = time.perf_counter()
+        new = read_update(labels, {"item": item, "annotator": annotator, "label": label}, self.origin)
+        if new is None:
+            return self
+        classes = joined(self._past.classes, new.class_ids)
+        new = new.recode(new.annotator_ids, classes)
+        if gold is not None:
+            new = new.with_gold(gold)
+        items, annotators = self._items.meet(new.item_ids), self._annotators.meet(new.annotator_ids)
+        if self.forget and self._held:
+            self._settle(0, callback)
+        self._take(new, classes, items, annotators)
+        if self.forget:
+            self._past.forget(np.unique(annotators.codes[new.annotator]), self.forget)
+        if self.n_held > self.window:
+            self._settle(self.window // 2, callback)
+        self.seconds += time.perf_counter() - begun
+        return self
+
+    def _take(self, new: Annotations, classes: Ids, items: Meeting, annotators: Meeting) -> None:
+        """Append labels to those that are held."""
+        past = self._past
+        if classes != past.classes:
+            place = past.widen(classes)
+            for part in self._held:
+                part[2] = place[part[2]]
+        if not (self.updates or past.n_labels):
+            self.origin = replace(new.origin, notes=())
+        self.updates += 1
+        self._items, self._annotators = items.accept(), annotators.accept()
+        past.grow(len(self._items), len(self._annotators))
+        self.notes += new.origin.notes
+        item, annotator = np.repeat(items.codes, new.labels_per_item), annotators.codes[new.annotator]
+        repeats, exact = past.repeats(item, annotator)
+        if repeats:
+            self._note(
+                f"{'' if exact else 'about '}{repeats} of {item.size} labels repeat an answer of the same annotator to "
+                "the same item that is known in sums only; they count as further labels"
+            )
+        self._held.append(np.stack([item, annotator, new.label.astype(np.int64), np.full(item.size, self.updates)]))
+        if new.gold is not None:
+            past.know(items.codes[new.gold >= 0], new.gold[new.gold >= 0])
+        self._now = self._consensus = None
+
+    def _note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+        warn(sentence, DataWarning)
+
+    def _columns(self) -> Ints:
+        """Give the held labels as they count: where an annotator answered an item again, those of the last update."""
+        if len(self._held) > 1:
+            held = np.concatenate(self._held, axis=1)
+            _, group = np.unique(held[0] * self.n_annotators + held[1], return_inverse=True)
+            last = np.zeros(group.max(initial=-1) + 1, np.int64)
+            np.maximum.at(last, group, held[3])
+            stays = held[3] == last[group]
+            self._held = [np.ascontiguousarray(held[:, stays])]
+            if repeats := int((~stays).sum()):
+                self._note(
+                    f"{repeats} labels repeat an answer of the same annotator to the same item in an earlier update; "
+                    "the last was kept"
+                )
+        return self._held[0] if self._held else np.empty((4, 0), np.int64)
+
+    # ---- what the held labels say -----------------------------------------------------------------------
+
+    def _fitted(self, callback: Callback | None = None) -> _Now:
+        if self._now is None:
+            held, past = self._columns(), self._past
+            now = self._go_on(held, callback) if past.n_labels else self._from_all(held, callback)
+            new = sums_of(now.labels, now.solved.posterior)
+            latest = past.annotators["counts"].copy()
+            latest[now.active] += new.counts
+            past.annotators["latest"] = latest
+            past.latest_classes = past.classes_without(now.items) + new.class_counts
+            self._now = now
+        return self._now
+
+    def _from_all(self, held: Ints, callback: Callback | None) -> _Now:
+        """Fit all labels at once, as :func:`consilience.aggregate` does."""
+        everything = np.arange(self.n_items), np.arange(self.n_annotators)
+        annotations = self._labels(held, *everything, self._items.ids, self._annotators.ids)
+        whole = aggregate(annotations, self.method, seed=self.seed, callback=callback, **self.parameters)
+        labelled = np.flatnonzero(whole.n_labels > 0)
+        hint = whole.model.posterior(annotations)[labelled] if self.method == "majority" else None
+        run, at = whole.run, Parameters(whole.model.prior, whole.model.confusions)
+        found = Solved(at, whole.posterior[labelled], run["log_likelihood"], run["converged"], run["history"], hint, at)
+        return _Now(labelled, everything[1], annotations.select_items(labelled), found, whole=whole)
+
+    def _go_on(self, held: Ints, callback: Callback | None) -> _Now:
+        """Fit the held labels with the past behind them."""
+        past = self._past
+        items, active = np.unique(held[0]), np.unique(held[1])
+        labels = self._labels(held, items, active, Ids.range(items.size), Ids.range(active.size))
+        step = model_step(self.method, self.parameters)
+        old, ratios = past.known(items), None
+        if old.any():
+            K = len(past.classes)
+            prior = step(Statistics(np.ones((1, K, K)), past.class_counts, float("nan"))).prior
+            ratios = np.ones((items.size, K))
+            ratios[old] = ratios_of(past.items["belief"][items[old]], prior)
+        sums = Statistics(past.annotators["counts"][active], past.classes_without(items), float("nan"))
+        latest, classes = past.annotators["latest"], past.latest_classes
+        if (classes < 0.5).any():
+            # a new class begins where the votes see it
+            votes = sums_of(labels, vote_posterior(labels))
+            latest = latest.copy()
+            latest[active] = sums.counts + votes.counts
+            classes = sums.class_counts + votes.class_counts
+        start = step(Statistics(latest[active] + behind(latest, self.parameters), classes, float("nan")))
+        now = Situation(
+            Held(labels, sums, ratios),
+            start,
+            latest,
+            classes,
+            active,
+            self.parameters,
+            past.items["votes"][items] if "votes" in past.items else None,
+            past.pairs_with(labels, active, self._annotators.ids) if past.counts_pairs else None,
+            self.seed,
+            callback,
+        )
+        return _Now(items, active, labels, solve(self.method, now), ratios)
+
+    def _labels(self, held: Ints, items: Ints, active: Ints, item_ids: Ids, annotator_ids: Ids) -> Annotations:
+        """Group held labels by item, in the codes of these items and annotators, both ascending."""
+        item, annotator = np.searchsorted(items, held[0]), np.searchsorted(active, held[1])
+        grouped = group_by_item(
+            item.astype(np.int32),
+            annotator.astype(np.int32),
+            held[2].astype(np.int32),
+            items.size,
+            active.size,
+            len(self._past.classes),
+        )
+        return Annotations(
+            *grouped,
+            items=item_ids,
+            annotators=annotator_ids,
+            classes=self._past.classes,
+            gold=self._past.items["gold"][items],
+            origin=replace(self.origin, notes=tuple(self.notes)),
+        )
+
+    def _settle(self, keep: int, callback: Callback | None = None) -> None:
+        """Sum labels up, whole items at a time, those labelled longest ago first, until so many are held."""
+        now, held = self._fitted(callback), self._columns()
+        place = np.searchsorted(now.items, held[0])
+        last = np.zeros(now.items.size, np.int64)
+        last[place] = np.arange(place.size)  # of several the last one stays
+        order = np.argsort(last, kind="stable")
+        stop = int(np.searchsorted(np.cumsum(now.labels.labels_per_item[order]), self.n_held - keep))
+        going = np.zeros(now.items.size, np.bool_)
+        going[order[: stop + 1]] = True
+        which = np.flatnonzero(going)
+        labels, solved = now.labels.select_items(which), now.solved
+        hint, ratios = (None if x is None else x[which] for x in (solved.hint, now.ratios))
+        found = replace(solved, posterior=solved.posterior[which], hint=hint)
+        likelihood = posterior_of(Held(labels, sums_of(labels, found.posterior), ratios), found.parameters)[1]
+        self._past.add(now.items[which], now.active, labels, found, likelihood, self._annotators.ids)
+        held = held[:, ~going[place]]
+        self._held = [held] if held.size else []
+        self._now = None
+        self.note_of_auto()
+
+    def note_of_auto(self) -> None:
+        """Say once that labels which were summed up can no longer choose among models."""
+        note = "auto compares models over all labels; the labels before are kept in sums, and ds-em goes on from them"
+        if self.method == "auto" and note not in self.notes:
+            self.notes.append(note)
+
+    # ---- the consensus ----------------------------------------------------------------------------------
+
+    def _told(self) -> Consensus:
+        """Join what held and settled labels say."""
+        past, K = self._past, len(self._past.classes)
+        if not (self._held or past.n_labels):
+            raise DataError("the stream has no labels yet; give it some with update")
+        now = self._fitted() if self._held else None
+        if now is not None and now.whole is not None:
+            return now.whole
+        posterior, n_labels = past.posterior(slice(None)).copy(), past.items["n"].copy()
+        hint = past.items["belief"].copy() if "votes" in past.items else None
+        counts, class_counts = past.annotators["counts"].copy(), past.class_counts
+        found = Solved(Parameters(np.empty(0), np.empty(0)), np.empty((0, K)), 0.0)
+        if now is not None:
+            found, new = now.solved, sums_of(now.labels, now.solved.posterior)
+            counts[now.active] += new.counts
+            class_counts = past.classes_without(now.items) + new.class_counts
+            posterior[now.items] = found.posterior
+            n_labels[now.items] += now.labels.labels_per_item
+            if hint is not None and found.hint is not None:
+                hint[now.items] = found.hint
+        prior, confusions = self._parameters(now, counts, class_counts)
+        gold = past.items["gold"]
+        known = np.flatnonzero(gold >= 0)
+        posterior[(n_labels == 0) & (gold < 0)] = prior
+        posterior[known] = np.eye(K)[gold[known]]
+        tol = self.parameters.get("tol", 1e-7)
+        cautions = unconverged(found.converged, self.method, f"{len(found.history)} passes", tol)
+        warn_of(list(cautions))
+        run = {
+            "method": self.method,
+            "chosen_by": "user",
+            "parameters": self.parameters,
+            "N": self.n_items,
+            "M": self.n_annotators,
+            "K": K,
+            "labels": self.n_labels,
+            "gold_items": int(known.size),
+            "seed": self.seed,
+            "seconds": 0.0,
+            "log_likelihood": past.log_likelihood + found.log_likelihood,
+            "converged": bool(found.converged),
+            "iterations": len(found.history),
+            "history": [float(value) for value in found.history],
+            "warnings": [*self.notes, *(sentence for sentence, _ in cautions)],
+        }
+        model = DawidSkene(prior, confusions, past.classes, self._annotators.ids)
+        choice = choose(posterior, prior, hint)
+        return Consensus(model, posterior, choice, self._items.ids, n_labels, counts, run, self.origin)
+
+    def _parameters(self, now: _Now | None, counts: Floats, class_counts: Floats) -> Parameters:
+        """Give prior and confusions of everybody."""
+        if now is not None and now.solved.everybody is not None:
+            return now.solved.everybody
+        sums = counts if self.method == "majority" else counts + behind(counts, self.parameters)
+        prior, confusions = model_step(self.method, self.parameters)(Statistics(sums, class_counts, float("nan")))
+        if now is None:
+            return Parameters(prior, confusions)
+        confusions[now.active] = now.solved.parameters.confusions
+        return Parameters(now.solved.parameters.prior, confusions)
+
+    def _story(self) -> dict[str, Any]:
+        return {
+            "seconds": round(self.seconds, 6),
+            "updates": self.updates,
+            "forget": self.forget,
+            "window": self.window,
+            "held": self.n_held,
+        }
+
+
+def _checked(forget: Any, window: Any) -> tuple[float, int]:
+    """Check what is forgotten and held; nothing is held where something is forgotten."""
+    number = isinstance(forget, int | float | np.integer | np.floating) and not isinstance(forget, bool)
+    if not number or not 0 <= forget < 1:
+        raise ParameterError(
+            f"forget must be a number from 0 (nothing) up to 1, the share of the past that an update takes away, "
+            f"not {forget!r}"
+        )
+    if window is None:
+        return float(forget), 0 if forget else WINDOW
+    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 0:
+        raise ParameterError(f"window must be a whole number of labels ≥ 0, not {window!r}")
+    if forget and window:
+        raise ParameterError(
+            "forget and window exclude each other: labels that are held are judged by what annotators are now, "
+            "labels that are forgotten by what they were then"
+        )
+    return float(forget), int(window)
