@@ -72,6 +72,8 @@ def show_consensus(consensus: Consensus) -> None:
         f"method {run['method']}{passes}, {run['seconds']:.2f} s, log-likelihood {run['log_likelihood']:.4f}",
         markup=False,
     )
+    if "read_as" in run:
+        console.print(f"read as {run['read_as']}", markup=False)
     if "why" in run:
         console.print(f"{run['chosen']}: {run['why']}", markup=False)
     if "error_rate" in run:

@@ -12,6 +12,9 @@ import click
 __all__ = ["command", "run_aggregate"]
 
 
+_NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
+
+
 def _parameters(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
@@ -24,7 +27,8 @@ def _parameters(**given: Any) -> dict[str, Any]:
 @click.option("--out", type=click.Path(), help="Folder for labels.csv, annotators.csv, model.npz, summary.json.")
 @click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
 @click.option("--engine", default="local", show_default=True, help="Where the passes over the data run.")
-@click.option("--format", "format_", help="csv, tsv, jsonl, parquet, conll or brat, where the name does not tell.")
+@click.option("--format", "format_", help="What the file is, such as csv or label-studio, where that is not recognised.")
+@click.option("--question", help="Which question to read, where a file has answers to several.")
 @click.option("--item", help="Name of the item column.")
 @click.option("--annotator", help="Name of the annotator column.")
 @click.option("--label", help="Name of the label column.")
@@ -56,6 +60,7 @@ def command(
     seed: int,
     engine: str,
     format_: str | None,
+    question: str | None,
     item: str | None,
     annotator: str | None,
     label: str | None,
@@ -73,18 +78,17 @@ def command(
     tol: float | None,
     as_json: bool,
 ) -> None:
-    """Turn LABELS, a table with a row for each label, into consensus labels.
+    """Turn LABELS, a table with a row for each label or the export of an annotation tool, into consensus labels.
 
     Columns are recognised by name: task|item|question|id, worker|annotator|rater|judge|user and
     label|answer|response|value.  With --sequence or --position, and for CoNLL files and brat folders, the labels are of
     tokens in order; with --edges, items have neighbours.
     """
     import consilience as cs
-    from consilience.io.sequences import holds_sequences
 
-    in_order = bool(sequence or position) or holds_sequences(labels, format_)
+    in_order = bool(sequence or position)
     if in_order and (edges is not None or item is not None):
-        raise click.UsageError("--edges and --item are for items; --sequence and --position for tokens in order")
+        raise click.UsageError(_NOT_BOTH)
     if delta is not None and edges is None:
         raise click.UsageError("--delta needs --edges")
     parameters = _parameters(prior=prior, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
@@ -95,9 +99,12 @@ def command(
         warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
         if in_order:
             data: Any = cs.read_sequences(labels, sequence=sequence, position=position, **columns)
-            parameters["valid"] = valid
         else:
-            data = cs.read(labels, item=item, **columns)
+            data = cs.read(labels, item=item, question=question, **columns)
+        if isinstance(data, cs.SequenceAnnotations):
+            parameters["valid"] = valid
+            if edges is not None:
+                raise click.UsageError(_NOT_BOTH)
         if edges is not None:
             parameters |= {"graph": cs.read_edges(edges, like=data, encoding=encoding), **_parameters(delta=delta)}
     run_aggregate(data, method, truth, gold, out, seed, engine, as_json, parameters, encoding)
@@ -134,6 +141,8 @@ def run_aggregate(
                 annotations, method, gold=known, seed=seed, engine=engine, callback=told, **parameters
             )
         run = dict(consensus.run)
+        if consensus.origin.read_as:
+            run["read_as"] = consensus.origin.read_as
         if expected is not None:
             run["error_rate"] = consensus.error_rate(expected)
             if isinstance(consensus, cs.SequenceRun) and cs.spans.are_tags(consensus.model.classes):

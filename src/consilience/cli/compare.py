@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_READING = ("format_", "item", "annotator", "label", "encoding", "duplicates")
+_READING = ("format_", "question", "item", "annotator", "label", "encoding", "duplicates")
 
 
 @click.command(name="compare", params=[option for option in aggregate.params if option.name in _READING])

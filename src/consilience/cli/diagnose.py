@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_READING = ("format_", "item", "annotator", "label", "encoding", "duplicates")
+_READING = ("format_", "question", "item", "annotator", "label", "encoding", "duplicates")
 _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold red"}
 _MOST_ROWS = 12
 

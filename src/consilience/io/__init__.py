@@ -12,10 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from consilience import _frames
+from consilience._building import checked_times
 from consilience._ids import encode, encode_all, numbers_where_all_are, to_column
+from consilience._times import Times, find_time_column, unknown_time
 from consilience.annotations import Annotations, Duplicates, Origin
 from consilience.consensus import Consensus
 from consilience.exceptions import ColumnError, DataError, ParameterError
@@ -64,8 +67,8 @@ def read(
         Of a text file.
     """
     place = Path(path)
-    named = {role: name for role, name in (("annotator", annotator), ("label", label)) if name is not None}
-    found = recognise(path, format, encoding=encoding, columns=bool(named))
+    given = {"item": item, "annotator": annotator, "label": label}
+    found = recognise(path, format, encoding=encoding, columns=bool(annotator or label))
     options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "where": place.name}
     if found.name in FORMATS:
         if question is not None:
@@ -73,10 +76,11 @@ def read(
                 f"{place.name}: question={question!r} is for exports with several questions, and this is a "
                 f"{found.title} ({found.reason}); name its column with label=… (--label …)"
             )
-        given = {"item": item, "annotator": annotator, "label": label}
         return _read_table(place, found, given, gold, encoding, options)
+    # of an export, the item can be named
+    named = [role for role, name in given.items() if name and (role != "item" or found.name in SEQUENCES)]
     if named:
-        names = ", ".join(f"{role}={name!r}" for role, name in named.items())
+        names = ", ".join(f"{role}={given[role]!r}" for role in named)
         raise ParameterError(f"{place.name}: {names} names a column of a table, but the format is {found.name!r}")
     if found.name in SEQUENCES:
         return _read_tokens(place, found, gold, encoding, classes, duplicates)
@@ -91,13 +95,16 @@ def _read_table(
 ) -> Annotations:
     chosen = FORMATS[found.name]
     names: dict[str, str] = {}
+    when: list[str] = []
+    time: Times | None = None
 
     def pick(columns: list[str]) -> list[str]:
         for role, name in given.items():
             names[role] = _frames.find_column(columns, role, name, place.name)
         if len(set(names.values())) < 3:
             raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {names}")
-        return list(names.values())
+        when[:] = filter(None, [find_time_column(columns, list(names.values()))])
+        return [*names.values(), *when]
 
     coded = chosen.encode(place, pick, encoding)
     if coded is None:
@@ -108,9 +115,15 @@ def _read_table(
             raise DataError(f"{place.name} has no rows: there is nothing to aggregate")
         with _naming(place):
             coded = encode_all(*(to_column(table[name], name) for name in names.values()))
+        time = checked_times(table[when[0]], when[0], place.name, asked=False) if when else None
+    elif when:
+        # only the different times are parsed
+        codes, texts = coded.pop()
+        known = checked_times(texts.to_arrow(), when[0], place.name, asked=False)
+        time = None if known is None else np.append(known, unknown_time(known))[codes]
     story = f"{found}; " + ", ".join(f"{role} {name!r}" for role, name in names.items())
     origin = Origin(names["item"], names["annotator"], names["label"], read_as=story)
-    return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, gold=gold, **options)
+    return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, gold=gold, time=time, **options)
 
 
 def _read_tokens(
