@@ -28,7 +28,7 @@ that loading numba would take longer than the fit in numpy (:mod:`consilience.ke
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,8 @@ class ChainSweep:
         M, R and K.
     owner
         Where K counts hidden states: the class that each belongs to, as ``gold`` names it, (K,).
+    share, offset
+        The blocks of sequences to pass over, where others have the rest, and the number of the first; all by default.
     """
 
     def __init__(
@@ -105,6 +107,9 @@ class ChainSweep:
         n_symbols: int,
         n_classes: int,
         owner: Codes | None = None,
+        *,
+        share: blocks.Share | None = None,
+        offset: int = 0,
     ) -> None:
         bounds = np.ascontiguousarray(bounds, np.int64)
         gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
@@ -112,20 +117,49 @@ class ChainSweep:
         self.tokens = Tokens(bounds, indptr, annotator, symbol, gold, owner)
         self.shape = (n_annotators, n_symbols, n_classes)
         cells = n_annotators * n_symbols * n_classes
-        self._blocks = blocks.cut(indptr[bounds], cells)
+        self.share, self.offset = share or blocks.Share.all_of(blocks.cut(indptr[bounds], cells)), offset
+        self._blocks = self.share.blocks
         self._prefetch = 16 * cells > em._CACHE
         self._lengths = np.diff(bounds)
-        self._memory: list[tuple[Floats, Floats, Floats]] = []
+        self._spare = blocks.Spare(self._memory)
+
+    def _memory(self) -> tuple[Floats, Floats, Floats]:
+        """Make what a thread needs for a block."""
+        (M, R, K), longest = self.shape, int(self._lengths.max(initial=0))
+        return aligned(M * R, 2 * K), np.empty((longest, K)), np.empty((longest, K))
+
+    def portion(self, first: int, stop: int) -> dict[str, Any]:
+        """Give the arguments that make the same pass over some of its blocks, with their own arrays alone."""
+        cut = self._blocks[first:stop]
+        bounds, indptr, annotator, symbol, gold, owner = self.tokens
+        low, high = cut[0][0], cut[-1][1]
+        tokens = slice(bounds[low], bounds[high])
+        labels = slice(indptr[tokens.start], indptr[tokens.stop])
+        return {
+            "bounds": bounds[low : high + 1] - tokens.start,
+            "indptr": indptr[tokens.start : tokens.stop + 1] - labels.start,
+            "annotator": annotator[labels],
+            "symbol": symbol[labels],
+            "gold": gold[tokens] if gold.size else None,
+            "owner": owner,
+            **dict(zip(("n_annotators", "n_symbols", "n_classes"), self.shape, strict=True)),
+            "share": blocks.Share([(a - low, b - low) for a, b in cut], self.share.first + first, self.share.n),
+            "offset": self.offset + low,
+        }
 
     def __call__(self, start: Floats, transitions: Floats, emissions: Floats) -> ChainStatistics:
         """Run the E-step under these parameters and give the sums that the M-step needs.
 
         Columns of ``transitions`` and ``start`` sum to one and may hold zeros; weights above one make the pass slow.
         """
+        return blocks.total(self.parts(start, transitions, emissions), (0, self.share.n))
+
+    def parts(self, start: Floats, transitions: Floats, emissions: Floats) -> dict[blocks.Node, ChainStatistics]:
+        """Give the sums over this share of the blocks, to be added to those of others."""
         if self._in_numpy():
             from consilience.kernels import chains_numpy
 
-            return chains_numpy.statistics(self.tokens, Chain(start, transitions, emissions))
+            return {(0, 1): chains_numpy.statistics(self.tokens, Chain(start, transitions, emissions))}
         return self._sweep(start, transitions, emissions, np.empty((0, 0)))
 
     def posterior(self, start: Floats, transitions: Floats, emissions: Floats) -> tuple[Floats, float]:
@@ -135,7 +169,8 @@ class ChainSweep:
 
             return chains_numpy.posterior(self.tokens, Chain(start, transitions, emissions))
         out = np.zeros((self.tokens.indptr.size - 1, self.shape[2]))
-        return out, self._sweep(start, transitions, emissions, out).log_likelihood
+        parts = self._sweep(start, transitions, emissions, out)
+        return out, blocks.total(parts, (0, self.share.n)).log_likelihood
 
     def decode(self, start: Floats, transitions: Floats, emissions: Floats) -> Codes:
         """Give the most probable classes of each sequence as a whole (N,), ties towards the lower class."""
@@ -149,23 +184,22 @@ class ChainSweep:
 
             path, impossible = decode(self.tokens, chain, self._blocks)
         if impossible >= 0:
-            raise impossible_sequence(impossible)
+            raise impossible_sequence(self.offset + impossible)
         return path
 
     def _in_numpy(self) -> bool:
         K, S = self.shape[2], self._lengths.size
         small = max(self.tokens.symbol.size, self.tokens.indptr.size - 1) < em.SMALL and S * K * K <= _LARGEST_STEP
-        return bool(small and self._lengths.max(initial=0) <= LONGEST_IN_NUMPY)
+        return bool(small and self.share.n == 1 and self._lengths.max(initial=0) <= LONGEST_IN_NUMPY)
 
-    def _sweep(self, start: Floats, transitions: Floats, emissions: Floats, out: Floats) -> ChainStatistics:
+    def _sweep(
+        self, start: Floats, transitions: Floats, emissions: Floats, out: Floats
+    ) -> dict[blocks.Node, ChainStatistics]:
         from consilience.kernels import chains_scaled
 
         M, R, K = self.shape
         bounds, indptr, annotator, symbol, gold, owner = self.tokens
         run = chains_scaled.kernel(K, annotator.dtype.name, symbol.dtype.name, self._prefetch)
-        if not self._memory:
-            longest = [int(self._lengths[first:stop].max(initial=0)) for first, stop in self._blocks]
-            self._memory = [(aligned(M * R, 2 * K), np.empty((L, K)), np.empty((L, K))) for L in longest]
         start, transitions = np.ascontiguousarray(start, float), np.ascontiguousarray(transitions, float)
         emissions, onward = emissions.reshape(M * R, K), np.ascontiguousarray(transitions.T)
         possible = np.r_[start[start > 0], transitions[transitions > 0]]
@@ -174,37 +208,30 @@ class ChainSweep:
         if emissions.max(initial=0.0) > HEAVIEST:
             redo[:] = 1
 
-        def work(job: int, _: int) -> tuple[Floats, Floats, int]:
-            first, stop = self._blocks[job]
-            table, alpha, b = self._memory[job]
-            np.maximum(emissions, em.FLOOR, out=table[:, :K])
-            table[:, K:] = 0.0
-            sums, pairs = np.zeros(2 * K + 1), np.zeros((K, K))
-            labels = annotator, symbol, np.uint64(R), gold, owner
-            if not redo[first:stop].all():
-                run(
-                    first, stop, bounds, indptr, *labels, start, onward, transitions, doubtful, table,
-                    alpha, b, out, pairs, sums, redo,
-                )  # fmt: skip
-            pairs = np.multiply(transitions, pairs.T, out=np.zeros((K, K)), where=transitions > 0.0)
-            impossible = -1
-            if redo[first:stop].any():
-                from consilience.kernels.chains_log import sweep
+        def leaf(first: int, stop: int) -> ChainStatistics:
+            with self._spare.one() as (table, alpha, b):
+                np.maximum(emissions, em.FLOOR, out=table[:, :K])
+                table[:, K:] = 0.0
+                sums, pairs = np.zeros(2 * K + 1), np.zeros((K, K))
+                labels = annotator, symbol, np.uint64(R), gold, owner
+                if not redo[first:stop].all():
+                    run(
+                        first, stop, bounds, indptr, *labels, start, onward, transitions, doubtful, table,
+                        alpha, b, out, pairs, sums, redo,
+                    )  # fmt: skip
+                pairs = np.multiply(transitions, pairs.T, out=np.zeros((K, K)), where=transitions > 0.0)
+                if redo[first:stop].any():
+                    from consilience.kernels.chains_log import sweep
 
-                again = first + np.flatnonzero(redo[first:stop])
-                impossible = sweep(again, self.tokens, R, start, transitions, table, alpha, b, out, pairs, sums)
-            return sums, pairs, impossible
+                    again = first + np.flatnonzero(redo[first:stop])
+                    impossible = sweep(again, self.tokens, R, start, transitions, table, alpha, b, out, pairs, sums)
+                    if impossible >= 0:
+                        raise impossible_sequence(self.offset + impossible)
+                counts = table[:, K:].copy()
+            likelihood = float(sums[2 * K])
+            return ChainStatistics(counts.reshape(self.shape), sums[:K], sums[K : 2 * K], pairs, likelihood)
 
-        results = blocks.run(work, [(job, job + 1) for job in range(len(self._blocks))])
-        for _, _, impossible in results:
-            if impossible >= 0:
-                raise impossible_sequence(impossible)
-        sums = np.sum([result[0] for result in results], axis=0)
-        pairs = np.sum([result[1] for result in results], axis=0)
-        counts = self._memory[0][0][:, K:].copy()
-        for table, _, _ in self._memory[1:]:
-            counts += table[:, K:]
-        return ChainStatistics(counts.reshape(self.shape), sums[:K], sums[K : 2 * K], pairs, float(sums[2 * K]))
+        return blocks.fold(leaf, self.share)
 
 
 def impossible_sequence(sequence: int) -> DataError:

@@ -66,15 +66,18 @@ class TablePass:
         Entries (S, N), -1 where missing.
     sizes
         Number of categories I_n of each variable.
+    share
+        The blocks of rows to pass over, where others have the rest; all by default.
     """
 
-    def __init__(self, codes: Codes, sizes: Sequence[int]) -> None:
+    def __init__(self, codes: Codes, sizes: Sequence[int], *, share: blocks.Share | None = None) -> None:
+        self._share = share
         self.codes, self.sizes = codes, tuple(int(size) for size in sizes)
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         self.groups = _groups(self.sizes)
         self._cells: Codes | None = None
         self._places: Ints | None = None
-        self._tables: list[Floats] = []
+        self._tables: dict[int, blocks.Spare[Floats]] = {}
 
     @property
     def n_rows(self) -> int:
@@ -82,35 +85,51 @@ class TablePass:
         return int(self.codes.shape[0])
 
     def _small(self, F: int) -> bool:
-        return self.codes.size * F < SMALL
+        return self._share is None and self.codes.size * F < SMALL
+
+    def share(self, F: int) -> blocks.Share:
+        """Give the blocks of rows that a pass with so many components goes by; small tables are one."""
+        if self._share is not None:
+            return self._share
+        if self._small(F):
+            return blocks.Share.all_of([(0, self.n_rows)])
+        return blocks.Share.all_of(self._pieces(self._starts()[1] * tile_width(F)[1]))
+
+    def portion(self, F: int, first: int, stop: int) -> dict[str, Any]:
+        """Give the arguments that make the same pass over some of its blocks, with their own rows alone."""
+        share = self.share(F)
+        cut = share.blocks[first:stop]
+        low, high = cut[0][0], cut[-1][1]
+        inner = blocks.Share([(a - low, b - low) for a, b in cut], share.first + first, share.n)
+        return {"codes": self.codes[low:high], "sizes": self.sizes, "share": None if self._small(F) else inner}
 
     def __call__(self, weights: Floats, stacked: Floats) -> TableStatistics:
         """Run the E-step under these parameters and give the sums that the M-step needs."""
+        return blocks.total(self.parts(weights, stacked), (0, self.share(weights.size).n))
+
+    def parts(self, weights: Floats, stacked: Floats) -> dict[blocks.Node, TableStatistics]:
+        """Give the sums over this share of the blocks, to be added to those of others."""
         F = weights.size
         if self._small(F):
-            return self._in_numpy(weights, stacked)
+            return {(0, 1): self._in_numpy(weights, stacked)}
         width, P = tile_width(F)
         merged = self._merged(stacked)
         (start, rows), cells = self._starts(), self._merged_codes()
         kernel = pass_kernel(width, width < P, self._every() > 0, cells.dtype.name, False)
-        pieces = self._pieces(rows * P)
-        if not self._tables or self._tables[0].shape[1] != 2 * P:
-            self._tables = [aligned(rows, 2 * P) for _ in pieces]
+        tables = self._tables.setdefault(P, blocks.Spare(lambda: aligned(rows, 2 * P)))
         weights = _padded(weights, P)
         nothing, none = np.empty((0, 0)), np.empty(0)
 
-        def work(job: int, _: int) -> Floats:
-            table, sums = self._tables[job], np.zeros(P + 1)
-            table[:, :F] = merged
-            table[:, F:] = 0.0
-            kernel(*pieces[job], cells, start, weights, table, self._every(), nothing, none, sums)
-            return sums
+        def leaf(first: int, stop: int) -> TableStatistics:
+            sums = np.zeros(P + 1)
+            with tables.one() as table:
+                table[:, :F] = merged
+                table[:, F:] = 0.0
+                kernel(first, stop, cells, start, weights, table, self._every(), nothing, none, sums)
+                counts = self._split(table[:, P : P + F])
+            return TableStatistics(counts, sums[:F], float(sums[P]))
 
-        sums = np.sum(blocks.run(work, [(b, b + 1) for b in range(len(pieces))]), axis=0)
-        counts = self._tables[0][:, P : P + F].copy()
-        for table in self._tables[1:]:
-            counts += table[:, P : P + F]
-        return TableStatistics(self._split(counts), sums[:F], float(sums[P]))
+        return blocks.fold(leaf, self.share(F))
 
     def posterior(self, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
         """Give the posterior of every row's component (S, F) and the log-probability of every row (S,)."""
