@@ -73,6 +73,7 @@ PUBLIC = [
     "read_sequence_truth",
     "read_sequences",
     "read_truth",
+    "report",
     "simulate",
     "spans",
 ]

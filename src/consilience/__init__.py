@@ -69,6 +69,7 @@ _HOME = {
     "read_sequence_truth": "consilience.io.sequences",
     "read_sequences": "consilience.io.sequences",
     "read_truth": "consilience.io",
+    "report": "consilience.report",
     "simulate": "consilience.datasets",
 }
 _MODULES = ("datasets", "exceptions", "factor", "metrics", "moments", "spans")
@@ -135,6 +136,7 @@ __all__ = [
     "read_sequence_truth",
     "read_sequences",
     "read_truth",
+    "report",
     "simulate",
     "spans",
 ]
@@ -186,6 +188,7 @@ if TYPE_CHECKING:
     from consilience.pmf.classifier import JointPMFClassifier
     from consilience.pmf.joint_pmf import JointPMF
     from consilience.pmf.recommender import JointPMFRecommender
+    from consilience.report import report
     from consilience.sequence_run import SequenceRun
     from consilience.sequences import SequenceAnnotations
     from consilience.structured.aggregate import aggregate

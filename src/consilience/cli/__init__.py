@@ -21,6 +21,7 @@ VERBS: Mapping[str, str] = {
     "aggregate": "Turn a file of labels into consensus labels.",
     "diagnose": "Tell whether the labels determine the model, and what to collect.",
     "compare": "Run methods side by side where the truth is known.",
+    "report": "Write the HTML report of a run.",
     "simulate": "Make a crowd whose truth is known.",
     "datasets": "Look up public data sets.",
     "demo": "Do the main job on the bundled 1979 table.",

@@ -24,7 +24,7 @@ def _parameters(**given: Any) -> dict[str, Any]:
 @click.option("--method", default="auto", show_default=True, help="By name; +em refines any, +hmm is for sequences.")
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
 @click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
-@click.option("--out", type=click.Path(), help="Folder for labels.csv, annotators.csv, model.npz, summary.json.")
+@click.option("--out", type=click.Path(), help="Folder for tables, model, summary and report.html.")
 @click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
 @click.option("--engine", default="local", show_default=True, help="Where the passes over the data run.")
 @click.option("--format", "format_", help="What the file is, such as csv or label-studio, where that is not recognised.")
@@ -107,7 +107,7 @@ def command(
                 raise click.UsageError(_NOT_BOTH)
         if edges is not None:
             parameters |= {"graph": cs.read_edges(edges, like=data, encoding=encoding), **_parameters(delta=delta)}
-    run_aggregate(data, method, truth, gold, out, seed, engine, as_json, parameters, encoding)
+    run_aggregate(data, method, truth, gold, out, seed, engine, as_json, parameters, encoding, Path(labels).name)
 
 
 def run_aggregate(
@@ -121,6 +121,7 @@ def run_aggregate(
     as_json: bool,
     parameters: dict[str, Any],
     encoding: str = "utf-8",
+    title: str | None = None,
 ) -> None:
     """Aggregate, then write and print what was asked for."""
     from dataclasses import replace
@@ -152,7 +153,11 @@ def run_aggregate(
     run["warnings"] = list(dict.fromkeys([*run["warnings"], *said]))
     consensus = replace(consensus, run=run)
     if out is not None:
-        consensus.save(out)
+        from consilience.report import save_with_report
+
+        with _output.waiting("writing the run and its report"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
+            save_with_report(consensus, out, truth=expected, title=title)
     _output.show_notes(consensus.warnings)
     if as_json:
         click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False, default=float))

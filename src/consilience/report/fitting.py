@@ -1,0 +1,124 @@
+"""How the fit went, and how its probabilities compare with a known truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from consilience import metrics
+from consilience.report.names import count, marked, percent
+from consilience.report.svg import Frame, element, picture, ticks
+from consilience.report.view import View
+
+__all__ = ["calibration", "convergence"]
+
+_MOST_POINTS = 200
+#: A bin of fewer items says little of the accuracy in it.
+_FEW = 10
+#: Classes of the table of labels against truths, at most.
+_MOST_CLASSES = 12
+
+
+def convergence(view: View) -> dict[str, Any]:
+    """Draw the objective pass by pass, and say whether it came to rest."""
+    run = view.consensus.run
+    values = np.asarray(run.get("history") or [], float)
+    passes = np.arange(1, values.size + 1)
+    passes, values = passes[np.isfinite(values)], values[np.isfinite(values)]
+    if not run.get("iterations"):
+        said = "This method needs no passes over the data."
+    elif run["converged"]:
+        said = f"Converged after {count(run['iterations'])} passes: the tolerance was met."
+    else:
+        said = f"Not converged: {count(run['iterations'])} passes ran out before the tolerance was met."
+    drawn = _curve(passes, values) if values.size > 1 else None
+    return {"picture": drawn, "sentence": said, "converged": bool(run["converged"])}
+
+
+def _curve(passes: Any, values: Any) -> Markup:
+    if passes.size > _MOST_POINTS:
+        some = np.unique(np.linspace(0, passes.size - 1, _MOST_POINTS).astype(int))
+        passes, values = passes[some], values[some]
+    low, high = float(values.min()), float(values.max())
+    room = 0.04 * (high - low) or max(abs(high), 1.0) * 0.01
+    frame = Frame(420, 200, (float(passes[0]), float(passes[-1])), (low - room, high + room), margins=(28, 14, 36, 78))
+    marks = [v for v in ticks(float(passes[0]), float(passes[-1]), 6) if v == int(v)]
+    digits = max(0, int(np.ceil(-np.log10(max(high - low, 1e-9) / 4))))
+    drawn = frame.axes(
+        marks, ticks(low, high, 4), "pass over the data", "objective", y_form=lambda v: f"{v:,.{digits}f}"
+    )
+    points = [(frame.x(float(x)), frame.y(float(y))) for x, y in zip(passes, values, strict=True)]
+    drawn.append(element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), class_="line"))
+    if len(points) <= 40:
+        drawn += [element("circle", cx=x, cy=y, r=2.4, class_="dot") for x, y in points]
+    return picture(420, 200, *drawn, label="Objective after every pass over the data")
+
+
+def calibration(view: View) -> dict[str, Any] | None:
+    """Compare confidence with accuracy: a reliability diagram, its figures, and labels against truths."""
+    if view.truth is None:
+        return None
+    consensus = view.consensus
+    truth = np.where(view.judged, view.truth, -1)
+    best = consensus.choice.best
+    found = metrics.reliability(consensus.posterior, truth, labels=best)
+    n, wrong = int(view.judged.sum()), int((best[view.judged] != truth[view.judged]).sum())
+    low, high = _wilson(wrong, n)
+    figures = [
+        ("wrong labels", f"{count(wrong)} of {count(n)}"),
+        ("error", f"{percent(wrong / n)} (95 %: {100 * low:.1f} to {100 * high:.1f} %)"),
+        ("error expected by the model", percent(float(np.mean(1.0 - view.confidence[view.judged])))),
+        ("expected calibration error", f"{found.calibration_error:.3f}"),
+        ("log-loss", f"{metrics.log_loss(consensus.posterior, truth):.3f} nats"),
+        ("Brier score", f"{metrics.brier_score(consensus.posterior, truth):.3f}"),
+    ]
+    spans = consensus.run.get("spans")
+    if spans:
+        figures.append(("spans", ", ".join(f"{name} {percent(value)}" for name, value in spans.items())))
+    return {"picture": _diagram(found), "figures": figures, "table": _table(view)}
+
+
+def _wilson(wrong: int, n: int) -> tuple[float, float]:
+    """Give Wilson's 95 % interval of a share."""
+    z = 1.959963984540054
+    middle = (wrong + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * float(np.sqrt(wrong * (n - wrong) / n + z * z / 4))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def _diagram(found: metrics.Reliability) -> Markup:
+    some = found.count > 0
+    lowest = float(min(found.confidence[some].min(), found.accuracy[some].min()))
+    start = max(0.0, min(0.9, np.floor(10 * lowest) / 10))
+    frame = Frame(420, 330, (start, 1.0), (start, 1.0), margins=(28, 16, 36, 44))
+    marks = ticks(start, 1.0)
+    drawn = frame.axes(marks, marks, "confidence", "share of right labels")
+    ends = {"x1": frame.x(start), "y1": frame.y(start), "x2": frame.x(1.0), "y2": frame.y(1.0)}
+    drawn.append(element("line", **ends, class_="ideal"))
+    total = float(found.count.sum())
+    points = []
+    for n, x, y in zip(found.count[some], found.confidence[some], found.accuracy[some], strict=True):
+        points.append(f"{frame.x(x):.1f},{frame.y(y):.1f}")
+        title = element("title", f"{n:,} labels: confidence {x:.3f}, right {y:.3f}")
+        kind = "dot" if n >= _FEW else "dot few"
+        r = 3.0 + 9.0 * float(np.sqrt(n / total))
+        drawn.append(element("circle", title, cx=frame.x(x), cy=frame.y(y), r=r, class_=kind))
+    drawn.insert(-len(points), element("polyline", points=" ".join(points), class_="line thin"))
+    return picture(420, 330, *drawn, label="Reliability diagram: share of right labels by confidence")
+
+
+def _table(view: View) -> dict[str, Any] | None:
+    """Count labels (rows) against truths (columns)."""
+    classes = view.consensus.model.classes
+    K = len(classes)
+    if K > _MOST_CLASSES:
+        return None
+    truth = np.asarray(view.truth)[view.judged]
+    cells = np.zeros((K, K + 1), np.int64)
+    np.add.at(cells, (view.consensus.choice.best[view.judged], np.minimum(truth, K)), 1)
+    other = bool(cells[:, K].any())
+    names = [marked(name, 20) for name in classes]
+    rows = [[count(n) if n else "" for n in row[: K + other]] for row in cells.tolist()]
+    return {"names": names, "columns": names + (["none of these"] if other else []), "rows": rows}

@@ -1,0 +1,109 @@
+"""Items to look at first: those whose label is least clear, with who said what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from consilience.kernels._arrays import Floats, Ints
+from consilience.report.names import count, marked, shown
+from consilience.report.svg import bar
+from consilience.report.view import View
+from consilience.sequence_run import SequenceRun
+
+__all__ = ["doubtful", "item_rows"]
+
+#: A label this sure is listed only where there are fewer than so many others.
+_CLEAR, _LEAST = 0.99, 10
+
+#: Answers to an item that are named, for each class, and classes, at most.
+_MOST_NAMES, _MOST_SAID = 6, 6
+_NAME = 24
+#: Words on either side of a token.
+_AROUND = 4
+
+
+def doubtful(view: View, most: int) -> Ints:
+    """Give the items with the smallest margin first; those of known truth need no look."""
+    open_ = view.labelled.copy()
+    a = view.consensus.annotations
+    if a is not None and a.gold is not None:
+        open_ &= a.gold < 0
+    at = np.flatnonzero(open_)
+    order = at[np.lexsort((at, view.margin[at]))[:most]]
+    return order[: max(int((view.confidence[order] < _CLEAR).sum()), _LEAST)]
+
+
+def item_rows(view: View, most: int) -> list[dict[str, Any]]:
+    """Give a row for each item to look at."""
+    consensus = view.consensus
+    classes = consensus.model.classes
+    best, second = consensus.choice.best, consensus.choice.second
+    accuracy = _accuracy(view)
+    rows = []
+    for n in doubtful(view, most).tolist():
+        p = consensus.posterior[n]
+        row: dict[str, Any] = {
+            "name": _name(view, n),
+            "label": marked(classes[int(best[n])], 32),
+            "confidence": f"{view.confidence[n]:.3f}",
+            "bar": bar(float(view.confidence[n])),
+            "runner_up": marked(classes[int(second[n])], 32) if len(classes) > 1 else "",
+            "runner_up_share": f"{p[int(second[n])]:.3f}" if len(classes) > 1 else "",
+            "margin": f"{view.margin[n]:.6f}",
+            "labels": count(consensus.n_labels[n]),
+            "said": _said(view, n, accuracy),
+        }
+        if view.truth is not None:
+            t = int(view.truth[n])
+            row["truth"] = "" if t < 0 else marked(classes[t], 32) if t < len(classes) else "none of the classes"
+            row["right"] = t < 0 or t == int(best[n])
+        rows.append(row)
+    return rows
+
+
+def _accuracy(view: View) -> Floats:
+    column = view.consensus._annotator_columns()["accuracy"]
+    known: Floats = np.nan_to_num(np.asarray(column.to_numpy(zero_copy_only=False), float))
+    return known
+
+
+def _name(view: View, n: int) -> Markup:
+    run = view.consensus
+    if not isinstance(run, SequenceRun):
+        return marked(run.item_ids[n])
+    s = run.sequences
+    which = int(np.searchsorted(s.indptr, n, side="right")) - 1
+    name = marked(s.sequence_ids[which], 32) + Markup(" · ") + marked(s.position_ids[int(s.position[n])], 16)
+    if s.words is None:
+        return name
+    low, high = max(n - _AROUND, int(s.indptr[which])), min(n + _AROUND + 1, int(s.indptr[which + 1]))
+    before, word, after = (
+        " ".join(shown(w, 24) for w in s.words[x:y].to_pylist()) for x, y in ((low, n), (n, n + 1), (n + 1, high))
+    )
+    return name + Markup('<span class="context">{} <mark>{}</mark> {}</span>').format(before, word, after)
+
+
+def _said(view: View, n: int, accuracy: Floats) -> list[dict[str, Any]] | None:
+    """Give the classes that were named, the most probable first, each with who named it, the most accurate first."""
+    a = view.consensus.annotations
+    if a is None:
+        return None
+    here = slice(int(a.indptr[n]), int(a.indptr[n + 1]))
+    who, said = a.annotator[here].astype(np.int64), a.label[here].astype(np.int64)
+    p = view.consensus.posterior[n]
+    found = []
+    named = sorted(np.unique(said).tolist(), key=lambda k: (-p[k], k))
+    for k in named[:_MOST_SAID]:
+        people, times = np.unique(who[said == k], return_counts=True)
+        order = np.argsort(-accuracy[people], kind="stable")
+        names = [
+            marked(a.annotator_ids[int(people[x])], _NAME) + (f" ×{times[x]}" if times[x] > 1 else "")
+            for x in order[:_MOST_NAMES].tolist()
+        ]
+        found.append({"label": marked(a.class_ids[k], 32), "names": names, "more": people.size - len(names)})
+    if len(named) > _MOST_SAID:
+        found.append({"label": f"{len(named) - _MOST_SAID} more", "names": [], "more": 0})
+    return found

@@ -1,0 +1,86 @@
+"""Annotators side by side: how often they are right, what a label of theirs tells, and what they mix up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from consilience.kernels._arrays import Floats, Ints
+from consilience.report.names import count, marked, percent, shown
+from consilience.report.svg import confusion, interval
+from consilience.report.view import View
+
+__all__ = ["League", "league"]
+
+#: Annotators that the table has, at most, and cells of all their small matrices together.
+_MOST, _MOST_CELLS = 200, 12_000
+#: Classes of a small matrix, at most.
+_MOST_CLASSES = 12
+#: Cells up to which the matrices are there in numbers, too.
+_MOST_NUMBERS = 3_000
+
+League = dict[str, Any]
+
+
+def league(view: View) -> League:
+    """Give a row for each annotator, the most informative first; with many, for those with most labels."""
+    consensus = view.consensus
+    columns = {name: column.to_pylist() for name, column in _columns(view).items()}
+    M, K = len(consensus.model.annotators), len(consensus.model.classes)
+    classes = _classes_of(view)
+    most = max(20, min(_MOST, _MOST_CELLS // classes.size**2))
+    labels = np.asarray(columns["n_labels"])
+    chosen = np.argsort(-labels, kind="stable")[:most]
+    bits = np.asarray(columns["information"])
+    chosen = chosen[np.argsort(-bits[chosen], kind="stable")]
+    numbers = chosen.size * classes.size**2 <= _MOST_NUMBERS and K > 1
+    rows = [_row(view, m, columns, classes, numbers) for m in chosen.tolist()]
+    flagged = sum(bool(flags) for flags in columns["flags"])
+    return {
+        "rows": rows,
+        "of": M,
+        "left_out": M - chosen.size,
+        "flagged": flagged,
+        "flags": any(row["flags"] for row in rows),
+        "bias": any(row["bias"] for row in rows),
+        "names": [marked(consensus.model.classes[k], 16) for k in classes.tolist()],
+        "some_classes": f"{classes.size} most frequent of {count(K)} classes" if classes.size < K else "",
+        "matrices": K > 1,
+    }
+
+
+def _columns(view: View) -> dict[str, Any]:
+    columns = view.consensus._annotator_columns()
+    del columns[next(iter(columns))]
+    return columns
+
+
+def _classes_of(view: View) -> Ints:
+    """Choose the classes of the small matrices: all, or the most frequent ones in their own order."""
+    prior = view.consensus.model.prior
+    order = np.argsort(-prior, kind="stable")[:_MOST_CLASSES]
+    return np.sort(order)
+
+
+def _row(view: View, m: int, columns: dict[str, list[Any]], classes: Ints, numbers: bool) -> dict[str, Any]:
+    model = view.consensus.model
+    matrix: Floats = model.confusions[m][np.ix_(classes, classes)]
+    accuracy, low, high = (columns[name][m] for name in ("accuracy", "low", "high"))
+    name = model.annotators[m]
+    said = accuracy is not None
+    return {
+        "name": marked(name),
+        "labels": count(columns["n_labels"][m]),
+        "labels_value": columns["n_labels"][m],
+        "accuracy": percent(accuracy),
+        "accuracy_value": f"{accuracy:.6f}" if said else "",
+        "range": f"{100 * low:.0f} to {100 * high:.0f}\u00a0%" if said else "",
+        "interval": interval(accuracy, low, high) if said else "",
+        "bits": f"{columns['information'][m]:.2f}",
+        "bits_value": f"{columns['information'][m]:.6f}",
+        "bias": shown(columns["bias"][m], 90).replace(" %", "\u00a0%") if columns["bias"][m] else "",
+        "flags": [shown(flag.strip(), 60) for flag in (columns["flags"][m] or "").split(";") if flag.strip()],
+        "matrix": confusion(matrix, f"Confusion matrix of {shown(name)}") if len(model.classes) > 1 else "",
+        "numbers": [[f"{100 * p:.0f}" if p >= 0.005 else "" for p in row] for row in matrix] if numbers else None,
+    }
