@@ -15,8 +15,9 @@ import pyarrow as pa
 from consilience import _frames
 from consilience._coded import Origin
 from consilience._ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
+from consilience._times import Times, find_time_column, parse_times
 from consilience._truth import arrow_or_values
-from consilience.exceptions import DataError, DataWarning, IdError, ParameterError, warn
+from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import drop_repeats, group_by_item
 
@@ -25,6 +26,7 @@ __all__ = [
     "Duplicates",
     "Parts",
     "check_duplicates",
+    "checked_times",
     "code_classes",
     "columns_of_frame",
     "no_id",
@@ -32,6 +34,7 @@ __all__ = [
     "notes_on_rows",
     "parts_of_codes",
     "parts_of_matrix",
+    "times_of_frame",
 ]
 
 Duplicates = Literal["last", "first", "keep", "error"]
@@ -50,6 +53,7 @@ class Parts(TypedDict):
     annotators: Ids
     classes: Ids
     origin: Origin
+    time: Times | None
 
 
 def columns_of_frame(
@@ -65,6 +69,32 @@ def columns_of_frame(
     return columns, Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame))
 
 
+def times_of_frame(frame: Any, name: str | None, origin: Origin) -> Times | None:
+    """Give the times of a long frame's rows, from the column named or recognised; None where there is none."""
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    found = name or find_time_column(table.columns, (origin.item, origin.annotator, origin.label))
+    if found is None:
+        return None
+    if found not in table.columns:
+        raise ColumnError(f"the frame has no column {found!r}; its columns are {', '.join(map(repr, table.columns))}")
+    return checked_times(arrow_or_values(table[found]), found, "the frame", asked=name is not None)
+
+
+def checked_times(column: Any, name: str, where: str, *, asked: bool) -> Times | None:
+    """Give the times in a column; one that was ``asked`` for must hold some."""
+    try:
+        times = parse_times(column)
+    except (pa.ArrowException, TypeError, ValueError):
+        times = None
+    if times is None and asked:
+        raise DataError(
+            f"{where}: the column {name!r} holds no times: expected dates, text such as 2026-11-17T08:30:00, or numbers"
+        )
+    return times
+
+
 def parts_of_codes(
     item: tuple[Codes, Ids],
     annotator: tuple[Codes, Ids],
@@ -75,6 +105,7 @@ def parts_of_codes(
     origin: Origin,
     where: str,
     untyped: bool,
+    time: Times | None = None,
 ) -> Parts:
     """Group coded rows by item; rows without a label and repeated answers are left out with a warning."""
     check_duplicates(duplicates)
@@ -91,6 +122,8 @@ def parts_of_codes(
     notes = notes_on_rows(int((label_code < 0).sum()), label_code.size, where, origin.label)
     shape = len(items), len(annotators), len(class_ids)
     indptr, by, said = group_by_item(item_code, annotator_code, label_code, *shape)
+    if time is not None:
+        time = _in_order(time, item_code, label_code, indptr, by, shape[1], KEPT[duplicates])
     indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], KEPT[duplicates])
     if repeats and duplicates == "error":
         raise DataError(_repeats_error(item_code, annotator_code, label_code, items, annotators, repeats, where))
@@ -105,7 +138,20 @@ def parts_of_codes(
         annotators=annotators,
         classes=class_ids,
         origin=replace(origin, notes=(*origin.notes, *notes)),
+        time=time,
     )
+
+
+def _in_order(
+    time: Times, item: Codes, label: Codes, indptr: Ints, annotator: Codes, n_annotators: int, keep: str
+) -> Times:
+    """Bring the times of rows into the order of the labels, those of repeated answers left out."""
+    kept = np.flatnonzero(label >= 0)
+    ordered = time[kept[np.argsort(item[kept], kind="stable")]]
+    # what is dropped with a repeated answer goes by the place of its label
+    places = drop_repeats(indptr, annotator, np.arange(ordered.size), n_annotators, keep)[2]
+    in_order: Times = ordered[places]
+    return in_order
 
 
 def check_duplicates(duplicates: str) -> None:
@@ -171,6 +217,7 @@ def parts_of_matrix(
         annotators=_named(annotators, matrix.shape[1], "annotators"),
         classes=class_ids,
         origin=origin,
+        time=None,
     )
 
 

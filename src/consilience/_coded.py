@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from consilience._ids import Ids
+from consilience._times import Times
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
 
@@ -29,13 +30,14 @@ class Origin:
 class CodedLabels:
     """Arrays of codes that never change, and the names behind them; :mod:`consilience.annotations` has their table."""
 
-    __slots__ = ("_annotators", "_classes", "_items", "annotator", "gold", "indptr", "label", "origin")
+    __slots__ = ("_annotators", "_classes", "_items", "annotator", "gold", "indptr", "label", "origin", "time")
 
     indptr: Ints
     annotator: Codes
     label: Codes
     gold: Codes | None
     origin: Origin
+    time: Times | None
     _items: Ids
     _annotators: Ids
     _classes: Ids
@@ -51,15 +53,19 @@ class CodedLabels:
         classes: Ids,
         gold: Codes | None = None,
         origin: Origin | None = None,
+        time: Times | None = None,
     ) -> None:
         if indptr.size != len(items) + 1 or indptr[-1] != annotator.size or annotator.size != label.size:
             raise DataError("indptr, annotator, label and items do not belong together")
+        if time is not None and time.size != label.size:
+            raise DataError(f"there are {label.size} labels, but {time.size} times")
         values: dict[str, Any] = {
             "indptr": _frozen(indptr, np.dtype(np.int64)),
             "annotator": _frozen(annotator, code_dtype(len(annotators))),
             "label": _frozen(label, code_dtype(len(classes))),
             "gold": None if gold is None or not (gold >= 0).any() else _frozen(gold, np.dtype(np.int32)),
             "origin": origin or Origin(),
+            "time": None if time is None else _frozen(time, time.dtype),
             "_items": items,
             "_annotators": annotators,
             "_classes": classes,
@@ -181,7 +187,7 @@ class CodedLabels:
 
 
 #: The attributes in the order in which they are pickled; without their underscores, the arguments of __init__.
-FIELDS = ("indptr", "annotator", "label", "_items", "_annotators", "_classes", "gold", "origin")
+FIELDS = ("indptr", "annotator", "label", "_items", "_annotators", "_classes", "gold", "origin", "time")
 
 
 def _frozen(values: Any, dtype: np.dtype[Any]) -> Any:

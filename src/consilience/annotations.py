@@ -9,6 +9,7 @@ name          meaning                                        shape, type
 ``annotator`` who said it                                    (labels,) smallest unsigned
 ``label``     what they said                                 (labels,) smallest unsigned
 ``gold``      the class of items whose truth is known, or -1 (N,) int32, or None
+``time``      when they said it, if that is known            (labels,) datetime64 or float64, or None
 ============= ============================================== ==========================
 
 Items and annotators are numbered by first appearance, classes in ascending order.
@@ -23,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from consilience import _frames
-from consilience._building import Duplicates, columns_of_frame, parts_of_codes, parts_of_matrix
+from consilience._building import Duplicates, columns_of_frame, parts_of_codes, parts_of_matrix, times_of_frame
 from consilience._coded import FIELDS, CodedLabels, Origin
 from consilience._ids import Ids, encode_all
+from consilience._times import Times
 from consilience._truth import truth_codes
 from consilience.exceptions import DataError, IdError
 from consilience.kernels._arrays import Codes, Ints, code_dtype
@@ -58,6 +60,7 @@ class Annotations(CodedLabels):
         classes: Sequence[Any] | None = None,
         duplicates: Duplicates = "last",
         gold: Any = None,
+        time: str | None = None,
     ) -> Annotations:
         """Read a long frame: one row for each label.
 
@@ -74,10 +77,20 @@ class Annotations(CodedLabels):
             "keep" all of them as if they were independent, or raise an "error".
         gold
             Known truths; see :meth:`with_gold`.
+        time
+            Name of the column that says when a label was given: dates, text such as 2026-11-17T08:30:00, or numbers
+            that grow with time.  One that is called timestamp, created_at, submitted_at, completed_at or time is
+            recognised by itself.
         """
         columns, origin = columns_of_frame(frame, item, annotator, label)
         return cls.from_columns(
-            **columns, classes=classes, duplicates=duplicates, gold=gold, origin=origin, where="the frame"
+            **columns,
+            classes=classes,
+            duplicates=duplicates,
+            gold=gold,
+            origin=origin,
+            where="the frame",
+            time=times_of_frame(frame, time, origin),
         )
 
     @classmethod
@@ -93,6 +106,7 @@ class Annotations(CodedLabels):
         origin: Origin | None = None,
         where: str = "the data",
         untyped: bool = False,
+        time: Times | None = None,
     ) -> Annotations:
         """Build from three pyarrow columns; ``untyped`` text (from a CSV file) becomes numbers where all are."""
         if len(item) == 0:
@@ -105,6 +119,7 @@ class Annotations(CodedLabels):
             origin=origin,
             where=where,
             untyped=untyped,
+            time=time,
         )
 
     @classmethod
@@ -120,10 +135,11 @@ class Annotations(CodedLabels):
         origin: Origin | None = None,
         where: str = "the data",
         untyped: bool = False,
+        time: Times | None = None,
     ) -> Annotations:
         """Build from three coded columns, each an int32 for every row (-1 where missing) and the names behind them.
 
-        The codes of the labels are taken over: do not use that array again.
+        The codes of the labels are taken over: do not use that array again.  ``time`` has one for every row.
         """
         parts = parts_of_codes(
             item,
@@ -134,6 +150,7 @@ class Annotations(CodedLabels):
             origin=origin or Origin(),
             where=where,
             untyped=untyped,
+            time=time,
         )
         made = cls(**parts)
         return made if gold is None else made.with_gold(gold)
@@ -220,6 +237,7 @@ class Annotations(CodedLabels):
             indptr=indptr,
             annotator=self.annotator[at],
             label=self.label[at],
+            time=None if self.time is None else self.time[at],
             items=self._items.take(chosen),
             gold=None if self.gold is None else self.gold[chosen],
         )
@@ -235,6 +253,7 @@ class Annotations(CodedLabels):
             indptr=before[self.indptr],
             annotator=new_code[self.annotator[kept]],
             label=self.label[kept],
+            time=None if self.time is None else self.time[kept],
             annotators=self._annotators.take(chosen),
         )
 
@@ -267,11 +286,18 @@ class Annotations(CodedLabels):
 
 
 def _rebuilt(
-    indptr: Ints, annotator: Codes, label: Codes, items: Ids, annotators: Ids, classes: Ids, gold: Any, origin: Origin
+    indptr: Ints,
+    annotator: Codes,
+    label: Codes,
+    items: Ids,
+    annotators: Ids,
+    classes: Ids,
+    gold: Any,
+    origin: Origin,
+    time: Times | None = None,
 ) -> Annotations:
-    return Annotations(
-        indptr, annotator, label, items=items, annotators=annotators, classes=classes, gold=gold, origin=origin
-    )
+    names = {"items": items, "annotators": annotators, "classes": classes}
+    return Annotations(indptr, annotator, label, **names, gold=gold, origin=origin, time=time)
 
 
 def _spread(counts: Ints) -> dict[str, float]:

@@ -1,0 +1,57 @@
+"""When labels were given: columns of dates, of text that looks like them, or of any numbers that grow with time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+__all__ = ["NAMES", "Times", "find_time_column", "parse_times", "unknown_time"]
+
+#: Either datetime64[us], in UTC, or float64; NaT or NaN where it is not known.
+Times: TypeAlias = NDArray[Any]
+
+#: Columns that are taken for times without being named.
+NAMES = ("timestamp", "created_at", "submitted_at", "completed_at", "time")
+
+
+def find_time_column(columns: Sequence[str], taken: Sequence[str]) -> str | None:
+    """Find the column of times by the names that people use for it."""
+    free = {str(name).strip().lower(): name for name in columns if name not in taken}
+    return next((free[name] for name in NAMES if name in free), None)
+
+
+def parse_times(column: Any) -> Times | None:
+    """Give the times in a column, or None where it holds something else."""
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else pa.array(column)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if len(values) == values.null_count:
+        return None
+    kind = values.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _dates(values)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return np.asarray(pc.cast(values, pa.float64()).fill_null(float("nan")), np.float64)
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return None
+    for wanted in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.float64()):
+        try:
+            parsed = pc.cast(values, wanted)
+        except pa.ArrowInvalid:
+            continue
+        return parse_times(parsed)
+    return None
+
+
+def unknown_time(like: Times) -> Times:
+    """Give what stands for a time that is not known."""
+    return np.array("NaT" if like.dtype.kind == "M" else "nan", like.dtype)
+
+
+def _dates(values: pa.Array) -> Times:
+    return np.asarray(pc.cast(values, pa.timestamp("us")).to_numpy(zero_copy_only=False), "datetime64[us]")
