@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import Figure
+from benchmarks.pictures import curves
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats
 from consilience.pmf.cpd import CPD, split_factors
@@ -96,6 +97,7 @@ def standard_error(values: Floats) -> float:
 
 def run() -> list[Figure]:
     figures = []
+    lines: dict[str, list[float]] = {}
     most = int(os.environ.get("CONSILIENCE_TRIALS", "20"))
     for i, (S, trials) in enumerate(SIZES.items()):
         with warnings.catch_warnings():
@@ -105,6 +107,7 @@ def run() -> list[Figure]:
         for method, each in values.items():
             (mse, mre, seconds), error = each.mean(axis=0), standard_error(each[:, 1])
             paper = PAPER.get(method)
+            lines.setdefault(method, []).append(float(mre))
             beside = f" (paper {paper[1][i]:g})" if paper else ""
             target = PAPER[OURS][1][i] if method == OURS else None
             figures.append(Figure(f"PMF T1 MRE, S = {S}: {method}{beside}", float(mre), target))
@@ -114,4 +117,12 @@ def run() -> list[Figure]:
         name = f"PMF T1 MRE over that of {BEST}, S = {S}: {OURS}"
         figures.append(Figure(name, float(ours.mean() / best.mean()), AS_GOOD))
         print(figures[-1], f"± {standard_error(ours / best):.4f}", flush=True)
+    printed = {f"{method}, paper": list(mre) for method, (_, mre) in PAPER.items()}
+    everything = {**lines, **printed}
+    em = {label for label in everything if "em" in label}
+    shown = {
+        "Table I: without EM": {label: line for label, line in everything.items() if label not in em},
+        "Table I: with EM": {label: line for label, line in everything.items() if label in em},
+    }
+    curves("pmf_table_1.png", "rows", list(SIZES), shown, log_x=True, ylabel="mean relative error")
     return figures

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["blank", "curves", "save"]
+__all__ = ["blank", "curves", "dots", "save"]
 
 FOLDER = Path(__file__).parent / "out"
 
@@ -32,13 +32,19 @@ def save(picture: Any, name: str) -> None:
 
 
 def curves(
-    name: str, xlabel: str, x: Sequence[float], panels: Mapping[str, Mapping[str, Sequence[float]]], *, log_x: bool
+    name: str,
+    xlabel: str,
+    x: Sequence[float],
+    panels: Mapping[str, Mapping[str, Sequence[float]]],
+    *,
+    log_x: bool,
+    ylabel: str = "mean squared error (19)",
 ) -> None:
-    """Draw a panel for each table, a line for each method: mean squared error over ``x``; the paper's is dashed."""
+    """Draw a panel for each table, a line for each method: an error over ``x``; the paper's is dashed."""
     picture = blank(4.6 * len(panels), 3.6)
     if picture is None:
         return
-    colours = "#1d4ed8", "#c2410c", "#15803d", "#6b21a8"
+    colours = "#1d4ed8", "#c2410c", "#15803d", "#6b21a8", "#0e7490", "#111827"
     for ax, (title, lines) in zip(
         picture.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True
     ):
@@ -55,5 +61,25 @@ def curves(
         ax.grid(color="0.9", linewidth=0.6)
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, fontsize=9)
-    picture.supylabel("mean squared error (19)")
+    picture.supylabel(ylabel)
+    save(picture, name)
+
+
+def dots(name: str, panels: Mapping[str, Mapping[str, tuple[float, float | None]]]) -> None:
+    """Draw a panel for each measure, a row for each method: what was measured, and beside it what the paper has."""
+    picture = blank(5.4 * len(panels), 0.6 + 0.28 * max(map(len, panels.values())))
+    if picture is None:
+        return
+    for ax, (title, rows) in zip(picture.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        height = range(len(rows))
+        ours, paper = zip(*rows.values(), strict=True)
+        ax.plot(ours, height, "o", color="#1d4ed8", label="here")
+        there = [(value, y) for value, y in zip(paper, height, strict=True) if value is not None]
+        if there:
+            ax.plot(*zip(*there, strict=True), "D", color="#c2410c", fillstyle="none", label="paper")
+        ax.set(title=title, yticks=height, ylim=(len(rows) - 0.5, -0.5))
+        ax.set_yticklabels(list(rows), fontsize=8)
+        ax.grid(color="0.9", linewidth=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, fontsize=9)
     save(picture, name)
