@@ -284,7 +284,7 @@ def diagnose(
 
 def _agreement(annotations: Annotations, seed: int, intervals: bool) -> Agreement | None:
     try:
-        return agreement(annotations, seed=seed, **({} if intervals else {"bootstrap": 0}))
+        return agreement(annotations, bootstrap=1000 if intervals else 0, seed=seed)
     except DataError:  # no item has labels of two annotators
         return None
 
