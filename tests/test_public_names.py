@@ -73,9 +73,11 @@ PUBLIC = [
     "read_sequence_truth",
     "read_sequences",
     "read_truth",
+    "recognise",
     "report",
     "simulate",
     "spans",
+    "write",
 ]
 
 EXCEPTIONS = {

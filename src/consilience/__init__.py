@@ -69,8 +69,10 @@ _HOME = {
     "read_sequence_truth": "consilience.io.sequences",
     "read_sequences": "consilience.io.sequences",
     "read_truth": "consilience.io",
+    "recognise": "consilience.io",
     "report": "consilience.report",
     "simulate": "consilience.datasets",
+    "write": "consilience.io.writing",
 }
 _MODULES = ("datasets", "exceptions", "factor", "metrics", "moments", "spans")
 
@@ -136,9 +138,11 @@ __all__ = [
     "read_sequence_truth",
     "read_sequences",
     "read_truth",
+    "recognise",
     "report",
     "simulate",
     "spans",
+    "write",
 ]
 
 if TYPE_CHECKING:
@@ -182,9 +186,10 @@ if TYPE_CHECKING:
     from consilience.factor.estimators import SymNMF
     from consilience.factor.nmf_estimators import AND, SPA
     from consilience.hidden_markov import HiddenMarkov
-    from consilience.io import load, read, read_truth
+    from consilience.io import load, read, read_truth, recognise
     from consilience.io.edges import read_edges
     from consilience.io.sequences import read_sequence_truth, read_sequences
+    from consilience.io.writing import write
     from consilience.pmf.classifier import JointPMFClassifier
     from consilience.pmf.joint_pmf import JointPMF
     from consilience.pmf.recommender import JointPMFRecommender

@@ -22,6 +22,7 @@ VERBS: Mapping[str, str] = {
     "diagnose": "Tell whether the labels determine the model, and what to collect.",
     "compare": "Run methods side by side where the truth is known.",
     "report": "Write the HTML report of a run.",
+    "export": "Write the labels of a run for other tools.",
     "simulate": "Make a crowd whose truth is known.",
     "datasets": "Look up public data sets.",
     "demo": "Do the main job on the bundled 1979 table.",

@@ -27,7 +27,7 @@ def _parameters(**given: Any) -> dict[str, Any]:
 @click.option("--out", type=click.Path(), help="Folder for tables, model, summary and report.html.")
 @click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
 @click.option("--engine", default="local", show_default=True, help="Where the passes over the data run.")
-@click.option("--format", "format_", help="What the file is, such as csv or label-studio, where that is not recognised.")
+@click.option("--format", "format_", help="What the file is, such as csv or label-studio, if not recognised.")
 @click.option("--question", help="Which question to read, where a file has answers to several.")
 @click.option("--item", help="Name of the item column.")
 @click.option("--annotator", help="Name of the annotator column.")

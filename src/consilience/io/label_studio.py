@@ -31,7 +31,17 @@ from consilience.exceptions import DataError, FormatError
 from consilience.io.export import Export, choose, column_of, joined, left_out
 from consilience.io.source import Source
 
-__all__ = ["KINDS", "SHAPES", "Control", "annotations_in", "controls_of", "label_of", "read", "recognise"]
+__all__ = [
+    "KINDS",
+    "SHAPES",
+    "Control",
+    "annotations_in",
+    "controls_of",
+    "label_of",
+    "read",
+    "recognise",
+    "values_by_label",
+]
 
 SHAPES = ("records", "object")
 
@@ -176,3 +186,14 @@ def _regions(found: Iterable[tuple[Any, dict[str, Any] | None]]) -> str:
         f": its results are of type {', '.join(map(repr, kinds[:6]))}, but only {', '.join(map(repr, KINDS))} are "
         "labels of whole items. Spans of text can be exported as CoNLL and read with read_sequences"
     )
+
+
+def values_by_label(annotations: Iterable[dict[str, Any]], control: Control) -> dict[Any, Any]:
+    """Tell how each label of a control is written in an export."""
+    found: dict[Any, Any] = {}
+    for made in annotations:
+        for result in _results(made):
+            if result.get("from_name") == control.from_name and _is_of_item(result):
+                value = result["value"][KINDS[str(result["type"])]]
+                found.setdefault(plain(value), value)
+    return found

@@ -1,0 +1,133 @@
+"""Label Studio pre-annotations: tasks with the consensus as a prediction, ready to be imported.
+
+::
+
+    [{"id": 1, "data": {"text": "…"},
+      "predictions": [{"model_version": "consilience 0.1.0 ds-em", "score": 0.97,
+                       "result": [{"id": "c0", "from_name": "topic", "to_name": "text", "type": "choices",
+                                   "value": {"choices": ["animal"]}}]}]}]
+
+The score is the confidence of the label, so that Label Studio can show the most doubtful tasks first.  An item without
+a label has no prediction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilience._files import atomic_file
+from consilience.consensus import Consensus
+from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError, warn
+from consilience.io import label_studio
+from consilience.io.export import choose, column_of
+from consilience.io.source import look
+from consilience.sequence_run import SequenceRun
+
+__all__ = ["write_predictions"]
+
+
+def write_predictions(
+    consensus: Consensus,
+    path: Path,
+    *,
+    source: str | os.PathLike[str] | None,
+    question: str | None,
+    from_name: str | None,
+    to_name: str | None,
+    kind: str | None,
+    model_version: str | None,
+) -> None:
+    """Write tasks with predictions; the parameters are those of :func:`consilience.write`."""
+    if isinstance(consensus, SequenceRun):
+        raise ParameterError("labels of tokens cannot be written as predictions of Label Studio; write them as CSV")
+    items = consensus.item_ids.to_arrow()
+    known: dict[Any, Any] = {}
+    if source is not None:
+        tasks, control, known = _of_source(Path(source), question)
+        codes = consensus.item_ids.codes_of(column_of([task["id"] for task in tasks], "id", Path(source).name))
+        if not (codes >= 0).any():
+            raise DataError(f"none of the {len(tasks)} tasks of {Path(source).name} is an item of this run")
+        missing = len(items) - np.unique(codes[codes >= 0]).size
+        if missing:
+            warn(f"{missing} items are not among the tasks of {Path(source).name} and were left out", DataWarning)
+        rows = [(int(code), task) for code, task in zip(codes, tasks, strict=True) if code >= 0]
+    else:
+        if from_name is None or to_name is None:
+            raise ParameterError(
+                "to write predictions, name the export that the labels came from with source=… (--source …), or the "
+                "control and what it labels with from_name=… and to_name=… (--from-name …, --to-name …)"
+            )
+        control = label_studio.Control(from_name, to_name, kind or "choices")
+        rows = [(code, {"data": {to_name: item}}) for code, item in enumerate(items.to_pylist())]
+    control = label_studio.Control(from_name or control.from_name, to_name or control.to_name, kind or control.kind)
+    if control.kind not in label_studio.KINDS:
+        raise ParameterError(f"there is no control of kind {control.kind!r}; known are {', '.join(label_studio.KINDS)}")
+    version = model_version or _version(consensus)
+    made = _predictions(consensus, control, known, version)
+    written = [{**task, "predictions": made[code]} for code, task in rows]
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps(written, ensure_ascii=False, default=str) + "\n", "utf-8")
+
+
+def _version(consensus: Consensus) -> str:
+    from consilience import __version__
+
+    return f"consilience {__version__} {consensus.run.get('method', '')}".rstrip()
+
+
+def _of_source(path: Path, question: str | None) -> tuple[list[dict[str, Any]], label_studio.Control, dict[Any, Any]]:
+    """Give the tasks of an export, the control, and how each label is written there."""
+    source = look(path, "utf-8")
+    if label_studio.recognise(source) is None:
+        raise FormatError(f"{path.name} is no JSON export of Label Studio: its tasks have no 'data' and 'annotations'")
+    tasks, made = [], []
+    for task in source.records():
+        data = task.get("data")
+        tasks.append({"id": task.get("id"), "data": data if isinstance(data, dict) else {}})
+        made += label_studio.annotations_in(task, path.name)
+    controls = label_studio.controls_of(made, path.name)
+    control = controls[choose(list(controls), question, path.name)]
+    return tasks, control, label_studio.values_by_label(made, control)
+
+
+def _predictions(
+    consensus: Consensus, control: label_studio.Control, known: dict[Any, Any], version: str
+) -> list[list[dict[str, Any]]]:
+    """Make the predictions of every item, at most one each."""
+    import narwhals as nw
+
+    labels = nw.from_native(consensus.labels, eager_only=True).to_arrow()
+    names, scores = labels["label"].to_pylist(), labels["confidence"].to_pylist()
+    key = label_studio.KINDS[control.kind]
+    value = {name: known.get(name, _value(name, control.kind)) for name in set(names) if name is not None}
+    return [
+        []
+        if name is None
+        else [
+            {
+                "model_version": version,
+                "score": round(score, 6),
+                "result": [
+                    {
+                        "id": f"c{n}",
+                        "from_name": control.from_name,
+                        "to_name": control.to_name,
+                        "type": control.kind,
+                        "value": {key: value[name]},
+                    }
+                ],
+            }
+        ]
+        for n, (name, score) in enumerate(zip(names, scores, strict=True))
+    ]
+
+
+def _value(label: Any, kind: str) -> Any:
+    if kind == "choices":
+        return [label if isinstance(label, str) else json.dumps(label)]
+    return [str(label).split("/")] if kind == "taxonomy" else label

@@ -1,0 +1,104 @@
+"""Files out: the labels of a run as a table, or as pre-annotations that Label Studio imports.
+
+``.csv``, ``.parquet`` and ``.json`` stand for ``"csv"``, ``"parquet"`` and ``"label-studio"``.  A file appears whole or
+not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from consilience._files import atomic_file
+from consilience.consensus import Consensus
+from consilience.exceptions import ParameterError
+
+__all__ = ["WRITABLE", "write"]
+
+#: Formats by name, with the endings that stand for them.
+WRITABLE: Mapping[str, tuple[str, ...]] = {
+    "csv": (".csv",),
+    "parquet": (".parquet", ".pq"),
+    "label-studio": (".json",),
+}
+
+
+def write(
+    consensus: Consensus,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - as in read
+    source: str | os.PathLike[str] | None = None,
+    question: str | None = None,
+    from_name: str | None = None,
+    to_name: str | None = None,
+    kind: str | None = None,
+    model_version: str | None = None,
+) -> None:
+    """Write the labels of a run to a file.
+
+    Parameters
+    ----------
+    consensus
+        The run.
+    path
+        The file; it appears whole or not at all.
+    format
+        "csv" or "parquet" for the table :attr:`consilience.Consensus.labels`, "label-studio" for tasks with
+        predictions, each with its confidence as the score.  By the ending of the file unless given.
+    source
+        For Label Studio: the JSON export that the labels came from, for the data of the tasks and the names of the
+        controls.
+    question
+        Which control the labels are of, where the source has several.
+    from_name, to_name, kind
+        For Label Studio without a source: the name of the control, the name of what it labels, and the kind of
+        control ("choices" unless given).  The data of a task is then its item, under ``to_name``.
+    model_version
+        What Label Studio shows as the origin of the predictions; this library and the method unless given.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> cs.write(consensus, "labels.parquet")  # doctest: +SKIP
+    >>> cs.write(consensus, "predictions.json", source="export.json")  # doctest: +SKIP
+    """
+    place = Path(path)
+    ending = place.suffix.lower()
+    name = format or next((name for name, endings in WRITABLE.items() if ending in endings), None)
+    if name is None or name not in WRITABLE:
+        what = (
+            f"there is no format {name!r} to write" if name else f"{place.name}: the ending {ending!r} names no format"
+        )
+        raise ParameterError(f"{what}; known are {', '.join(WRITABLE)}")
+    controls: dict[str, Any] = {
+        "source": source,
+        "question": question,
+        "from_name": from_name,
+        "to_name": to_name,
+        "kind": kind,
+    }
+    controls["model_version"] = model_version
+    if name == "label-studio":
+        from consilience.io.predictions import write_predictions
+
+        write_predictions(consensus, place, **controls)
+        return
+    if given := [key for key, value in controls.items() if value is not None]:
+        raise ParameterError(f"{', '.join(given)}: for the format 'label-studio' only, not for {name!r}")
+    _write_table(consensus, place, name)
+
+
+def _write_table(consensus: Consensus, place: Path, name: str) -> None:
+    import narwhals as nw
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table: Any = nw.from_native(consensus.labels, eager_only=True).to_arrow()
+    with atomic_file(place) as temporary:
+        if name == "csv":
+            pyarrow.csv.write_csv(table, temporary)
+        else:
+            pyarrow.parquet.write_table(table, temporary)
