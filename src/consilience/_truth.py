@@ -13,7 +13,7 @@ from consilience._ids import Ids, encode, to_column
 from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Codes
 
-__all__ = ["arrow_or_values", "truth_codes"]
+__all__ = ["arrow_or_values", "is_named", "truth_codes", "truth_columns"]
 
 
 def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str, strict: bool) -> Codes:
@@ -33,7 +33,7 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
     strict
         A truth that no annotator ever said is an error; otherwise it gets the code K, which no label has.
     """
-    names, values = _columns(truth, items, column, what)
+    names, values = truth_columns(truth, items, column, what)
     value_codes, value_ids = encode(values)
     class_of_value = classes.codes_of(value_ids.to_arrow())
     for at in np.flatnonzero(class_of_value < 0):
@@ -64,7 +64,17 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
     return codes
 
 
-def _columns(truth: Any, items: Ids, column: str, what: str) -> tuple[pa.Array, pa.Array]:
+def is_named(truth: Any) -> bool:
+    """Tell whether truths say which items they are of, or stand in the items' order."""
+    return (
+        isinstance(truth, Mapping)
+        or _frames.is_frame(truth)
+        or (hasattr(truth, "index") and hasattr(truth, "to_numpy"))
+    )
+
+
+def truth_columns(truth: Any, items: Ids | None, column: str, what: str) -> tuple[pa.Array, pa.Array]:
+    """Give the names and the classes; truths that are not named need the ``items``."""
     if isinstance(truth, Mapping):
         return to_column(list(truth.keys()), what), to_column(list(truth.values()), what)
     if _frames.is_frame(truth):
@@ -76,6 +86,7 @@ def _columns(truth: Any, items: Ids, column: str, what: str) -> tuple[pa.Array, 
         return to_column(arrow_or_values(table[item]), item), to_column(arrow_or_values(table[label]), label)
     if hasattr(truth, "index") and hasattr(truth, "to_numpy"):
         return to_column(np.asarray(truth.index), what), to_column(truth.to_numpy(), what)
+    assert items is not None
     values = np.asarray(truth)
     if values.shape != (len(items),):
         raise DataError(

@@ -63,7 +63,7 @@ def test_written_in_any_blocks_it_is_the_same(tmp_path: Path) -> None:
             for low in range(0, 50, size):
                 part = made.select_items(slice(low, low + size))
                 writer.append(part.labels_per_item, part.annotator, part.label, part.item_ids.to_arrow())
-            writer.finish(made.annotator_ids, made.class_ids, gold=made.gold)
+            writer.finish(made.annotator_ids, made.class_ids, gold=(np.array([2]), np.array([1])))
         store = Store.open(tmp_path / "store")
         assert store.annotations() == made
         assert [store.item_ids(a, a + 9) for a in range(40)] == [made.item_ids[a : a + 9] for a in range(40)]

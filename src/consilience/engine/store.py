@@ -32,7 +32,7 @@ from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_nam
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 
-__all__ = ["FORMAT", "META", "Store"]
+__all__ = ["FORMAT", "META", "Store", "let_go"]
 
 FORMAT = {"format": "consilience.Store", "version": 1}
 META = "meta.json"
@@ -97,7 +97,9 @@ class Store:
             writer.append(
                 annotations.labels_per_item, annotations.annotator, annotations.label, annotations.item_ids.to_arrow()
             )
-            writer.finish(annotations.annotator_ids, annotations.class_ids, gold=annotations.gold)
+            gold = None if annotations.gold is None else np.flatnonzero(annotations.gold >= 0)
+            known = None if gold is None or annotations.gold is None else (gold, annotations.gold[gold])
+            writer.finish(annotations.annotator_ids, annotations.class_ids, gold=known)
         return cls(folder)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,7 +164,7 @@ class Store:
             (self.gold, first, stop),
         ):
             if array is not None:
-                _let_go(array, begin, end)
+                let_go(array, begin, end)
         if hasattr(mmap, "MADV_DONTNEED"):
             self._items_map.madvise(mmap.MADV_DONTNEED)
 
@@ -207,7 +209,7 @@ class Store:
         return FormatError(f"the store of labels in {self.folder} is damaged: {why}. Remove it and scan the data again")
 
 
-def _let_go(array: Any, begin: int, end: int) -> None:
+def let_go(array: Any, begin: int, end: int) -> None:
     """Drop the pages that lie wholly within ``array[begin:end]``, and those at its edges, from this process."""
     if not hasattr(mmap, "MADV_DONTNEED") or begin >= end:
         return

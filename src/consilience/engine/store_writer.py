@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from consilience._files import atomic_folder
-from consilience._ids import Ids
+from consilience._ids import Ids, numbers_where_all_are
 from consilience.annotations import Origin
 from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_names, fingerprint_of_digests
 from consilience.engine.store import FORMAT, META
@@ -36,15 +38,28 @@ class StoreWriter:
 
     The folder appears when the ``with`` ends after :meth:`finish`.  Until then, or when anything goes wrong, what was
     there before stays.
+
+    Parameters
+    ----------
+    folder
+        Where the store will be.
+    origin
+        Names of the columns, and notes.
+    lasting
+        Whether the store is to outlive this process.  One that is not need not be forced to the disk.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], origin: Origin | None = None) -> None:
-        self._folder, self._origin = folder, origin or Origin()
+    def __init__(self, folder: str | os.PathLike[str], origin: Origin | None = None, *, lasting: bool = True) -> None:
+        self._folder, self._origin, self._lasting = Path(folder), origin or Origin(), lasting
         self._stack = ExitStack()
         self._finished = False
 
     def __enter__(self) -> Self:
-        self._fresh = self._stack.enter_context(atomic_folder(self._folder, META))
+        if self._lasting:
+            self._fresh = self._stack.enter_context(atomic_folder(self._folder, META))
+        else:
+            self._fresh = self._folder
+            self._fresh.mkdir()
         self._stack.callback(self._close)
         self._indptr = _Column(self._fresh / "indptr.npy", np.dtype(np.int64))
         self._annotator = _Column(self._fresh / "annotator.npy", np.dtype(np.uint8))
@@ -66,13 +81,33 @@ class StoreWriter:
         self._n_labels += annotator.size
         self._n_items += len(names)
 
+    def end_items(self, *, untyped: bool = False) -> None:
+        """Close the names; those of ``untyped`` text become numbers where all are written as numbers are."""
+        if self._names is None:
+            return
+        self._names.close()
+        self._names = None
+        kinds = {numbers_where_all_are(Ids(names)).to_arrow().type for names in self.names()} if untyped else set()
+        if len(kinds) == 1 and (kind := kinds.pop()) != self._schema.field(0).type:
+            schema = pa.schema([pa.field("item", kind, nullable=False)])
+            with pa.ipc.new_file(str(self._fresh / "items.new"), schema) as file:
+                for names in self.names():
+                    file.write_table(pa.table([names.cast(kind)], schema=schema))
+            (self._fresh / "items.new").replace(self._fresh / "items.arrow")
+
+    def names(self) -> Iterator[pa.Array]:
+        """Give the names of the items in blocks, once they are closed."""
+        with pa.OSFile(str(self._fresh / "items.arrow")) as file, pa.ipc.open_file(file) as content:
+            for at in range(content.num_record_batches):
+                yield content.get_batch(at).column(0)
+
     def finish(
         self,
         annotators: Ids,
         classes: Ids,
         *,
         rank: Codes | None = None,
-        gold: Codes | None = None,
+        gold: tuple[Ints, Codes] | None = None,
         notes: tuple[str, ...] = (),
         source: dict[str, Any] | None = None,
     ) -> None:
@@ -85,20 +120,19 @@ class StoreWriter:
         rank
             The code in ``classes`` of each label code that was appended, where they are not the same.
         gold
-            Class of every item, or -1.
+            Items of known truth, in ascending order, and their classes.
         notes
             What was left out on the way in.
         source
             What the labels came from, in plain values.
         """
-        if gold is not None and not (gold >= 0).any():
-            gold = None
+        self.end_items()
         self._annotator.close(code_dtype(len(annotators)))
         self._label.close(code_dtype(len(classes)), rank)
         self._indptr.close(np.dtype(np.int64))
-        self._names.close()
-        if gold is not None:
-            np.save(self._fresh / "gold.npy", np.ascontiguousarray(gold, np.int32), allow_pickle=False)
+        has_gold = gold is not None and len(gold[0]) > 0
+        if gold is not None and has_gold:
+            self._write_gold(*gold)
         origin = self._origin
         meta = {
             **FORMAT,
@@ -108,14 +142,38 @@ class StoreWriter:
             "n_labels": self._n_labels,
             "columns": {"item": origin.item, "annotator": origin.annotator, "label": origin.label},
             "notes": [*origin.notes, *notes],
-            "gold": gold is not None,
-            "fingerprint": _fingerprint(self._fresh, annotators, classes, gold),
+            "gold": has_gold,
+            "fingerprint": self._fingerprint(annotators, classes, has_gold),
             "source": source,
             "annotators": annotators.to_json(),
             "classes": classes.to_json(),
         }
         (self._fresh / META).write_text(json.dumps(meta, ensure_ascii=False), "utf-8")
         self._finished = True
+
+    def _write_gold(self, items: Ints, classes: Codes) -> None:
+        column = _Column(self._fresh / "gold.npy", np.dtype(np.int32))
+        for low in range(0, self._n_items, _PIECE):
+            high = min(low + _PIECE, self._n_items)
+            a, b = np.searchsorted(items, (low, high)).tolist()
+            values = np.full(high - low, -1, np.int32)
+            values[items[a:b] - low] = classes[a:b]
+            column.write(values)
+        column.close(column.dtype)
+
+    def _fingerprint(self, annotators: Ids, classes: Ids, has_gold: bool) -> str:
+        def digest(at: int, _: int) -> bytes:
+            part = PARTS[at]
+            if part == "items":
+                return digest_of_names(self.names())
+            if part in ("annotators", "classes"):
+                return digest_of_names([(annotators if part == "annotators" else classes).to_arrow()])
+            if part == "gold" and not has_gold:
+                return digest_of_array(None)
+            return _digest_of_file(self._fresh / f"{part}.npy")
+
+        digests = blocks.run(digest, [(at, at + 1) for at in range(len(PARTS))])
+        return fingerprint_of_digests(dict(zip(PARTS, digests, strict=True)))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -169,30 +227,22 @@ class _Column:
         table = None if rank is None else np.ascontiguousarray(rank, dtype)
         for low in range(0, self.size, _PIECE):
             piece = np.frombuffer(self.file.read(min(_PIECE, self.size - low) * self.dtype.itemsize), self.dtype)
-            new.write((piece if table is None else table[piece]).astype(dtype, copy=False))
+            new.write(piece.astype(dtype) if table is None else _looked_up(table, piece))
         self.file.close()
         new.path.replace(self.path)
         self.file, self.dtype = new.file, dtype
 
 
-def _fingerprint(folder: Path, annotators: Ids, classes: Ids, gold: Codes | None) -> str:
-    def digest(at: int, _: int) -> bytes:
-        part = PARTS[at]
-        if part == "items":
-            with pa.OSFile(str(folder / "items.arrow")) as file, pa.ipc.open_file(file) as names:
-                return digest_of_names(names.get_batch(i).column(0) for i in range(names.num_record_batches))
-        if part in ("annotators", "classes"):
-            return digest_of_names([(annotators if part == "annotators" else classes).to_arrow()])
-        return digest_of_array(gold) if part == "gold" else _digest_of_file(folder / f"{part}.npy")
-
-    digests = blocks.run(digest, [(at, at + 1) for at in range(len(PARTS))])
-    return fingerprint_of_digests(dict(zip(PARTS, digests, strict=True)))
+def _looked_up(table: Codes, codes: Codes) -> Codes:
+    if table.dtype == codes.dtype == np.uint8:  # several times faster than indexing
+        whole = np.zeros(256, np.uint8)
+        whole[: table.size] = table
+        return np.frombuffer(codes.tobytes().translate(whole.tobytes()), np.uint8)
+    return np.asarray(table[codes])
 
 
 def _digest_of_file(path: Path) -> bytes:
     """Do as :func:`digest_of_array` does, without mapping the file: what is mapped counts as memory."""
-    import hashlib
-
     with path.open("rb") as file:
         np.lib.format.read_magic(file)
         _, _, dtype = np.lib.format.read_array_header_1_0(file)

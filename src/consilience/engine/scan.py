@@ -1,0 +1,191 @@
+"""Labels that may be larger than memory: read once in batches, coded, put together by item, and kept on disk.
+
+>>> import consilience as cs
+>>> labels = cs.scan("labels/", memory="2GiB")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilience._building import (
+    KEPT,
+    Duplicates,
+    check_duplicates,
+    code_classes,
+    notes_on_repeats,
+    notes_on_rows,
+)
+from consilience._files import check_replaceable
+from consilience._ids import Ids, numbers_where_all_are, to_column
+from consilience.annotations import Origin
+from consilience.engine.coded_rows import CodedRows, Repeats
+from consilience.engine.gold import digest_of_truth, gold_of_items
+from consilience.engine.grouped import write_grouped
+from consilience.engine.memory import memory_bytes, room
+from consilience.engine.progress import Callback, steps
+from consilience.engine.scanned import Scanned
+from consilience.engine.scattered import name_of_row, write_scattered
+from consilience.engine.store import META, Store
+from consilience.engine.store_writer import StoreWriter
+from consilience.exceptions import DataError, DataWarning, FormatError, warn
+from consilience.io.batches import LabelFiles, label_files
+
+__all__ = ["scan"]
+
+
+def scan(
+    path: str | os.PathLike[str],
+    *,
+    memory: int | str | None = None,
+    spill: str | os.PathLike[str] | None = None,
+    format: str | None = None,  # noqa: A002 - as in read
+    item: str | None = None,
+    annotator: str | None = None,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    duplicates: Duplicates = "last",
+    gold: Any = None,
+    encoding: str = "utf-8",
+    callback: Callback | None = None,
+) -> Scanned:
+    """Read labels that may be larger than memory: a Parquet file, a folder of them, or a CSV file.
+
+    Rows are read once, in batches, and kept on disk in coded form.  Items, annotators and classes have the numbers that
+    :func:`consilience.read` gives them.
+
+    Parameters
+    ----------
+    path
+        The file, or the folder of Parquet files, which are taken in the order of their names.
+    memory
+        How much the process may take, in bytes or as text such as "2GiB"; by default half of what the machine has.
+    spill
+        A folder for the coded labels.  They stay there, and a second scan of the same files with the same options
+        finds them.  By default they go to a temporary folder that is removed with the result.
+    format, item, annotator, label, classes, duplicates, gold, encoding
+        As for :func:`consilience.read`.
+    callback
+        Told of the progress on large files.
+    """
+    check_duplicates(duplicates)
+    limit = memory_bytes(memory)
+    files = label_files(
+        path, format=format, given={"item": item, "annotator": annotator, "label": label}, encoding=encoding
+    )
+    source = {
+        "files": files.state(),
+        "columns": files.columns,
+        "classes": None if classes is None else Ids(to_column(list(classes), "classes")).to_json(),
+        "duplicates": duplicates,
+        "gold": digest_of_truth(gold, files.columns["item"]),
+        "encoding": encoding,
+    }
+    if spill is not None:
+        if (kept := _kept(spill, source)) is not None:
+            for note in kept.origin.notes:
+                warn(f"{files.where}: {note}", DataWarning)
+            return Scanned(kept, limit)
+        check_replaceable(spill, META)
+        Path(spill).absolute().parent.mkdir(parents=True, exist_ok=True)
+    where = None if spill is None else Path(spill).absolute().parent
+    work = Path(tempfile.mkdtemp(prefix=".consilience-" if where else "consilience-", dir=where))
+    try:
+        folder = work / "store" if spill is None else Path(spill)
+        ingest = _Ingest(files, folder, work, room(limit), spill is not None, callback)
+        ingest.run(classes, duplicates, gold, source)
+        return Scanned(Store.open(folder), limit, None if where else work)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    finally:
+        if where is not None:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _kept(folder: str | os.PathLike[str], source: dict[str, Any]) -> Store | None:
+    """Open the store of an earlier scan, if it is one of the same files with the same options."""
+    try:
+        store = Store.open(folder)
+    except FormatError:
+        return None
+    return store if store.source == source else None
+
+
+class _Ingest:
+    """One way from files to a store."""
+
+    def __init__(
+        self, files: LabelFiles, folder: Path, work: Path, space: int, lasting: bool, callback: Callback | None
+    ) -> None:
+        self.files, self.folder, self.work, self.space = files, folder, work, space
+        self.lasting, self.callback = lasting, callback
+        self.origin = Origin(files.columns["item"], files.columns["annotator"], files.columns["label"])
+
+    def run(self, classes: Sequence[Any] | None, duplicates: Duplicates, gold: Any, source: dict[str, Any]) -> None:
+        """Try it in the order in which the rows come; where items turn out to be scattered, begin anew."""
+        if not (
+            self._attempt(write_grouped, classes, duplicates, gold, source)
+            or self._attempt(write_scattered, classes, duplicates, gold, source)
+        ):
+            raise AssertionError("rows in any order can be written")
+
+    def _attempt(
+        self, write: Any, classes: Sequence[Any] | None, duplicates: Duplicates, gold: Any, source: dict[str, Any]
+    ) -> bool:
+        files = self.files
+        rows = CodedRows(files, steps(self.callback, f"reading {files.where}", files.n_rows))
+        try:
+            with StoreWriter(self.folder, self.origin, lasting=self.lasting) as writer:
+                repeats: Repeats | None = write(rows, writer, KEPT[duplicates], self.work, self.space)
+                if repeats is None:
+                    raise _Scattered
+                if not rows.n_rows:
+                    raise DataError(f"{files.where} has no rows: there is nothing to aggregate")
+                notes = notes_on_rows(rows.unlabelled, rows.n_rows, files.where, self.origin.label)
+                if repeats.n and duplicates == "error":
+                    raise self._repeated(repeats, rows, write is write_grouped, writer)
+                notes += notes_on_repeats(repeats.n, duplicates)
+                annotators, labels = rows.annotators.ids, rows.labels.ids
+                if files.untyped:
+                    annotators, labels = numbers_where_all_are(annotators), numbers_where_all_are(labels)
+                class_ids, rank = code_classes(labels, np.arange(len(labels), dtype=np.int32), classes, files.where)
+                writer.end_items(untyped=files.untyped)
+                known = None if gold is None else gold_of_items(gold, writer.names(), class_ids, self.origin.item)
+                if files.state() != source["files"]:
+                    raise DataError(f"{files.where} was changed while it was read; scan it again")
+                for note in notes:
+                    warn(f"{files.where}: {note}", DataWarning)
+                writer.finish(annotators, class_ids, rank=rank, gold=known, notes=tuple(notes), source=source)
+        except _Scattered:
+            shutil.rmtree(self.folder, ignore_errors=True) if not self.lasting else None
+            return False
+        return True
+
+    def _repeated(self, repeats: Repeats, rows: CodedRows, grouped: bool, writer: StoreWriter) -> DataError:
+        annotator = rows.annotators.ids[repeats.annotator]
+        if grouped:
+            writer.end_items()
+            item, before = None, 0
+            for names in writer.names():
+                if repeats.item < before + len(names):
+                    item = names[repeats.item - before].as_py()
+                    break
+                before += len(names)
+        else:
+            item = name_of_row(self.files, repeats.item)
+        return DataError(
+            f"{self.files.where} has {repeats.n} repeated answers; for example annotator {annotator!r} answers item "
+            f"{item!r} more than once. Remove them, or choose duplicates='last', 'first' or 'keep'"
+        )
+
+
+class _Scattered(Exception):  # noqa: N818 - not an error
+    """The rows of an item are not all together."""

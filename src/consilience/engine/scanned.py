@@ -1,0 +1,168 @@
+"""What :func:`consilience.scan` gives: labels on disk that know their sizes and names."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from consilience.annotations import Annotations, Origin
+from consilience.engine.store import Store
+from consilience.exceptions import DataError
+from consilience.kernels._arrays import Ints
+
+__all__ = ["Scanned"]
+
+#: Labels of a block that is looked at on its own.
+_BLOCK = 1 << 22
+
+
+class Scanned:
+    """Labels by item, on disk.
+
+    They are opened with :func:`consilience.scan`.  What :func:`consilience.read` holds in memory, this reads as needed.
+    If they lie in a temporary folder, it is removed when this object is closed or no longer used.
+
+    Attributes
+    ----------
+    store
+        The labels.
+    memory
+        Bytes that the process may take.
+    """
+
+    def __init__(self, store: Store, memory: int, temporary: Path | None = None) -> None:
+        self._store: Store | None = store
+        self.memory = memory
+        self._remove = weakref.finalize(self, shutil.rmtree, temporary, True) if temporary else lambda: None
+
+    @property
+    def store(self) -> Store:
+        """The labels."""
+        if self._store is None:
+            raise DataError("these labels were closed; scan them again")
+        return self._store
+
+    @property
+    def n_items(self) -> int:
+        """N."""
+        return self.store.n_items
+
+    @property
+    def n_annotators(self) -> int:
+        """M."""
+        return self.store.n_annotators
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.store.n_classes
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return self.store.n_labels
+
+    @property
+    def items(self) -> np.ndarray[Any, Any]:
+        """Names of the items: all of them, in memory."""
+        return self.store.item_ids().to_numpy()
+
+    @property
+    def annotators(self) -> np.ndarray[Any, Any]:
+        """Names of the annotators."""
+        return self.store.annotator_ids.to_numpy()
+
+    @property
+    def classes(self) -> np.ndarray[Any, Any]:
+        """Names of the classes, ascending."""
+        return self.store.class_ids.to_numpy()
+
+    @property
+    def origin(self) -> Origin:
+        """Names of the columns, and notes on what was left out."""
+        return self.store.origin
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that are the same for the same labels."""
+        return self.store.fingerprint
+
+    def annotations(self, first: int = 0, stop: int | None = None) -> Annotations:
+        """Give the items from ``first`` to before ``stop`` as Annotations, with all annotators and classes.
+
+        Their arrays are maps of files: of all items at once, they take memory as they are read.
+        """
+        return self.store.annotations(first, stop)
+
+    def blocks(self, labels: int = _BLOCK) -> Iterator[Annotations]:
+        """Give all items in blocks of about so many labels, and let go of the memory of each when it is done with."""
+        for first, stop in self.store.cut(labels):
+            yield self.store.annotations(first, stop)
+            self.store.release(first, stop)
+
+    def describe(self) -> dict[str, Any]:
+        """Sum the data up in plain numbers, as :meth:`consilience.Annotations.describe` does."""
+        per_item = np.zeros(1, np.int64)
+        per_annotator, per_class = np.zeros(self.n_annotators, np.int64), np.zeros(self.n_classes, np.int64)
+        gold_items = 0
+        for block in self.blocks():
+            per_item = _sum(per_item, np.bincount(block.labels_per_item))
+            per_annotator += block.labels_per_annotator
+            per_class += np.bincount(block.label, minlength=self.n_classes)
+            gold_items += 0 if block.gold is None else int((block.gold >= 0).sum())
+        shares = per_class / max(self.n_labels, 1)
+        return {
+            "items": self.n_items,
+            "annotators": self.n_annotators,
+            "classes": self.n_classes,
+            "labels": self.n_labels,
+            "labels_per_item": _spread(per_item),
+            "labels_per_annotator": _spread(np.bincount(per_annotator)),
+            "label_shares": dict(zip(map(str, self.store.class_ids), shares.tolist(), strict=True)),
+            "unlabelled_items": int(per_item[0]),
+            "gold_items": gold_items,
+            "notes": list(self.origin.notes),
+        }
+
+    def close(self) -> None:
+        """Let go of the labels; a temporary folder is removed."""
+        self._store = None
+        self._remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self.n_labels
+
+    def __repr__(self) -> str:
+        return (
+            f"<Scanned: {self.n_labels} labels, {self.n_items} items, {self.n_annotators} annotators, "
+            f"{self.n_classes} classes on disk>"
+        )
+
+
+def _sum(one: Ints, two: Ints) -> Ints:
+    """Add counts of different lengths."""
+    total = np.zeros(max(one.size, two.size), np.int64)
+    total[: one.size] += one
+    total[: two.size] += two
+    return total
+
+
+def _spread(times: Ints) -> dict[str, float]:
+    """Give smallest, median and largest of numbers, where ``times[x]`` of them are x."""
+    there, before = np.flatnonzero(times), np.cumsum(times)
+    middle = [int(np.searchsorted(before, at, "right")) for at in ((before[-1] - 1) // 2, before[-1] // 2)]
+    return {"min": int(there[0]), "median": sum(middle) / 2, "max": int(there[-1])}

@@ -1,0 +1,165 @@
+"""Labels from disk a batch of rows at a time, for data that may be larger than memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from consilience import _frames
+from consilience._ids import to_column
+from consilience.exceptions import ColumnError, DataError, FormatError
+from consilience.io.formats import recognise
+
+__all__ = ["Batch", "LabelFiles", "label_files"]
+
+T = TypeVar("T")
+
+#: Rows of a batch: large enough that what is done once a batch costs nothing, small enough for any memory.
+_ROWS = 1 << 18
+#: Bytes of a column, and of a text file, that are read at a time.
+_BUFFER, _BLOCK = 1 << 20, 1 << 23
+#: Text comes as a dictionary and indices if the file has it so and the dictionary takes no more bytes than this.
+_DICTIONARY = 1 << 17
+
+
+class Batch(NamedTuple):
+    """Rows that follow each other in one file."""
+
+    file: Path
+    row: int  #: the first, counted from 0 in its file
+    columns: list[pa.Array]  #: those asked for, of the plain types of :func:`consilience._ids.to_column`
+
+
+@dataclass(frozen=True)
+class LabelFiles:
+    """Files of one table of labels."""
+
+    where: str  #: what to call them together
+    files: tuple[Path, ...]
+    columns: dict[str, str]  #: role to name: item, annotator, label
+    n_rows: int  #: or at most so many, where that is not known before they are read
+    untyped: bool  #: text without types: numbers are found afterwards
+    reader: Callable[[Path, Sequence[str]], Iterator[pa.RecordBatch]]
+
+    def batches(self, *roles: str) -> Iterator[Batch]:
+        """Read the columns of these roles, a batch ahead of its use."""
+        return _ahead(self._batches(*roles))
+
+    def _batches(self, *roles: str) -> Iterator[Batch]:
+        names = [self.columns[role] for role in roles]
+        for file in self.files:
+            row = 0
+            for batch in self.reader(file, names):
+                try:
+                    columns = [to_column(batch.column(name), name) for name in names]
+                except DataError as error:
+                    raise type(error)(f"{file.name}: {error}") from error
+                if len(batch):
+                    yield Batch(file, row, columns)
+                row += len(batch)
+
+    def state(self) -> list[list[Any]]:
+        """Give path, size and time of change of every file: what tells whether they are still the same."""
+        stats = [(file, file.stat()) for file in self.files]
+        return [[str(file.resolve()), stat.st_size, stat.st_mtime_ns] for file, stat in stats]
+
+
+def label_files(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None,  # noqa: A002 - as in read
+    given: dict[str, str | None],
+    encoding: str,
+) -> LabelFiles:
+    """Look at a Parquet file, a folder of them, or a table of text, without reading its rows.
+
+    Parameters
+    ----------
+    path, format, encoding
+        As for :func:`consilience.read`.
+    given
+        Names of the columns by their roles, None where they are to be recognised.
+    """
+    place, name = Path(path), recognise(path, format).name
+
+    def pick(columns: Sequence[str]) -> dict[str, str]:
+        found = {role: _frames.find_column(columns, role, wanted, place.name) for role, wanted in given.items()}
+        if len(set(found.values())) < len(found):
+            raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {found}")
+        return found
+
+    if name == "parquet" and place.suffix.lower() != ".gz":
+        return _parquet(place, pick)
+    if name in ("csv", "tsv"):
+        return _delimited(place, pick, encoding, "\t" if name == "tsv" else None)
+    raise FormatError(f"{place.name} cannot be read in batches, only Parquet and CSV files can; use read(…) instead")
+
+
+Picked = Callable[[Sequence[str]], dict[str, str]]
+
+
+def _parquet(place: Path, pick: Picked) -> LabelFiles:
+    import pyarrow.parquet as pq
+
+    from consilience.io.parquet import check_columns, files_of, whole
+
+    files = files_of(place)
+    footers = []
+    for file in files:
+        with whole(file):
+            footers.append(pq.read_metadata(file))
+    schemas = [footer.schema.to_arrow_schema() for footer in footers]
+    columns = pick(schemas[0].names)
+    check_columns(files, schemas, list(columns.values()))
+
+    def read(file: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with whole(file):
+            footer = pq.read_metadata(file)
+            texts = [name for name in names if name != columns["item"] and _has_dictionary(footer, name)]
+            with pq.ParquetFile(file, metadata=footer, read_dictionary=texts, buffer_size=_BUFFER) as content:
+                yield from content.iter_batches(_ROWS, columns=list(names))
+
+    n_rows = sum(footer.num_rows for footer in footers)
+    return LabelFiles(place.name, tuple(files), columns, n_rows, False, read)
+
+
+def _has_dictionary(footer: Any, name: str) -> bool:
+    """Tell whether a column of text is stored as a dictionary that is small enough to have been kept to the end."""
+    schema = footer.schema.to_arrow_schema()
+    if not footer.num_row_groups or not pa.types.is_string(schema.field(name).type):
+        return False
+    group = footer.row_group(0)
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema == name:
+            at = column.dictionary_page_offset
+            return at is not None and column.data_page_offset - at <= _DICTIONARY
+    return False
+
+
+def _delimited(place: Path, pick: Picked, encoding: str, delimiter: str | None) -> LabelFiles:
+    from consilience.io import delimited
+
+    columns = pick(delimited.header_of(place, encoding, delimiter)[0])
+
+    def read(file: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return delimited.read_batches(file, names, encoding, delimiter, _BLOCK)
+
+    # the shortest row is "a,b,c" and its line end; packed text is rarely a tenth of what it was
+    most = place.stat().st_size * (10 if place.suffix.lower() == ".gz" else 1) // 6 + 1
+    return LabelFiles(place.name, (place,), columns, most, True, read)
+
+
+def _ahead(source: Iterator[T]) -> Iterator[T]:
+    """Have the next ready when it is asked for."""
+    with ThreadPoolExecutor(1, thread_name_prefix="consilience-read") as pool:
+        coming = pool.submit(next, source, None)
+        while (made := coming.result()) is not None:
+            coming = pool.submit(next, source, None)
+            yield made

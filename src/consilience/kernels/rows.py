@@ -1,0 +1,185 @@
+"""Rows as they come from disk: whole numbers to codes, rows to partitions, labels to the order of their items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels._compile import array, compiled, load64
+from consilience.kernels.names import SEEDS
+
+__all__ = ["MISSING", "UNKNOWN", "changes", "code_by_table", "gather", "hash_words", "partition"]
+
+#: What a table holds for numbers that were not met yet, and for those that stand for no value.
+UNKNOWN, MISSING = -1, -2
+
+
+def code_by_table(numbers: Codes, low: int, table: Codes, size: int) -> tuple[Codes, Ints] | None:
+    """Code numbers by a table: ``table[number - low]`` is the code, ``UNKNOWN`` or ``MISSING``.
+
+    New numbers get the codes ``size``, ``size + 1``, … in order of appearance; the table is filled in.  Returns the
+    codes, -1 where missing, and the row where each new number first stands; None, with the table as it was, where a
+    number lies outside it.
+    """
+    codes, first = np.empty(numbers.size, np.int32), np.empty(min(numbers.size, table.size), np.int64)
+    n_new = _table_kernel(numbers.dtype.name)(numbers, low, table, size, codes, first)
+    return None if n_new < 0 else (codes, first[:n_new])
+
+
+def changes(offsets: Codes, data: Codes) -> Ints:
+    """Give the rows, from the second on, whose string is not that of the row before."""
+    rows = np.empty(max(offsets.size - 2, 0), np.int64)
+    return rows[: _changes_kernel(offsets.dtype.name)(offsets, data, rows)]
+
+
+def hash_words(words: Codes) -> Codes:
+    """Give keys for :class:`consilience.kernels.names.Names`, (rows, 2): different words have different keys."""
+    keys = np.empty((words.size, 2), np.uint64)
+    _mix_kernel()(words, SEEDS, keys)
+    return keys
+
+
+def partition(keys: Codes, row: int, annotator: Codes, label: Codes, n_parts: int, spread: bool) -> tuple[Codes, Ints]:
+    """Put the rows of one key into one partition: records in order of partitions, and where each begins.
+
+    A record is the key's words, the number of the row (they count from ``row``), and the annotator above the label plus
+    one.  ``spread`` says that keys are not hashes already.
+    """
+    keys = keys.reshape(len(annotator), -1)
+    records = np.empty((len(keys), keys.shape[1] + 2), np.uint64)
+    edges = np.zeros(n_parts + 1, np.int64)
+    of_row = np.empty(len(keys), np.int32)
+    _partition_kernel()(keys, row, annotator, label, SEEDS[1] if spread else np.uint64(1), of_row, edges, records)
+    return records, edges
+
+
+def gather(order: Ints, start: Ints, length: Ints, annotator: Codes, label: Codes) -> tuple[Codes, Codes]:
+    """Give the labels of items in another order; the labels of item n begin at ``start[n]``."""
+    n_labels = int(length.sum())
+    by, said = np.empty(n_labels, annotator.dtype), np.empty(n_labels, label.dtype)
+    _gather_kernel(annotator.dtype.name, label.dtype.name)(order, start, length, annotator, label, by, said)
+    return by, said
+
+
+def _code(numbers: Any, low: Any, table: Any, size: Any, codes: Any, first: Any) -> Any:
+    n_new = 0
+    for i in range(numbers.size):
+        at = np.int64(numbers[i]) - low
+        if at < 0 or at >= table.size:
+            for j in range(n_new):
+                table[np.int64(numbers[first[j]]) - low] = UNKNOWN
+            return -1
+        code = table[at]
+        if code < 0:
+            if code == UNKNOWN:
+                code = np.int32(size + n_new)
+                table[at] = code
+                first[n_new] = i
+                n_new += 1
+            else:
+                code = np.int32(-1)
+        codes[i] = code
+    return n_new
+
+
+def _changes(offsets: Any, data: Any, rows: Any) -> Any:
+    n, step = 0, np.uint64(8)
+    for i in range(1, offsets.size - 1):
+        one, two = np.uint64(offsets[i - 1]), np.uint64(offsets[i])
+        left = np.uint64(offsets[i + 1]) - two
+        same = left == two - one
+        while same and left > np.uint64(0):
+            if two + step <= np.uint64(data.size):
+                word = load64(data, one) ^ load64(data, two)
+                if left < step:
+                    word &= (np.uint64(1) << (left * step)) - np.uint64(1)
+                same = word == np.uint64(0)
+                left -= min(left, step)
+                one += step
+                two += step
+            else:
+                same = data[one] == data[two]
+                left -= np.uint64(1)
+                one += np.uint64(1)
+                two += np.uint64(1)
+        if not same:
+            rows[n] = i
+            n += 1
+    return n
+
+
+def _mix(words: Any, seeds: Any, keys: Any) -> None:
+    # each step can be undone, so no two words share the first word of their keys
+    for i in range(words.size):
+        one = (words[i] ^ seeds[0]) * np.uint64(0x9E3779B97F4A7C15)
+        one = (one ^ (one >> np.uint64(29))) * seeds[1]
+        keys[i, 0] = one ^ (one >> np.uint64(32))
+        keys[i, 1] = one
+
+
+def _partition(
+    keys: Any, row: Any, annotator: Any, label: Any, factor: Any, of_row: Any, edges: Any, records: Any
+) -> None:
+    n, width, n_parts = keys.shape[0], keys.shape[1], np.uint64(edges.size - 1)
+    half = np.uint64(32)
+    for i in range(n):
+        word = keys[i, width - 1] * factor
+        word = (word ^ (word >> np.uint64(29))) * np.uint64(0xD6E8FEB86659FD93)
+        part = ((word >> half) * n_parts) >> half
+        of_row[i] = np.int32(part)
+        edges[part + np.uint64(1)] += 1
+    for p in range(edges.size - 1):
+        edges[p + 1] += edges[p]
+    place = edges.copy()
+    for i in range(n):
+        at = place[of_row[i]]
+        place[of_row[i]] = at + 1
+        for w in range(width):
+            records[at, w] = keys[i, w]
+        records[at, width] = np.uint64(row + i)
+        records[at, width + 1] = np.uint64(annotator[i]) << half | np.uint64(label[i] + 1)
+
+
+def _gather(order: Any, start: Any, length: Any, annotator: Any, label: Any, by: Any, said: Any) -> None:
+    at = 0
+    for j in range(order.size):
+        n = order[j]
+        for i in range(start[n], start[n] + length[n]):
+            by[at] = annotator[i]
+            said[at] = label[i]
+            at += 1
+
+
+@lru_cache(maxsize=4)
+def _table_kernel(numbers: str) -> Callable[..., int]:
+    codes, first = array("int32", readonly=False), array("int64", readonly=False)
+    return compiled(_code, types.int64(array(numbers), types.int64, codes, types.int64, codes, first))
+
+
+@lru_cache(maxsize=2)
+def _changes_kernel(offsets: str) -> Callable[..., int]:
+    return compiled(_changes, types.int64(array(offsets), array("uint8"), array("int64", readonly=False)))
+
+
+@lru_cache(maxsize=1)
+def _mix_kernel() -> Callable[..., None]:
+    return compiled(_mix, types.void(array("uint64"), array("uint64"), array("uint64", 2, readonly=False)))
+
+
+@lru_cache(maxsize=1)
+def _partition_kernel() -> Callable[..., None]:
+    column, keys = array("int32"), array("uint64", 2)
+    made = array("int32", readonly=False), array("int64", readonly=False), array("uint64", 2, readonly=False)
+    return compiled(_partition, types.void(keys, types.int64, column, column, types.uint64, *made))
+
+
+@lru_cache(maxsize=16)
+def _gather_kernel(annotator: str, label: str) -> Callable[..., None]:
+    kinds = (annotator, label)
+    read, written = [array(kind) for kind in kinds], [array(kind, readonly=False) for kind in kinds]
+    return compiled(_gather, types.void(*[array("int64")] * 3, *read, *written))
