@@ -39,7 +39,7 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.grouping import group_by_item
 
-__all__ = ["WINDOW", "Stream"]
+__all__ = ["WINDOW", "Stream", "what_is_held"]
 
 #: Labels that are held as they are, unless another number is asked for.
 WINDOW = 100_000
@@ -105,10 +105,11 @@ class Stream:
         registry.check_names(name, parameters, known)
         registry.check_parameters(parameters)
         self.method, self.seed, self.parameters = name, seed, dict(parameters)
-        self.forget, self.window = _checked(forget, window)
+        self.forget, self.window = what_is_held(forget, window)
         self.updates, self.seconds = 0, 0.0
         self.origin, self.notes = Origin(), list[str]()
         self._items, self._annotators, self._past = Vocabulary(), Vocabulary(), Past(name)
+        self.place: tuple[Path, Any] | None = None  #: the folder that it was loaded from, and how that looked
         self._held: list[Ints] = []  #: (4, labels) each: item, annotator, label, number of the update
         self._now: _Now | None = None
         self._consensus: Consensus | None = None
@@ -168,17 +169,32 @@ class Stream:
 
     # ---- files ------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, run: Consensus | None = None) -> None:
         """Write the run and what is needed to go on to a folder that appears whole or not at all.
 
         It holds what :meth:`consilience.Consensus.save` writes (:func:`consilience.load` reads it), and ``stream.npz``.
+        A folder that has changed since this stream was loaded from it is not replaced: somebody else updated it.
+
+        Parameters
+        ----------
+        folder
+            Where to.
+        run
+            The consensus to write, where its story has more to tell than the stream's own.
         """
         from consilience.aggregation.stream_files import save_stream
 
-        save_stream(self, folder)
+        save_stream(self, folder, self.consensus if run is None else run)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, method: str | None = None, forget: float | None = None) -> Stream:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        method: str | None = None,
+        forget: float | None = None,
+        window: int | None = None,
+    ) -> Stream:
         """Go on from a folder that :meth:`save`, or :meth:`consilience.Consensus.save` of a run, wrote.
 
         Parameters
@@ -187,12 +203,12 @@ class Stream:
             Of the stream, or of the run.
         method
             Another method to go on with, for runs of a method that cannot: "ds-em" goes on from the model of any run.
-        forget
-            Another share to forget from now on.
+        forget, window
+            Another share to forget, or another number of labels to hold, from now on.
         """
         from consilience.aggregation.stream_files import load_stream
 
-        return load_stream(Path(folder), method, forget)
+        return load_stream(Path(folder), method, forget, window)
 
     # ---- labels in --------------------------------------------------------------------------------------
 
@@ -201,10 +217,8 @@ class Stream:
         labels: Any,
         *,
         gold: Any = None,
-        item: str | None = None,
-        annotator: str | None = None,
-        label: str | None = None,
         callback: Callback | None = None,
+        **reading: Any,
     ) -> Self:
         """Take new labels in: of old and new items, by old and new annotators, of old and new classes.
 
@@ -218,13 +232,14 @@ class Stream:
             Annotations, a long frame, a matrix, or the path of a file.
         gold
             Known truths of items of this update, held fixed from now on.
-        item, annotator, label
-            Names of the columns, where they are neither those of the updates before nor recognised by themselves.
         callback
             Told of every pass over the held labels.
+        **reading
+            How to read a file or a frame: what :func:`consilience.read` or :meth:`consilience.Annotations.from_frame`
+            takes.  Columns are looked for under the names that they had in earlier updates, or are recognised.
         """
         begun = time.perf_counter()
-        new = read_update(labels, {"item": item, "annotator": annotator, "label": label}, self.origin)
+        new = read_update(labels, reading, self.origin)
         if new is None:
             return self
         classes = joined(self._past.classes, new.class_ids)
@@ -466,7 +481,7 @@ class Stream:
         }
 
 
-def _checked(forget: Any, window: Any) -> tuple[float, int]:
+def what_is_held(forget: Any, window: Any) -> tuple[float, int]:
     """Check what is forgotten and held; nothing is held where something is forgotten."""
     number = isinstance(forget, int | float | np.integer | np.floating) and not isinstance(forget, bool)
     if not number or not 0 <= forget < 1:

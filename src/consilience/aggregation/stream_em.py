@@ -154,6 +154,6 @@ class _PastModel(_Model):
 
     def _past_penalty(self, parameters: Parameters) -> float:
         # Σ C log A + Σ c log π
-        logs = (np.log(np.maximum(x, FLOOR)) for x in (parameters.confusions, parameters.prior))
-        behind = sum(float(np.vdot(sums, log)) for sums, log in zip(self.past[:2], logs, strict=False))
+        A, prior = (np.log(np.maximum(x, FLOOR)) for x in (parameters.confusions, parameters.prior))
+        behind = float((self.past.counts * A).sum() + (self.past.class_counts * prior).sum())
         return self.step.penalty(parameters) + behind - self.offset

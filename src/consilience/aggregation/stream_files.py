@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from consilience._files import load_arrays, save_arrays
-from consilience.aggregation.online import Stream
+from consilience.aggregation.online import Stream, what_is_held
 from consilience.aggregation.stream_names import Vocabulary
 from consilience.aggregation.stream_solve import STREAMED
 from consilience.consensus import Consensus
-from consilience.exceptions import FormatError, MethodError, ParameterError
+from consilience.exceptions import FolderError, FormatError, MethodError, ParameterError
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.sequence_run import SequenceRun
 
@@ -30,9 +30,11 @@ _SUMS = ("n_labels", "log_likelihood", "log_keep")
 _PLAIN = ("method", "seed", "parameters", "forget", "window", "updates", "seconds", "notes")
 
 
-def save_stream(stream: Stream, folder: str | os.PathLike[str]) -> None:
+def save_stream(stream: Stream, folder: str | os.PathLike[str], run: Consensus) -> None:
     """Write the stream's run, and beside it what the stream knows."""
-    run = stream.consensus
+    place = Path(folder).resolve()
+    if stream.place is not None and stream.place[0] == place and stream.place[1] != _looks(place):
+        raise FolderError(f"{folder} has changed since it was loaded; load it again, and update that")
     held, past = stream._columns(), stream._past
     content = {name: getattr(stream, name) for name in _PLAIN} | {name: getattr(past, name) for name in _SUMS}
     # the posterior of all other items that have settled labels stands in the run
@@ -52,17 +54,28 @@ def save_stream(stream: Stream, folder: str | os.PathLike[str]) -> None:
     if past.pairs is not None:
         arrays |= {"who": past.pairs.who, "pairs": past.pairs.counts}
     described = {**_FORMAT, **content, "arrays": list(arrays)}
-    run.save(folder, add=lambda place: save_arrays(place / _FILE, described, **arrays))
+    run.save(folder, add=lambda fresh: save_arrays(fresh / _FILE, described, **arrays))
+    stream.place = place, _looks(place)
 
 
-def load_stream(folder: Path, method: str | None, forget: float | None) -> Stream:
+def _looks(folder: Path) -> Any:
+    """Tell one state of a folder from another: a run that is saved has files of its own."""
+    try:
+        found = (folder / "summary.json").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def load_stream(folder: Path, method: str | None, forget: float | None, window: int | None) -> Stream:
     """Read a stream, or make one of a run."""
     if SequenceRun.is_saved_in(folder):
         raise MethodError(f"{folder} is a run over sequences, which cannot go on from sums; aggregate all again")
-    stream = _saved(folder, method) if (folder / _FILE).is_file() else _of_run(folder, method)
-    if forget is not None:
-        fresh = Stream(stream.method, forget=forget)
-        stream.forget, stream.window = fresh.forget, fresh.window
+    looks = _looks(folder)
+    stream = _saved(folder, method) if (folder / _FILE).is_file() else _of_run(folder, method, window)
+    stream.place = folder.resolve(), looks
+    if forget is not None or window is not None:
+        stream.forget, stream.window = what_is_held(stream.forget if forget is None else forget, window)
     return stream
 
 
@@ -99,7 +112,7 @@ def _saved(folder: Path, method: str | None) -> Stream:
     return stream
 
 
-def _of_run(folder: Path, method: str | None) -> Stream:
+def _of_run(folder: Path, method: str | None, window: int | None) -> Stream:
     """Make a stream of the run of a batch: hold its labels where they are few, else go on from its sums."""
     run = Consensus.load_part(folder, answers=False)
     made_by = run.run["method"]
@@ -112,7 +125,7 @@ def _of_run(folder: Path, method: str | None) -> Stream:
             "method='ds-em' (--method ds-em) goes on from its model"
         )
     given = run.run.get("parameters", {}) if name == made_by else {}
-    stream = Stream(name, seed=run.run.get("seed", 0), **given)
+    stream = Stream(name, window=window, seed=run.run.get("seed", 0), **given)
     few = int(run.n_labels.sum()) <= stream.window
     if few or stream._past.counts_pairs:
         run = Consensus.load(folder)

@@ -19,6 +19,7 @@ __all__ = ["cli", "main"]
 #: verb: what it does.  The module of the same name has a click command called ``command``.
 VERBS: Mapping[str, str] = {
     "aggregate": "Turn a file of labels into consensus labels.",
+    "update": "Take new labels into a run, without reading the old ones again.",
     "diagnose": "Tell whether the labels determine the model, and what to collect.",
     "compare": "Run methods side by side where the truth is known.",
     "report": "Write the HTML report of a run.",
