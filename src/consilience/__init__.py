@@ -47,6 +47,7 @@ _HOME = {
     "OneCoin": "consilience.aggregation.estimators",
     "PlainSymNMF": "consilience.aggregation.estimators",
     "RobustSymNMF": "consilience.aggregation.estimators",
+    "Scanned": "consilience.engine.scanned",
     "SequenceAnnotations": "consilience.sequences",
     "SequenceConsensus": "consilience.structured.sequence_consensus",
     "SequenceRun": "consilience.sequence_run",
@@ -71,6 +72,7 @@ _HOME = {
     "read_truth": "consilience.io",
     "recognise": "consilience.io",
     "report": "consilience.report",
+    "scan": "consilience.engine.scan",
     "simulate": "consilience.datasets",
     "write": "consilience.io.writing",
 }
@@ -110,6 +112,7 @@ __all__ = [
     "OneCoin",
     "PlainSymNMF",
     "RobustSymNMF",
+    "Scanned",
     "SequenceAnnotations",
     "SequenceConsensus",
     "SequenceRun",
@@ -140,6 +143,7 @@ __all__ = [
     "read_truth",
     "recognise",
     "report",
+    "scan",
     "simulate",
     "spans",
     "write",
@@ -183,6 +187,8 @@ if TYPE_CHECKING:
     from consilience.dawid_skene import DawidSkene
     from consilience.diagnose import Diagnosis, diagnose
     from consilience.diagnose.agreement import Agreement, agreement
+    from consilience.engine.scan import scan
+    from consilience.engine.scanned import Scanned
     from consilience.factor.estimators import SymNMF
     from consilience.factor.nmf_estimators import AND, SPA
     from consilience.hidden_markov import HiddenMarkov
