@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.engine.passes import Labels
 from consilience.exceptions import MethodError
 
 __all__ = ["THREE_ANNOTATORS", "TWO_CLASSES", "Need", "refuse"]
@@ -18,11 +18,11 @@ class Need:
     """A condition on the annotations."""
 
     what: str  #: completes "the method needs …"
-    found: Callable[[Annotations], str]  #: what the data has instead: completes "these annotations have …"
-    met: Callable[[Annotations], bool]
+    found: Callable[[Labels], str]  #: what the data has instead: completes "these annotations have …"
+    met: Callable[[Labels], bool]
 
 
-def _active(annotations: Annotations) -> int:
+def _active(annotations: Labels) -> int:
     return int(np.count_nonzero(annotations.labels_per_annotator))
 
 
@@ -38,7 +38,7 @@ THREE_ANNOTATORS = Need(
 )
 
 
-def refuse(annotations: Annotations, name: str, needs: Iterable[Need]) -> None:
+def refuse(annotations: Labels, name: str, needs: Iterable[Need]) -> None:
     """Raise when something that the method ``name`` needs is not there."""
     for need in needs:
         if not need.met(annotations):

@@ -6,6 +6,7 @@ import inspect
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -18,6 +19,7 @@ from consilience.aggregation.ds_em import refine
 from consilience.aggregation.fit import Fit
 from consilience.aggregation.needs import THREE_ANNOTATORS, TWO_CLASSES, Need, refuse
 from consilience.annotations import Annotations
+from consilience.engine.passes import Labels, Passes
 from consilience.exceptions import MethodError, ParameterError
 
 __all__ = ["METHODS", "Method", "check_names", "check_parameters", "fit", "keywords", "resolve"]
@@ -34,6 +36,7 @@ class Method:
     estimator: str  #: public name of its scikit-learn class
     summary: str
     needs: tuple[Need, ...] = ()  #: what it refuses to do without
+    everywhere: bool = False  #: whether passes over the labels are all it asks for, so that it runs on every engine
 
     @cached_property
     def function(self) -> Callable[..., Fit]:
@@ -62,15 +65,22 @@ METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
         Method("auto", "auto:auto", "Auto", "the model that the labels themselves ask for"),
-        Method("majority", "majority:majority_vote", "MajorityVote", "every vote counts the same"),
+        Method("majority", "majority:majority_vote", "MajorityVote", "every vote counts the same", everywhere=True),
         # Dawid and Skene's model and its kin, by EM and by Bayes
-        Method("ds-em", "ds_em:dawid_skene_em", "DawidSkeneEM", "a confusion matrix for every annotator, by EM"),
-        Method("one-coin", "one_coin:one_coin", "OneCoin", "one accuracy for every annotator, by EM"),
+        Method(
+            "ds-em",
+            "ds_em:dawid_skene_em",
+            "DawidSkeneEM",
+            "a confusion matrix for every annotator, by EM",
+            everywhere=True,
+        ),
+        Method("one-coin", "one_coin:one_coin", "OneCoin", "one accuracy for every annotator, by EM", everywhere=True),
         Method(
             "class-one-coin",
             "class_one_coin:class_one_coin",
             "ClassOneCoin",
             "an accuracy for every annotator and class, by EM",
+            everywhere=True,
         ),
         Method("ibcc", "ibcc:ibcc", "IBCC", "a distribution over confusion matrices, by variational Bayes"),
         Method(
@@ -86,9 +96,22 @@ METHODS: Mapping[str, Method] = {
             "symnmf:rob_symnmf",
             "RobustSymNMF",
             "confusions from pairs of annotators, robust to bad pairs",
+            everywhere=True,
         ),
-        Method("des-symnmf", "symnmf:des_symnmf", "DesignatedSymNMF", "the same, through annotators who met everybody"),
-        Method("symnmf", "symnmf:symnmf", "PlainSymNMF", "the same from observed pairs alone, for comparison"),
+        Method(
+            "des-symnmf",
+            "symnmf:des_symnmf",
+            "DesignatedSymNMF",
+            "the same, through annotators who met everybody",
+            everywhere=True,
+        ),
+        Method(
+            "symnmf",
+            "symnmf:symnmf",
+            "PlainSymNMF",
+            "the same from observed pairs alone, for comparison",
+            everywhere=True,
+        ),
         Method(
             "multispa",
             "multispa:multispa",
@@ -226,23 +249,39 @@ def resolve(name: str) -> tuple[Method, bool, str]:
     return METHODS[base], refined, name
 
 
-def fit(name: str, annotations: Annotations, **options: Any) -> Fit:
-    """Run a method by name, ``+em`` and all."""
+#: Makes the passes over labels in memory that a method is to run on.
+Place = Callable[[Annotations], AbstractContextManager[Labels]]
+
+
+def fit(name: str, annotations: Labels, *, place: Place = nullcontext, **options: Any) -> Fit:
+    """Run a method by name, ``+em`` and all.
+
+    Where labels are not in memory, or are to be passed over at another ``place``, the method must run ``everywhere``.
+    """
     method, refined, full = resolve(name)
     known = {*method.parameters, *(REFINEMENT if refined else ())} | {"callback"}
     check_names(full, options, known)
     check_parameters(options)
     _refuse_what_does_not_fit_in_memory(annotations)
     used = annotations.used_classes
-    if used.all() or not used.any():
-        return _run(method, refined, annotations, options)
-    # a class that nobody used is nobody's truth: no label speaks for it
     classes = annotations.class_ids
+    if isinstance(annotations, Passes):
+        if not used.all():
+            unused = [repr(name) for name in classes.take(np.flatnonzero(~used))]
+            raise MethodError(
+                f"nobody used the classes {', '.join(unused[:5])}; labels on disk need classes without them"
+            )
+        return _run(method, refined, annotations, options)
+    if used.all() or not used.any():
+        with place(annotations) as placed:
+            return _run(method, refined, placed, options)
+    # a class that nobody used is nobody's truth: no label speaks for it
     inner = annotations.recode(annotations.annotator_ids, classes.take(np.flatnonzero(used)))
-    return _run(method, refined, inner, options).among(classes, used)
+    with place(inner) as placed:
+        return _run(method, refined, placed, options).among(classes, used)
 
 
-def _run(method: Method, refined: bool, annotations: Annotations, options: Mapping[str, Any]) -> Fit:
+def _run(method: Method, refined: bool, annotations: Labels, options: Mapping[str, Any]) -> Fit:
     refuse(annotations, method.name, method.needs)
     first = method.function(annotations, **{k: v for k, v in options.items() if k in method.parameters})
     if not refined:
@@ -250,8 +289,9 @@ def _run(method: Method, refined: bool, annotations: Annotations, options: Mappi
     return refine(annotations, first, **{k: v for k, v in options.items() if k in REFINEMENT})
 
 
-def _refuse_what_does_not_fit_in_memory(annotations: Annotations) -> None:
+def _refuse_what_does_not_fit_in_memory(annotations: Labels) -> None:
     N, M, K = annotations.n_items, annotations.n_annotators, annotations.n_classes
+    N = 0 if isinstance(annotations, Passes) else N  # items are not held in memory
     needed = 8.0 * K * (4 * M * K + 2 * N)
     available = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) if hasattr(os, "sysconf") else 8e9
     if needed > 0.8 * available:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from consilience.exceptions import ConsilienceError, EngineError, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats
 
-__all__ = ["Cluster", "OnCluster", "Spread", "connect"]
+__all__ = ["Cluster", "OnCluster", "Spread", "connect", "placed"]
 
 _log = logging.getLogger("consilience")
 
@@ -76,22 +76,23 @@ def connect(scheduler: Any = None) -> Iterator[Cluster]:
         yield Cluster(client)
 
 
+@contextmanager
+def placed(engine: Any, scheduler: Any = None) -> Iterator[Cluster | None]:
+    """Give the cluster that ``engine`` names, "dask" or a client of Dask's; None for "local", this process."""
+    if isinstance(engine, str) and engine not in ("local", "dask"):
+        raise ParameterError(f"engine must be 'local', 'dask' or a Dask client here, not {engine!r}")
+    if engine == "local":
+        yield None
+        return
+    with connect(scheduler if engine == "dask" else engine) as cluster:
+        yield cluster
+
+
 def _client_in_use(distributed: Any) -> Any:
     try:
         return distributed.default_client()
     except ValueError:
         return None
-
-
-class Sweep(Protocol):
-    """A pass that can be cut: its sums are those of its blocks, added along the tree."""
-
-    @property
-    def share(self) -> blocks.Share:
-        """The blocks."""
-
-    def portion(self, first: int, stop: int) -> dict[str, Any]:
-        """Give the arguments that make the same pass over some of the blocks."""
 
 
 class Held(NamedTuple):
@@ -136,10 +137,9 @@ class Cluster:
         """Let every worker in turn make one of these and keep it."""
         return Group(self, what)
 
-    def spread(self, sweep: Sweep) -> Spread:
-        """Cut a pass over arrays in memory, and send every worker its portion."""
-        made = [Held(type(sweep), sweep.portion(*cut)) for cut in self.cut(sweep.share.n)]
-        return Spread(self.hold(made), sweep.share.n)
+    def spread(self, make: Callable[..., Any], portion: Callable[[int, int], dict[str, Any]], n: int) -> Spread:
+        """Let workers make passes over portions of ``n`` blocks, of the arrays that ``portion(first, stop)`` gives."""
+        return Spread(self.hold([Held(make, portion(*cut)) for cut in self.cut(n)]), n)
 
     def cut(self, n: int) -> list[tuple[int, int]]:
         """Cut ``n`` blocks into a range for each worker."""
@@ -149,12 +149,12 @@ class Cluster:
     def gather(self, futures: list[Any], tell: Callable[[int], None] | None = None) -> list[Any]:
         """Wait for tasks and give what they gave, in order; raise when the cluster is lost."""
         alone = time.monotonic()
-        pending = list(futures)
+        pending, when = list(futures), "FIRST_COMPLETED" if tell else "ALL_COMPLETED"
         try:
             while pending:
                 try:
                     with self.client.as_current():
-                        done = self.distributed.wait(pending, timeout=_LOOK, return_when="FIRST_COMPLETED").done
+                        done = self.distributed.wait(pending, timeout=_LOOK, return_when=when).done
                 except (TimeoutError, self.distributed.TimeoutError):
                     done = set()
                 if self.client.status != "running":
@@ -224,6 +224,10 @@ class Group:
             for held, pin in zip(self._held, self._pins, strict=True)
         ]
         return self.cluster.gather(tasks, tell)
+
+    def close(self) -> None:
+        """Let workers forget it all."""
+        self._held.clear()
 
     def _mend(self) -> None:
         """Give what dead workers held to those that hold least."""
@@ -296,6 +300,12 @@ class OnCluster(Passes):
             for worker in self.cluster.wait_for_workers()
         ]
         return store if all(self.cluster.gather(checks)) else None
+
+    def close(self) -> None:
+        """Let workers forget what they hold, and remove what was written for them."""
+        self._group.close()
+        if self._spilled is not None:
+            self._spilled.cleanup()
 
     @property
     def fingerprint(self) -> str:

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property, reduce
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -69,6 +69,15 @@ class Passes(ABC):
     @abstractmethod
     def has_gold(self) -> bool:
         """Whether some truths are known."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Let go of what was held for the passes."""
 
     # ---- passes --------------------------------------------------------------------------------------------
 

@@ -26,14 +26,16 @@ c, m   ``smoothing``, ``shares``  a number, (Σ I_n,)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from consilience._random import generator
 from consilience.aggregation.squarem import Callback, leap, run_squarem
+from consilience.engine.dask import Cluster, placed
 from consilience.exceptions import ConvergenceWarning, warn
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR, TablePass, TableStatistics
@@ -76,14 +78,21 @@ def run_cpd_em(
     tol: float = 1e-8,
     accelerate: bool = True,
     callback: Callback | None = None,
+    cluster: Cluster | None = None,
 ) -> CPDFit:
     """Run EM from these parameters until an EM step changes the objective by less than ``tol`` (relative).
 
-    With ``tol=0`` all ``max_iter`` passes are run.  The parameters given back are the best that were met.
+    With ``tol=0`` all ``max_iter`` passes are run.  The parameters given back are the best that were met.  Passes run
+    on the ``cluster``, if one is given: its workers hold the rows.
     """
-    model = _Model(TablePass(codes, sizes), category_shares(codes, sizes), smoothing)
     start = _Point(np.asarray(weights, np.float64), np.asarray(stacked, np.float64))
-    end = run_squarem(model, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    model = _Model(TablePass(codes, sizes), category_shares(codes, sizes), smoothing)
+    if cluster is not None:
+        F, here = start.weights.size, model.sweep
+        model.sums = cluster.spread(TablePass, partial(here.portion, F), here.share(F).n)
+    end = run_squarem(
+        model, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback, labels=codes.size
+    )
     return CPDFit(*end.best, end.log_likelihood, end.converged, end.history)
 
 
@@ -92,11 +101,12 @@ class _Model:
 
     def __init__(self, sweep: TablePass, shares: Floats, smoothing: float) -> None:
         self.sweep, self.shares, self.pseudo = sweep, shares[:, None], smoothing * shares[:, None]
+        self.sums: Callable[[Floats, Floats], TableStatistics] = sweep
         self.first: Ints = sweep.offsets[:-1]
         self.variable = np.repeat(np.arange(len(sweep.sizes)), sweep.sizes)
 
     def e_step(self, at: _Point) -> tuple[TableStatistics, float]:
-        statistics = self.sweep(*at)
+        statistics = self.sums(*at)
         return statistics, statistics.log_likelihood
 
     def m_step(self, statistics: TableStatistics) -> _Point:
@@ -149,28 +159,38 @@ def fit_joint_pmf(
     tol: float = 1e-8,
     random_state: Any = 0,
     callback: Callback | None = None,
+    engine: Any = "local",
 ) -> JointPMFFit:
     """Fit a CPD of this rank to coded rows; parameters as in :class:`~consilience.pmf.joint_pmf.JointPMF`."""
     rng = generator(random_state)
     fits = []
-    for start in range(n_starts):
-        weights, stacked, history, converged = _start(
-            codes, sizes, rank, "random" if start else init, split, rng, max_iter, tol
-        )
-        if refine is None:
-            return JointPMFFit(CPD(weights, split_factors(stacked, sizes)), history, converged)
-        if not converged and tol > 0:
-            warn(
-                f"CTD, where EM starts, did not meet tol={tol:g} within {max_iter} sweeps; EM goes on from there",
-                ConvergenceWarning,
+    with placed(engine if refine else "local") as cluster:
+        for start in range(n_starts):
+            weights, stacked, history, converged = _start(
+                codes, sizes, rank, "random" if start else init, split, rng, max_iter, tol
             )
-        if init != "random" and not start:
-            weights = (1.0 - _SOFTENING) * weights + _SOFTENING / rank
-            stacked = (1.0 - _SOFTENING) * stacked + _SOFTENING * category_shares(codes, sizes)[:, None]
-        end = run_cpd_em(
-            codes, sizes, weights, stacked, smoothing=smoothing, max_iter=max_iter, tol=tol, callback=callback
-        )
-        fits.append(JointPMFFit(CPD(end.weights, split_factors(end.stacked, sizes)), end.history, end.converged))
+            if refine is None:
+                return JointPMFFit(CPD(weights, split_factors(stacked, sizes)), history, converged)
+            if not converged and tol > 0:
+                warn(
+                    f"CTD, where EM starts, did not meet tol={tol:g} within {max_iter} sweeps; EM goes on from there",
+                    ConvergenceWarning,
+                )
+            if init != "random" and not start:
+                weights = (1.0 - _SOFTENING) * weights + _SOFTENING / rank
+                stacked = (1.0 - _SOFTENING) * stacked + _SOFTENING * category_shares(codes, sizes)[:, None]
+            end = run_cpd_em(
+                codes,
+                sizes,
+                weights,
+                stacked,
+                smoothing=smoothing,
+                max_iter=max_iter,
+                tol=tol,
+                callback=callback,
+                cluster=cluster,
+            )
+            fits.append(JointPMFFit(CPD(end.weights, split_factors(end.stacked, sizes)), end.history, end.converged))
     if n_starts == 1:
         return fits[0]
     history = [value / n_starts for value in total_history([fit.history for fit in fits])]

@@ -136,6 +136,10 @@ class JointPMF(PMFEstimator):
         Called with a :class:`~consilience.aggregation.em.Progress` after every pass; returning True ends that start
         (and, in a classifier, that class).
 
+    engine
+        Where the passes of EM run: "local" is this process; "dask" a Dask cluster, whose workers are sent the rows (the
+        client in use, or else processes here); or a client of Dask's.
+
     Attributes
     ----------
     weights_ : array (F,)
@@ -162,6 +166,35 @@ class JointPMF(PMFEstimator):
     >>> pmf.predict(2, [[0, -1, -1], [1, 1, -1]]).tolist()
     [0, 1]
     """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        init: Init = "cnmf-spa",
+        split: Split | Sequence[str] = "conditioning",
+        refine: Literal["em"] | None = "em",
+        smoothing: float = 1.0,
+        n_starts: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        random_state: Any = 0,
+        callback: Callback | None = None,
+        engine: Any = "local",
+    ) -> None:
+        super().__init__(
+            n_components,
+            init=init,
+            split=split,
+            refine=refine,
+            smoothing=smoothing,
+            n_starts=n_starts,
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+            callback=callback,
+        )
+        self.engine = engine
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the joint distribution of the columns of a table."""

@@ -19,8 +19,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, Progress
 from consilience.chain_mixture import Never
+from consilience.engine.checkpoint import Keeper
+from consilience.engine.progress import Callback, Progress, passes_left
 from consilience.kernels._arrays import Bools, Floats
 from consilience.kernels.chains import ChainStatistics
 from consilience.kernels.em import FLOOR
@@ -100,21 +101,33 @@ def run_baum_welch(
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
+    labels: int = 0,
+    keeper: Keeper | None = None,
 ) -> ChainResult:
     """Run from the counts of ``begin`` until a step changes the objective by less than ``tol`` (relative).
 
-    With ``tol=0`` all ``max_iter`` passes are run.
+    With ``tol=0`` all ``max_iter`` passes are run.  ``labels`` are those of one pass, for whom is told.  A ``keeper``
+    keeps the counts and the history; where it has some, the run goes on from there.
     """
     statistics, history = begin, list[float]()
-    tables, extra = step(begin)
+    if keeper is not None and (kept := keeper.load(len(begin))) is not None:
+        history = list(kept[0]["history"])
+        *sums, likelihood = kept[1]
+        statistics = ChainStatistics(sums[0], sums[1], sums[2], sums[3], float(likelihood))
+    changes: list[tuple[int, float]] = []
+    tables, extra = step(statistics)
     converged = False
     while len(history) < max_iter:
+        if keeper is not None:
+            keeper.save({"history": history}, statistics)
         after = sweep(*tables)
         objective = after.log_likelihood + extra
         change = abs(objective - history[-1]) / max(abs(objective), 1.0) if history else float("nan")
         history.append(objective)
         _log.debug("pass %d: objective %.6f, change %.1e", len(history), objective, change)
-        asked = callback and callback(Progress(len(history), max_iter, objective, change))
+        changes += [(len(history), change)] if history[1:] else []
+        left = passes_left(changes, tol, max_iter - len(history))
+        asked = callback and callback(Progress(len(history), max_iter, objective, change, "", labels, left))
         converged = bool(history[1:]) and tol > 0 and change <= tol
         if converged or asked is True or len(history) == max_iter:
             break

@@ -6,6 +6,7 @@ Both run :func:`consilience.structured.sequence_fit.fit_sequences`.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from typing import Any, Self
@@ -144,6 +145,11 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         Decides everything that is random.
     callback
         Told of every pass; ends the fit of one chain by returning True.
+    engine
+        Where the passes run: "local" is this process; "dask" a Dask cluster, whose workers hold the sequences (the
+        client in use, or else processes here); or a client of Dask's.
+    checkpoint
+        Folder in which ``+hmm+em`` keeps what it has learned so far: killed, it goes on from there.
 
     Attributes
     ----------
@@ -180,6 +186,8 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         tol: float | None = None,
         random_state: Any = 0,
         callback: Callback | None = None,
+        engine: Any = "local",
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.method = method
         self.valid = valid
@@ -189,6 +197,8 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.random_state = random_state
         self.callback = callback
+        self.engine = engine
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any = None, *, gold: Any = None) -> Self:
         """Learn annotators and transitions.

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,10 @@ from consilience.aggregation import registry
 from consilience.aggregation.em import Callback
 from consilience.aggregation.fit import Caution, Fit, crowd_confusion, unconverged, vote_posterior
 from consilience.chain_mixture import ChainMixture, Never
+from consilience.engine.checkpoint import Checkpoint, Keeper
+from consilience.engine.dask import Cluster, OnCluster, placed
+from consilience.engine.fingerprint import digest_of_array, fingerprint
+from consilience.engine.passes import InMemory
 from consilience.exceptions import ConvergenceWarning, ParameterError
 from consilience.factor.transitions import fit_transitions
 from consilience.hidden_markov import HiddenMarkov, chain_sweep
@@ -92,6 +97,8 @@ def fit_sequences(
     tol: float | None = None,
     random_state: Any = 0,
     callback: Callback | None = None,
+    engine: Any = "local",
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> ChainFit:
     """Fit a hidden Markov model to what annotators said of tokens in order.
 
@@ -113,28 +120,43 @@ def fit_sequences(
         Decides what is random in the crowd method.
     callback
         Told of every pass; ends the fit by returning True.
+    engine
+        Where the passes run: "local", "dask", or a client of Dask's, whose workers hold the sequences.
+    checkpoint
+        Folder in which ``+hmm+em`` keeps what it has learned so far: killed, it goes on from there.
     """
     registry.check_parameters(
         {"max_iter": max_iter, "tol": tol or 0.0, "smoothing": smoothing or 0.0, "shrinkage": shrinkage or 0.0}
     )
     base, _, refined = split_name(method)
+    if method == "auto" and not (smoothing is None and shrinkage is None):
+        raise ParameterError("'auto' learns how far to smooth: smoothing and shrinkage are for '+hmm+em'")
     never = forbidden(sequences) if valid else None
-    passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback}
-    if method == "auto":
-        if smoothing is not None or shrinkage is not None:
-            raise ParameterError("'auto' learns how far to smooth: smoothing and shrinkage are for '+hmm+em'")
-        return fit_auto(sequences, never, random_state=random_state, tol=tol, **passes)
-    first = fit_hmm(sequences, _crowd_fit(sequences, base, random_state), never)
-    if not refined:
-        return first
-    a = sequences.tokens
-    evenly, alike = 0.01 if smoothing is None else smoothing, 0.25 if shrinkage is None else shrinkage
-    pseudo = evenly + alike * a.n_classes * crowd_confusion(a)
-    step = ModeStep(a.n_classes, pseudo, 0.01, never)
-    sweep = chain_sweep(sequences, context=False, states=1)
-    begin = sweep(*parameters_of(first.model.chains[0]))
-    fitted = _run(sequences, sweep, begin, step, tol=_TOL if tol is None else tol, **passes)
+    kept = None
+    if checkpoint is not None:
+        given = {"valid": valid, "smoothing": smoothing, "shrinkage": shrinkage, "max_iter": max_iter, "tol": tol}
+        of = {"fingerprint": _fingerprint(sequences), "method": method, "parameters": given, "seed": random_state}
+        kept = Keeper(Checkpoint(checkpoint, of), "baum-welch")
+    with placed(engine) as cluster:
+        passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback, "cluster": cluster}
+        if method == "auto":
+            return fit_auto(sequences, never, random_state=random_state, tol=tol, **passes)
+        first = fit_hmm(sequences, _crowd_fit(sequences, base, random_state, cluster), never)
+        if not refined:
+            return first
+        a = sequences.tokens
+        evenly, alike = 0.01 if smoothing is None else smoothing, 0.25 if shrinkage is None else shrinkage
+        pseudo = evenly + alike * a.n_classes * crowd_confusion(a)
+        step = ModeStep(a.n_classes, pseudo, 0.01, never)
+        sweep = chain_sweep(sequences, context=False, states=1)
+        begin = sweep(*parameters_of(first.model.chains[0]))
+        fitted = _run(sequences, sweep, begin, step, tol=_TOL if tol is None else tol, keeper=kept, **passes)
     return replace(fitted, cautions=(*first.cautions, *fitted.cautions), details=first.details)
+
+
+def _fingerprint(sequences: SequenceAnnotations) -> str:
+    """Give the fingerprint of the labels, and that of where sequences end."""
+    return fingerprint(sequences.tokens) + digest_of_array(sequences.indptr).hex()
 
 
 def forbidden(sequences: SequenceAnnotations) -> Never | None:
@@ -155,10 +177,12 @@ def parameters_of(model: HiddenMarkov) -> ChainParameters:
 # ---- two steps, by moments ----------------------------------------------------------------------------------
 
 
-def _crowd_fit(sequences: SequenceAnnotations, method: str, random_state: Any) -> Fit:
+def _crowd_fit(sequences: SequenceAnnotations, method: str, random_state: Any, cluster: Cluster | None) -> Fit:
     chosen, _, _ = registry.resolve(method)
     seeded = {"random_state": random_state} if "random_state" in chosen.parameters else {}
-    return registry.fit(method, sequences.tokens, **seeded)
+    if cluster is None or not chosen.everywhere:
+        return registry.fit(method, sequences.tokens, **seeded)
+    return registry.fit(method, sequences.tokens, place=lambda a: OnCluster(InMemory(a), cluster), **seeded)
 
 
 def fit_hmm(sequences: SequenceAnnotations, crowd: Fit, never: Never | None = None) -> ChainFit:
@@ -206,11 +230,12 @@ def fit_auto(
     max_iter: int,
     tol: float | None,
     callback: Callback | None,
+    cluster: Cluster | None = None,
 ) -> ChainFit:
     """Fit chains by variational Bayes, as rich as the lower bound says."""
     a = sequences.tokens
-    passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback}
-    crowd = _crowd_fit(sequences, "auto", random_state)
+    passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback, "cluster": cluster}
+    crowd = _crowd_fit(sequences, "auto", random_state, cluster)
     if a.gold is None and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
         return _unchecked(sequences, crowd, never)
     to_the_end = _TOL if tol is None else tol
@@ -268,6 +293,7 @@ def _bayes(
     max_iter: int,
     tol: float,
     callback: Callback | None,
+    cluster: Cluster | None,
 ) -> ChainFit:
     """Fit one chain by variational Bayes from a posterior (N, K).
 
@@ -283,7 +309,7 @@ def _bayes(
     pseudo = np.repeat(_SMOOTHING + _SHRINKAGE * pooled, states, axis=2)
     begin = statistics_of(sequences, sweep, _in_states(posterior, votes) if states > 1 else posterior)
     step = ChainBeliefs(pseudo, _by_state(never, states))
-    return _run(sequences, sweep, begin, step, max_iter=max_iter, tol=tol, callback=callback)
+    return _run(sequences, sweep, begin, step, max_iter=max_iter, tol=tol, callback=callback, cluster=cluster)
 
 
 def _by_state(never: Never | None, states: int) -> Never | None:
@@ -330,9 +356,14 @@ def _run(
     max_iter: int,
     tol: float,
     callback: Callback | None,
+    cluster: Cluster | None,
+    keeper: Keeper | None = None,
 ) -> ChainFit:
     a = sequences.tokens
-    result = run_baum_welch(sweep, begin, step, max_iter=max_iter, tol=tol, callback=callback)
+    run = sweep if cluster is None else cluster.spread(ChainSweep, sweep.portion, sweep.share.n)
+    result = run_baum_welch(
+        run, begin, step, max_iter=max_iter, tol=tol, callback=callback, labels=a.n_labels, keeper=keeper
+    )
     M, R, H = sweep.shape
     start, transitions, emissions = result.parameters
     shape = (M, R // a.n_classes, a.n_classes, H)
