@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,20 +19,18 @@ from consilience._annotator_table import annotator_columns
 from consilience._answers import load_answers, save_answers
 from consilience._files import atomic_folder
 from consilience._ids import Ids
+from consilience._label_table import TIE, Choice, ItemTables, TableFormat, free_names, label_columns
 from consilience._truth import truth_codes
 from consilience.annotations import Annotations, Origin
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataError, FormatError
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.choice import two_best
 
 __all__ = ["TIE", "Choice", "Consensus", "choose"]
 
 _FORMAT = {"format": "consilience.Consensus", "version": 1}
 _SUMMARY = "summary.json"
-
-#: Posteriors nearer to each other than this are a tie.
-TIE = 1e-9
 
 
 def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choice:
@@ -54,14 +52,6 @@ def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choi
         by_hint = np.where(posterior[ties] >= top - TIE, hint[ties], -1.0)
         best[ties], second[ties], _ = two_best(by_hint, order, TIE)
     return Choice(best, second, margin)
-
-
-class Choice(NamedTuple):
-    """The class of every item, the runner-up, and by how much the one is more probable than the other."""
-
-    best: Codes
-    second: Codes
-    margin: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,38 +121,32 @@ class Consensus:
         return {**_FORMAT, **self.run}
 
     def _label_columns(self) -> dict[str, pa.Array]:
-        best, second, margin = self.choice.best, self.choice.second, self.choice.margin.copy()
-        unlabelled = self.n_labels == 0
-        if self.run.get("gold_items"):
-            # an item of known truth has a label even when no annotator gave one
-            unlabelled &= self.posterior.max(axis=1) < 1.0
-        if self.run.get("neighbours"):
-            # neighbours tell of what has no label of its own, unless they tell no more than the prior
-            unlabelled &= np.abs(self.posterior - self.model.prior).max(axis=1) < TIE
-        confidence = self.posterior[np.arange(best.size), best]
-        confidence[unlabelled] = 0.0
-        margin[unlabelled] = 0.0
-        classes = self.model.classes.to_arrow()
-        names = _free_names(self.origin.item, ("label", "confidence", "runner_up", "margin", "n_labels"), "item")
-        only_one = len(self.model.classes) == 1
-        columns = (
-            self.item_ids.to_arrow(),
-            classes.take(pa.array(best, mask=unlabelled)),
-            pa.array(confidence),
-            classes.take(pa.array(second, mask=unlabelled | only_one)),
-            pa.array(margin),
-            pa.array(self.n_labels),
+        return label_columns(
+            self.posterior,
+            self.choice,
+            self.item_ids,
+            self.n_labels,
+            classes=self.model.classes,
+            prior=self.model.prior,
+            item=self.origin.item,
+            gold=bool(self.run.get("gold_items")),
+            neighbours=bool(self.run.get("neighbours")),
         )
-        return dict(zip(names, columns, strict=True))
 
     def _annotator_columns(self) -> dict[str, Any]:
         columns = annotator_columns(self.model, self.counts)
-        names = _free_names(self.origin.annotator, tuple(columns), "annotator")
+        names = free_names(self.origin.annotator, tuple(columns), "annotator")
         return dict(zip(names, (self.model.annotators.to_arrow(), *columns.values()), strict=True))
 
     # ---- files ------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | os.PathLike[str], *, add: Callable[[Path], object] | None = None) -> None:
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        add: Callable[[Path], object] | None = None,
+        labels: TableFormat | None = None,
+    ) -> None:
         """Write the run to a folder: tables as CSV, the model as npz, the summary as JSON.
 
         The folder appears whole or not at all; an earlier run in its place is replaced in one step.
@@ -173,33 +157,34 @@ class Consensus:
             Where to.
         add
             Called with the folder before it takes its place, to write more files into it, such as a report.
+        labels
+            "csv" for ``labels.csv`` or "parquet" for ``labels.parquet``; by default CSV, and Parquet for more than five
+            million items.
         """
-        import pyarrow.csv
-        import pyarrow.parquet
-
         with atomic_folder(folder, _SUMMARY) as fresh:
-            pyarrow.csv.write_csv(pa.table(self._label_columns()), fresh / "labels.csv")
-            pyarrow.csv.write_csv(pa.table(self._annotator_columns()), fresh / "annotators.csv")
-            self.model.save(fresh / "model.npz")
-            np.savez(fresh / "evidence.npz", counts=self.counts)
-            columns = {"item": self.item_ids.to_arrow(), "n_labels": pa.array(self.n_labels)}
-            columns |= {name: pa.array(values) for name, values in self.choice._asdict().items()}
-            columns |= {f"p{k}": pa.array(self.posterior[:, k]) for k in range(self.posterior.shape[1])}
-            pyarrow.parquet.write_table(pa.table(columns), fresh / "posterior.parquet")
-            origin = {
-                "item": self.origin.item,
-                "annotator": self.origin.annotator,
-                "label": self.origin.label,
-            }
-            if self.annotations is not None:
-                save_answers(self.annotations, fresh)
-            self._save_more(fresh)
-            if add is not None:
-                add(fresh)
-            content = {**self.summary(), "columns": origin}
-            (fresh / _SUMMARY).write_text(
-                json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8"
-            )
+            with ItemTables(fresh, len(self.item_ids), labels) as tables:
+                tables.append(self._label_columns(), self.posterior, self.choice, self.item_ids, self.n_labels)
+            self.save_rest(fresh, add)
+
+    def save_rest(self, fresh: Path, add: Callable[[Path], object] | None = None) -> None:
+        """Write all but the tables of items, into a folder that is not in its place yet."""
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(pa.table(self._annotator_columns()), fresh / "annotators.csv")
+        self.model.save(fresh / "model.npz")
+        np.savez(fresh / "evidence.npz", counts=self.counts)
+        origin = {
+            "item": self.origin.item,
+            "annotator": self.origin.annotator,
+            "label": self.origin.label,
+        }
+        if self.annotations is not None:
+            save_answers(self.annotations, fresh)
+        self._save_more(fresh)
+        if add is not None:
+            add(fresh)
+        content = {**self.summary(), "columns": origin}
+        (fresh / _SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8")
 
     def _save_more(self, folder: Path) -> None:
         """Write what a richer kind of run adds."""
@@ -252,8 +237,3 @@ class Consensus:
         run = self.run
         state = "" if run["converged"] else ", not converged"
         return f"<Consensus: {run['N']} items, {run['M']} annotators, {run['K']} classes by {run['method']}{state}>"
-
-
-def _free_names(first: str, others: tuple[str, ...], fallback: str) -> tuple[str, ...]:
-    """Keep the user's own name for the first column, unless one of ours is called that."""
-    return (fallback if first in others else first, *others)

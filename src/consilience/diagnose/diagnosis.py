@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from consilience import _frames
 from consilience._ids import Ids
+from consilience._label_table import free_names
 from consilience.aggregation import registry
 from consilience.aggregation.aggregate import as_annotations
 from consilience.annotations import Annotations, Origin
-from consilience.consensus import Consensus, _free_names
+from consilience.consensus import Consensus
 from consilience.dawid_skene import DawidSkene
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
@@ -110,7 +111,7 @@ class Diagnosis:
             "chance": pa.array(b.chance[:M], mask=alone),
             "standard_error": pa.array(self.stability.annotators, mask=silent),
         }
-        names = _free_names(self.origin.annotator, tuple(columns), "annotator")
+        names = free_names(self.origin.annotator, tuple(columns), "annotator")
         return dict(zip(names, (self.annotator_ids.to_arrow(), *columns.values()), strict=True))
 
     def _class_columns(self) -> dict[str, Any]:
