@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from consilience import _frames
-from consilience._annotator_table import annotator_columns
+from consilience._annotator_table import Health, annotator_columns
 from consilience._answers import load_answers, save_answers
 from consilience._files import atomic_folder
 from consilience._ids import Ids
@@ -31,6 +31,8 @@ __all__ = ["TIE", "Choice", "Consensus", "choose"]
 
 _FORMAT = {"format": "consilience.Consensus", "version": 1}
 _SUMMARY = "summary.json"
+#: What the summary says of annotators, beside the run.
+_FOUND = ("effective_annotators", "health")
 
 
 def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choice:
@@ -73,6 +75,8 @@ class Consensus:
     diagnose: Callable[[Consensus], Any] | None = field(default=None, repr=False)
     #: What annotators said; None where there were too many labels to keep.
     annotations: Annotations | None = field(default=None, repr=False, kw_only=True)
+    #: Looks at the labels for copies and changes; a run that was loaded knows what was found.
+    examine: Callable[[Consensus], Health] | None = field(default=None, repr=False, kw_only=True)
 
     @cached_property
     def diagnosis(self) -> Any:
@@ -83,6 +87,19 @@ class Consensus:
         if self.diagnose is None:
             raise DataError("a run that was loaded has no diagnosis; use diagnose(run.annotations, consensus=run)")
         return self.diagnose(self)
+
+    @cached_property
+    def health(self) -> Health:
+        """Who copies whom, who changes over time, and how many independent annotators the crowd is worth."""
+        return Health() if self.examine is None else self.examine(self)
+
+    @property
+    def effective_annotators(self) -> float | None:
+        """The effective number of independent annotators: copies count once, and errors that go together count less.
+
+        Without known answers it is the most that it can be: what all get wrong together looks right.
+        """
+        return self.health.effective
 
     @cached_property
     def labels(self) -> Any:
@@ -118,7 +135,8 @@ class Consensus:
 
     def summary(self) -> dict[str, Any]:
         """Give the run in plain values: what ``summary.json`` holds."""
-        return {**_FORMAT, **self.run}
+        found = self.effective_annotators, self.health.to_dict()
+        return {**_FORMAT, **self.run, **dict(zip(_FOUND, found, strict=True))}
 
     def _label_columns(self) -> dict[str, pa.Array]:
         return label_columns(
@@ -134,9 +152,25 @@ class Consensus:
         )
 
     def _annotator_columns(self) -> dict[str, Any]:
-        columns = annotator_columns(self.model, self.counts)
+        columns = annotator_columns(self.model, self.counts, self._doubt(), self.health)
         names = free_names(self.origin.annotator, tuple(columns), "annotator")
         return dict(zip(names, (self.model.annotators.to_arrow(), *columns.values()), strict=True))
+
+    def _doubt(self) -> Floats | None:
+        """Give the sum of r (1 - r) over the labels of each annotator, r the probability that a label is right."""
+        a = self.annotations
+        if a is None:
+            return None
+        doubt = np.zeros(a.n_annotators)
+        lengths = a.labels_per_item
+        step = 1 << 20
+        for first in range(0, a.n_items, step):
+            items = slice(first, first + step)
+            labels = slice(int(a.indptr[first]), int(a.indptr[min(first + step, a.n_items)]))
+            item = np.repeat(np.arange(lengths[items].size), lengths[items])
+            r = self.posterior[items][item, a.label[labels]]
+            doubt += np.bincount(a.annotator[labels], r * (1.0 - r), a.n_annotators)
+        return doubt
 
     # ---- files ------------------------------------------------------------------------------------------
 
@@ -217,7 +251,7 @@ class Consensus:
         model = DawidSkene.load(place / "model.npz")
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         posterior = np.column_stack([columns[f"p{k}"] for k in range(len(model.classes))])
-        run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns")}
+        run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns", *_FOUND)}
         items, n_labels, origin = Ids(columns["item"]), np.asarray(columns["n_labels"]), Origin(**summary["columns"])
         return cls(
             model,
@@ -231,9 +265,14 @@ class Consensus:
             annotations=load_answers(place, n_labels, items, model.annotators, model.classes, origin)
             if answers
             else None,
+            examine=partial(_found_before, Health.from_dict(*(summary.get(name) for name in _FOUND))),
         )
 
     def __repr__(self) -> str:
         run = self.run
         state = "" if run["converged"] else ", not converged"
         return f"<Consensus: {run['N']} items, {run['M']} annotators, {run['K']} classes by {run['method']}{state}>"
+
+
+def _found_before(health: Health, _: Consensus) -> Health:
+    return health

@@ -143,8 +143,9 @@ class SequenceRun(Consensus):
             tokens, bounds, sequence_ids, rank[p], position_ids, words[0] if words else None, *names[:2]
         )
         return cls(
-            *(getattr(run, name) for name in run.__dataclass_fields__ if name not in ("diagnose", "annotations")),
+            *(getattr(run, name) for name in run.__dataclass_fields__ if name not in ("diagnose", "annotations", "examine")),
             annotations=run.annotations,
+            examine=run.examine,
             chains=ChainMixture.load(Path(folder) / "chains.npz"),
             sequences=sequences,
         )

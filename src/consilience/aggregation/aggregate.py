@@ -19,7 +19,7 @@ from consilience.exceptions import FewLabelsWarning, ParameterError, warn
 from consilience.kernels.grouping import components
 from consilience.kernels.votes import vote_statistics
 
-__all__ = ["aggregate", "as_annotations", "cautions_of", "diagnose_run", "story", "warn_of"]
+__all__ = ["aggregate", "as_annotations", "cautions_of", "diagnose_run", "examine_run", "story", "warn_of"]
 
 
 def aggregate(
@@ -78,6 +78,7 @@ def aggregate(
         annotations.origin,
         partial(diagnose_run, annotations),
         annotations=annotations,
+        examine=partial(examine_run, annotations),
     )
 
 
@@ -150,6 +151,13 @@ def diagnose_run(annotations: Annotations, consensus: Consensus) -> Any:
     from consilience.diagnose import diagnose
 
     return diagnose(annotations, consensus=consensus, seed=consensus.run["seed"] or 0)
+
+
+def examine_run(annotations: Annotations, consensus: Consensus) -> Any:
+    """Look for copies and changes in the labels that a run came from."""
+    from consilience.diagnose.health import annotator_health
+
+    return annotator_health(annotations, consensus)
 
 
 def as_annotations(data: Any) -> Annotations:

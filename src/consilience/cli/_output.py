@@ -81,6 +81,9 @@ def show_consensus(consensus: Consensus) -> None:
     if "spans" in run:
         found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
         console.print(f"spans against the truth given: {found}", markup=False)
+    if consensus.effective_annotators is not None:
+        most = "" if consensus.health.by_gold else "at most "
+        console.print(f"worth {most}{consensus.effective_annotators:.1f} independent annotators", markup=False)
     _print_frame(console, "Classes", _class_rows(consensus), ("class", "items", "share", "prior"))
     labels = nw.from_native(consensus.labels, eager_only=True)
     doubtful = labels.filter(nw.col("n_labels") > 0).sort("margin").head(_MOST_ROWS)

@@ -103,6 +103,8 @@ def _numbers(found: Diagnosis) -> list[str]:
     lines.append(
         f"sufficiently scattered condition: {bound}{s.shortfall:.3f} short of it (0: it holds; 1: nothing of it does)"
     )
+    if found.effective_annotators is not None:
+        lines.append(f"independent annotators: {found.effective_annotators:.1f} of {(g.n_labels > 0).sum()} at most")
     if found.agreement is not None:
         lines.append(f"agreement: {found.agreement}")
     if t.draws:

@@ -24,6 +24,7 @@ from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
+from consilience.diagnose.health import effective_annotators
 from consilience.diagnose.rules import Evidence, findings, what_holds
 from consilience.diagnose.scatter import Scatter, scatter
 from consilience.exceptions import DataError, ParameterError
@@ -68,6 +69,8 @@ class Diagnosis:
     class_ids: Ids
     origin: Origin = field(default_factory=Origin)
     agreement: Agreement | None = None  #: coefficients of agreement; None where no item has two labels
+    #: Effective number of independent annotators; without known answers, the most that it can be.
+    effective_annotators: float | None = None
 
     @property
     def headline(self) -> str:
@@ -185,6 +188,7 @@ class Diagnosis:
                 "draws": t.draws,
                 "items_per_draw": t.items,
             },
+            "effective_annotators": self.effective_annotators,
             "agreement": None if self.agreement is None else self.agreement.to_dict(),
             "classes": _rows(self._class_columns()),
             "annotators": _rows(self._annotator_columns()),
@@ -280,6 +284,7 @@ def diagnose(
         class_ids=a.class_ids,
         origin=a.origin,
         agreement=_agreement(a, seed, intervals),
+        effective_annotators=effective_annotators(a, model)[0],
     )
 
 

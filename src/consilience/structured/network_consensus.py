@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from consilience._random import numpy_seed
 from consilience.aggregation import registry
-from consilience.aggregation.aggregate import as_annotations, cautions_of, diagnose_run, story, warn_of
+from consilience.aggregation.aggregate import as_annotations, cautions_of, diagnose_run, examine_run, story, warn_of
 from consilience.aggregation.em import Callback
 from consilience.aggregation.estimators.base import CrowdEstimator
 from consilience.consensus import Consensus
@@ -84,6 +84,7 @@ def aggregate_network(
         a.origin,
         partial(diagnose_run, a),
         annotations=a,
+        examine=partial(examine_run, a),
     )
 
 
