@@ -3,10 +3,10 @@
 N = 5 variables of 10 categories, F = 5 components, each entry observed with probability 0.5 (section IV-A).  As in the
 paper's experiment the weights are equal, rows of factors are uniform on the simplex before columns are normalised,
 and H is ε-separable by F rows of one variable.  MRE is the distance of the whole tensors over the norm of the estimate
-(Frobenius).  MSE is that of the weights, and the squared distance of the columns of factors after the best common
-order, averaged over variables and components; ± is the standard error of a mean over trials.  The paper's MSE carries
-a constant of about 0.0204 (one factor is compared after scaling by λ), so it is printed, and only MRE is promised.  EM
-from the truth is as good as any start can be.
+(Frobenius), as in the authors' code.  MSE is that of the weights, and the squared distance of the columns of factors
+after the best common order, averaged over variables and components; ± is the standard error of a mean over trials.  The
+paper's MSE carries a constant of about 0.0204 (one factor is compared after scaling by λ), so it is printed, and only
+MRE is promised.  EM from the truth is as good as any start can be.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,22 @@ def test_many_samples_take_the_approximate_search() -> None:
     model = SketchedSubspaceClustering(4).fit(drawn.data.astype(np.float32))
     assert accuracy(model.labels_, drawn.truth) > 0.99
     assert model.codes_.dtype == np.float32
+
+
+@pytest.mark.parametrize("neighbors", ["exact", "approximate"])
+def test_not_even_a_byte_for_each_pair_of_samples(neighbors: Any) -> None:
+    drawn = simulate_subspaces(8000, 20, 3, 3, noise=0.1, random_state=6)
+    model = SketchedSubspaceClustering(3, neighbors=neighbors, lam=10.0, n_sketch=20)
+    model.fit(drawn.data[:300])  # loads what it needs
+    tracemalloc.start()
+    try:
+        model.fit(drawn.data)
+        model.predict(drawn.data[:50])
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 8000**2
+    assert accuracy(model.labels_, drawn.truth) > 0.99
 
 
 # ---- invariances --------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def test_pynndescent_is_asked_and_a_code_is_not_its_own_neighbour(monkeypatch: p
     with pytest.raises(ParameterError, match="absolute"):
         nearest_neighbours(Z, 6, method="pynndescent", similarity="absolute")
     monkeypatch.setitem(sys.modules, "pynndescent", None)
-    with pytest.raises(ParameterError, match="pip install"):
+    with pytest.raises(ParameterError, match=r"pip install consilience\[neighbours\]"):
         nearest_neighbours(Z, 6, method="pynndescent")
 
 

@@ -121,8 +121,8 @@ def _chunks(X: Any) -> tuple[Any, list[Any]]:
         raise ParameterError("distributed runs need Dask: pip install consilience[dask]") from error
     if not isinstance(X, dask.array.Array) or X.ndim != 2:
         raise DataError(
-            f"a Dask array (N, D) is needed, not {type(X).__name__}; for an array in memory use the method fit, or "
-            "dask.array.from_array"
+            f"a Dask array (N, D) is needed, not {type(X).__name__} of shape {getattr(X, 'shape', '?')}; make one with "
+            "dask.array.from_array, or of a Dask frame with to_dask_array(lengths=True)"
         )
     if X.dtype.kind not in "biuf":
         raise DataError(f"samples are numbers, not of type {X.dtype}")

@@ -195,7 +195,7 @@ def _pynndescent(codes: Floats, k: int, random_state: int) -> Ints:
         package: Any = import_module("pynndescent")
     except ImportError as error:
         raise ParameterError(
-            'method="pynndescent" needs that package: pip install pynndescent, or use method="approximate"'
+            'method="pynndescent" needs that package: pip install consilience[neighbours], or use method="approximate"'
         ) from error
     index = package.NNDescent(
         codes.astype(np.float32), metric="euclidean", n_neighbors=k + 1, random_state=random_state
