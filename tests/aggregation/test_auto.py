@@ -94,6 +94,17 @@ def test_where_annotators_err_together_models_are_averaged() -> None:
     assert accuracy(fit, truth) > accuracy(majority_vote(annotations), truth) + 0.01
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_known_answers_turn_a_crowd_that_is_wrong_together(seed: int) -> None:
+    crowd = cs.simulate(400, 15, 3, labels_per_item=5, adversaries=0.6, seed=seed)
+    truth, known = np.asarray(crowd.truth), np.arange(0, 400, 40)
+    assert accuracy(auto(crowd.annotations), truth) < 0.1  # labels alone cannot tell
+    gold = {int(n): int(truth[n]) for n in known}
+    fit = auto(crowd.annotations.with_gold(gold))
+    oracle = crowd.model.posterior(crowd.annotations).argmax(axis=1)
+    assert accuracy(fit, truth) > np.mean(oracle == truth) - 0.01
+
+
 def test_opinions_are_weighed_like_measurements_of_different_variance() -> None:
     rng = np.random.default_rng(0)
     truth = rng.dirichlet(np.ones(3), 200_000)

@@ -31,13 +31,14 @@ import numpy as np
 
 from consilience.aggregation.calibration import CHANCE, CLEAR, error_correlation, soften
 from consilience.aggregation.ebcc import Subtypes, fit_subtypes
-from consilience.aggregation.em import Callback, Parameters, Progress
+from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress
 from consilience.aggregation.fit import Caution, Fit, vote_posterior
 from consilience.aggregation.hierarchical import Hierarchy
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataWarning
 from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.votes import vote_counts, vote_statistics
 from consilience.moments.copies import Copies, find_copies
 
 __all__ = ["auto", "predict"]
@@ -50,7 +51,7 @@ _QUICK = 1e-5
 _GLANCE, _NEAR = 15, 100.0
 #: Labels of an annotator, for each class, without which nothing can be said about subtypes.
 _ENOUGH = 10
-#: Subtypes must raise the log-probability of the labels by so much: odds of e^20 to 1.
+#: Subtypes, or a start from known answers, must raise the log-probability of the labels by so much: odds of e^20 to 1.
 _MARGIN = 20.0
 #: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
 _STARTS, _SHARED = 2, 0.2
@@ -95,6 +96,11 @@ def auto(
         return Hierarchy(annotations, coin=kind == "coin", weights=shared, compiled=compiled, **more)
 
     models = {"confusions": hierarchy("confusions").climb(**quick)}
+    misled = _votes_mislead(annotations)
+    if annotations.gold is not None and K > 1:  # from the votes, steps may not lead to where known answers point
+        by_gold = hierarchy("confusions", start=_by_gold(annotations)).climb(**quick)
+        if by_gold.bound > models["confusions"].bound + _MARGIN:
+            models["confusions"] = by_gold
     gain, subtypes = 0.0, None
     if K > 1:
         models["coin"] = hierarchy("coin").climb(**_glance(quick, models["confusions"].bound - _NEAR))
@@ -102,7 +108,7 @@ def auto(
         if behind > 0 and not groups and _tells_of_subtypes(sample):
             subtypes = _subtypes(sample, 2, quick, random_state)
             gain = subtypes.bound - _subtypes(sample, 1, quick, random_state).bound
-            if gain > _MARGIN and _correlation(annotations, models["confusions"].means, groups) < CLEAR:
+            if gain > _MARGIN and (misled or _correlation(annotations, models["confusions"].means, groups) < CLEAR):
                 # adversaries: the fixed prior does not suit them, and subtypes only mend that
                 learned = (
                     models["confusions"]
@@ -176,6 +182,30 @@ def predict(model: DawidSkene, details: Mapping[str, Any], annotations: Annotati
 def _sample(annotations: Annotations) -> Annotations:
     step = -(-annotations.n_labels // _SAMPLE)
     return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+
+
+def _votes_mislead(annotations: Annotations) -> bool:
+    """Tell whether the votes are wrong about more than half of the items whose truth is known."""
+    if annotations.gold is None:
+        return False
+    known = np.flatnonzero((annotations.gold >= 0) & (annotations.labels_per_item > 0))
+    asked = annotations.select_items(known)
+    votes = vote_counts(asked.indptr, asked.label, asked.n_classes)
+    right = votes[np.arange(known.size), annotations.gold[known]] == votes.max(axis=1, initial=0.0)
+    return bool(2 * np.count_nonzero(right) < known.size)
+
+
+def _by_gold(annotations: Annotations) -> Floats:
+    """Give the posterior (N, K) under confusions that were learned from items of known truth alone.
+
+    One label more in all is spread over every column, so that whoever met few of them is taken to say anything.
+    """
+    assert annotations.gold is not None
+    known = annotations.select_items(np.flatnonzero(annotations.gold >= 0))
+    truth = vote_posterior(known)  # items at their gold
+    statistics = vote_statistics(known.indptr, known.annotator, known.label, truth, known.n_annotators)
+    prior, confusions = ConfusionStep(1.0 / annotations.n_classes, learn_prior=False)(statistics)
+    return DawidSkene(prior, confusions, annotations.class_ids, annotations.annotator_ids).posterior(annotations)
 
 
 def _glance(options: Mapping[str, Any], near: float) -> dict[str, Any]:
