@@ -27,10 +27,10 @@ from consilience.exceptions import DataError, FormatError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.choice import two_best
 
-__all__ = ["TIE", "Choice", "Consensus", "choose"]
+__all__ = ["SUMMARY", "TIE", "Choice", "Consensus", "choose"]
 
 _FORMAT = {"format": "consilience.Consensus", "version": 1}
-_SUMMARY = "summary.json"
+SUMMARY = "summary.json"
 #: What the summary says of annotators, beside the run.
 _FOUND = ("effective_annotators", "health")
 
@@ -195,7 +195,7 @@ class Consensus:
             "csv" for ``labels.csv`` or "parquet" for ``labels.parquet``; by default CSV, and Parquet for more than five
             million items.
         """
-        with atomic_folder(folder, _SUMMARY) as fresh:
+        with atomic_folder(folder, SUMMARY) as fresh:
             with ItemTables(fresh, len(self.item_ids), labels) as tables:
                 tables.append(self._label_columns(), self.posterior, self.choice, self.item_ids, self.n_labels)
             self.save_rest(fresh, add)
@@ -218,7 +218,7 @@ class Consensus:
         if add is not None:
             add(fresh)
         content = {**self.summary(), "columns": origin}
-        (fresh / _SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8")
+        (fresh / SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8")
 
     def _save_more(self, folder: Path) -> None:
         """Write what a richer kind of run adds."""
@@ -235,9 +235,9 @@ class Consensus:
 
         place = Path(folder)
         try:
-            summary = json.loads((place / _SUMMARY).read_text("utf-8"))
+            summary = json.loads((place / SUMMARY).read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise FormatError(f"{place} is not the folder of a run: cannot read its {_SUMMARY}") from error
+            raise FormatError(f"{place} is not the folder of a run: cannot read its {SUMMARY}") from error
         if not isinstance(summary, dict) or summary.get("format") != _FORMAT["format"]:
             raise FormatError(f"{place} is not the folder of a run")
         if summary.get("version") != _FORMAT["version"]:
