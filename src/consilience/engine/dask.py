@@ -230,13 +230,13 @@ class Group:
         self._held.clear()
 
     def _mend(self) -> None:
-        """Give what dead workers held to those that hold least."""
+        """Give what dead workers held to those that hold least, and to new workers what others hold beside more."""
         there = self.cluster.workers
-        for at, pin in enumerate(self._pins):
-            if there and pin not in there:
-                self._pins[at] = min(there, key=lambda worker: (self._pins.count(worker), worker))
-                self._held[at] = self._made(self.what[at], self._pins[at])
-                _log.info("worker %s is gone; %s has its blocks now", pin, self._pins[at])
+        for at, pin in enumerate(self._pins if there else ()):
+            least = min(there, key=lambda worker: (self._pins.count(worker), worker))
+            if pin not in there or self._pins.count(pin) > self._pins.count(least) + 1:
+                _log.info("worker %s is %s; %s has its blocks now", pin, "busy" if pin in there else "gone", least)
+                self._pins[at], self._held[at] = least, self._made(self.what[at], least)
 
 
 def _call(held: _Made, what: str, arguments: tuple[Any, ...]) -> Any:
