@@ -102,7 +102,7 @@ def test_a_few_known_answers_turn_a_crowd_that_is_wrong_together(seed: int) -> N
     gold = {int(n): int(truth[n]) for n in known}
     fit = auto(crowd.annotations.with_gold(gold))
     oracle = crowd.model.posterior(crowd.annotations).argmax(axis=1)
-    assert accuracy(fit, truth) > np.mean(oracle == truth) - 0.01
+    assert accuracy(fit, truth) > np.mean(oracle == truth) - 0.02
 
 
 def test_opinions_are_weighed_like_measurements_of_different_variance() -> None:
