@@ -90,7 +90,7 @@ class RunWriter:
         return choice
 
     def finish(self, counts: Floats, run: Mapping[str, Any], add: Callable[[Path], object] | None = None) -> None:
-        """Write annotators, model and summary; the arguments are fields of Consensus, and ``add`` is that of its save."""
+        """Write annotators, model and summary; the arguments are fields of Consensus, and ``add`` is that of save."""
         nothing = np.empty(0, np.int64)
         rest = Consensus(
             self._model,

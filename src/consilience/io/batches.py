@@ -86,7 +86,9 @@ def label_files(
     given
         Names of the columns by their roles, None where they are to be recognised.
     """
-    place, name = Path(path), recognise(path, format).name
+    place = Path(path)
+    named = bool(given["annotator"] or given["label"])
+    name = recognise(path, format, encoding=encoding, columns=named).name
 
     def pick(columns: Sequence[str]) -> dict[str, str]:
         found = {role: _frames.find_column(columns, role, wanted, place.name) for role, wanted in given.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -21,7 +21,7 @@ from consilience._ids import Ids, without
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes
 
-__all__ = ["encode_csv", "encode_tsv", "header_of", "read_csv", "read_text", "read_tsv"]
+__all__ = ["encode_csv", "encode_tsv", "header_of", "read_batches", "read_csv", "read_text", "read_tsv"]
 
 Pick = Callable[[list[str]], list[str]]
 
@@ -69,6 +69,42 @@ def read_text(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> p
     """Read columns as text, with the line ends that are in them."""
     names, delimiter = header_of(path, encoding, delimiter)
     wanted = pick(names)
+    try:
+        table = pacsv.read_csv(path, *_options(names, wanted, delimiter, encoding))
+    except _TROUBLE as error:
+        if _has_no_rows(error):
+            return pa.table({name: pa.array([], pa.string()) for name in wanted})
+        raise _explained(path, names, delimiter, encoding, error) from error
+    return table
+
+
+def read_batches(
+    path: Path, wanted: Sequence[str], encoding: str, delimiter: str | None, size: int
+) -> Iterator[pa.RecordBatch]:
+    """Read columns as text, about ``size`` bytes of the file at a time."""
+    names, delimiter = header_of(path, encoding, delimiter)
+    row = 0
+    try:
+        with pacsv.open_csv(path, *_options(names, wanted, delimiter, encoding, size)) as reader:
+            for batch in reader:
+                _refuse_line_ends(path, pa.Table.from_batches([batch]), row)
+                row += len(batch)
+                yield batch
+    except _TROUBLE as error:
+        if not _has_no_rows(error):
+            raise _explained(path, names, delimiter, encoding, error) from error
+
+
+_TROUBLE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError)
+
+
+def _has_no_rows(error: Exception) -> bool:
+    return str(error).startswith(("Empty CSV", "Could not skip initial 1 rows"))
+
+
+def _options(
+    names: Sequence[str], wanted: Sequence[str], delimiter: str, encoding: str, size: int | None = None
+) -> tuple[pacsv.ReadOptions, pacsv.ParseOptions, pacsv.ConvertOptions]:
     parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     convert = pacsv.ConvertOptions(
         include_columns=wanted,
@@ -76,24 +112,17 @@ def read_text(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> p
         null_values=_MISSING,
         strings_can_be_null=True,
     )
-    options = pacsv.ReadOptions(encoding=encoding, skip_rows=1, column_names=names)
-    try:
-        table = pacsv.read_csv(path, options, parse, convert)
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-        if str(error).startswith(("Empty CSV", "Could not skip initial 1 rows")):
-            return pa.table({name: pa.array([], pa.string()) for name in wanted})
-        raise _explained(path, names, delimiter, encoding, error) from error
-    return table
+    return pacsv.ReadOptions(encoding=encoding, skip_rows=1, column_names=names, block_size=size), parse, convert
 
 
-def _refuse_line_ends(path: Path, table: pa.Table) -> None:
+def _refuse_line_ends(path: Path, table: pa.Table, before: int = 0) -> None:
     """Raise when a value runs over a line end: nearly always a quote that was not closed, which swallows rows."""
     for column in table.column_names:
         runs_on = pc.match_substring(table[column], "\n")
         if pc.any(runs_on).as_py():
             row = int(np.flatnonzero(np.asarray(runs_on.fill_null(False)))[0])
             raise FormatError(
-                f"{path.name}, row {row + 1}: the value of {column!r} runs over the end of its line: "
+                f"{path.name}, row {before + row + 1}: the value of {column!r} runs over the end of its line: "
                 f"{table[column][row].as_py()[:60]!r}. Close the quote, or take line ends out of the values"
             )
 
