@@ -63,7 +63,7 @@ def elastic_net(
         Samples, (N, D).
     lam
         λ, the same for all samples.  None takes ``alpha`` times the smallest λ whose net is not zero,
-        λ_n = α τ / max_j |⟨x_n, x_j⟩|.
+        ``λ_n = α τ / max_j |⟨x_n, x_j⟩|``.
     tau
         τ, above 0 and at most 1: the share of the l1 norm.
     alpha
