@@ -1,8 +1,8 @@
 """Labels that keep coming: how near a stream comes to all labels at once, and what a new label costs.
 
 Near: a crowd is cut into updates, by whole items or by labels at random, and the stream's labels and confusions are
-compared with those of one batch run over everything.  Cost: processor time for each new label, on top of pasts of different
-sizes, with no labels held, so that every update is learned from at once.
+compared with those of one batch run over everything.  Cost: processor time for each new label, on top of pasts of
+different sizes, with no labels held, so that every update is learned from at once.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def pieces(a: Annotations, updates: int, by: str) -> list[Annotations]:
 
 def _labels(a: Annotations, which: Ints) -> Annotations:
     items, item = np.unique(a.item_of_label()[which], return_inverse=True)
-    item, who, said = (x.astype(np.int32) for x in (item, a.annotator[which], a.label[which]))
-    grouped = group_by_item(item, who, said, items.size, a.n_annotators, a.n_classes)
+    where, who, said = (x.astype(np.int32) for x in (item, a.annotator[which], a.label[which]))
+    grouped = group_by_item(where, who, said, items.size, a.n_annotators, a.n_classes)
     return Annotations(*grouped, items=a.item_ids.take(items), annotators=a.annotator_ids, classes=a.class_ids)
 
 

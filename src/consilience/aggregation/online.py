@@ -34,7 +34,7 @@ from consilience.aggregation.stream_solve import STREAMED, Situation, behind, mo
 from consilience.annotations import Annotations, Origin
 from consilience.consensus import Consensus, choose
 from consilience.dawid_skene import DawidSkene
-from consilience.exceptions import DataError, DataWarning, MethodError, ParameterError, warn
+from consilience.exceptions import DataError, DataWarning, MethodError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.grouping import group_by_item
@@ -107,7 +107,7 @@ class Stream:
         self.method, self.seed, self.parameters = name, seed, dict(parameters)
         self.forget, self.window = what_is_held(forget, window)
         self.updates, self.seconds = 0, 0.0
-        self.origin, self.notes = Origin(), list[str]()
+        self.origin, self.notes, self._unsaid = Origin(), list[str](), list[str]()
         self._items, self._annotators, self._past = Vocabulary(), Vocabulary(), Past(name)
         self.place: tuple[Path, Any] | None = None  #: the folder that it was loaded from, and how that looked
         self._held: list[Ints] = []  #: (4, labels) each: item, annotator, label, number of the update
@@ -144,6 +144,7 @@ class Stream:
             made = self._told()
             self.seconds += time.perf_counter() - begun
             self._consensus = replace(made, run={**made.run, **self._story()})
+            self._say()
         return self._consensus
 
     @property
@@ -253,8 +254,10 @@ class Stream:
         if self.forget:
             self._past.forget(np.unique(annotators.codes[new.annotator]), self.forget)
         if self.n_held > self.window:
+            # half of it is free then, so that small updates do not pay for a fit each
             self._settle(self.window // 2, callback)
         self.seconds += time.perf_counter() - begun
+        self._say()
         return self
 
     def _take(self, new: Annotations, classes: Ids, items: Meeting, annotators: Meeting) -> None:
@@ -282,9 +285,14 @@ class Stream:
             past.know(items.codes[new.gold >= 0], new.gold[new.gold >= 0])
         self._now = self._consensus = None
 
+    def _say(self) -> None:
+        """Warn of what is new among the notes, once nothing can be lost by it."""
+        unsaid, self._unsaid = self._unsaid, []
+        warn_of([(sentence, DataWarning) for sentence in unsaid])
+
     def _note(self, sentence: str) -> None:
         self.notes.append(sentence)
-        warn(sentence, DataWarning)
+        self._unsaid.append(sentence)
 
     def _columns(self) -> Ints:
         """Give the held labels as they count: where an annotator answered an item again, those of the last update."""
@@ -383,15 +391,20 @@ class Stream:
         )
 
     def _settle(self, keep: int, callback: Callback | None = None) -> None:
-        """Sum labels up, whole items at a time, those labelled longest ago first, until so many are held."""
+        """Sum labels up until so many are held: items whole, and together those that one update was the last to label.
+
+        The oldest go first.  What the newest update labelled stays as long as the window has room for it.
+        """
         now, held = self._fitted(callback), self._columns()
         place = np.searchsorted(now.items, held[0])
         last = np.zeros(now.items.size, np.int64)
-        last[place] = np.arange(place.size)  # of several the last one stays
-        order = np.argsort(last, kind="stable")
-        stop = int(np.searchsorted(np.cumsum(now.labels.labels_per_item[order]), self.n_held - keep))
-        going = np.zeros(now.items.size, np.bool_)
-        going[order[: stop + 1]] = True
+        np.maximum.at(last, place, held[3])
+        updates, turn = np.unique(last, return_inverse=True)
+        left = self.n_held - np.cumsum(np.bincount(turn, now.labels.labels_per_item, updates.size))
+        stop = int(np.searchsorted(-left, -keep))  # the first after which few enough are left
+        if keep and 0 < left[-2:][0] <= self.window:
+            stop = min(stop, updates.size - 2)
+        going = turn <= stop
         which = np.flatnonzero(going)
         labels, solved = now.labels.select_items(which), now.solved
         hint, ratios = (None if x is None else x[which] for x in (solved.hint, now.ratios))

@@ -102,7 +102,8 @@ class Past:
         mask, bits = mask[asked], _bits(annotator[asked])
         hits = int(((mask & bits) == bits).sum())
         by_chance = float(((np.bitwise_count(mask) / 64.0) ** 2).sum())
-        found = round(hits - by_chance)
+        # hits = repeats + (labels - repeats) · chance
+        found = round((hits - by_chance) / (1.0 - by_chance / max(mask.size, 1))) if by_chance < mask.size else 0
         return (found if found > 3.0 * by_chance**0.5 else 0), by_chance < 0.1
 
     # ---- changing ---------------------------------------------------------------------------------------
