@@ -65,9 +65,7 @@ def item_rows(view: View, most: int) -> list[dict[str, Any]]:
 
 
 def _accuracy(view: View) -> Floats:
-    column = view.consensus._annotator_columns()["accuracy"]
-    known: Floats = np.nan_to_num(np.asarray(column.to_numpy(zero_copy_only=False), float))
-    return known
+    return np.asarray([value or 0.0 for value in view.annotators["accuracy"]])
 
 
 def _name(view: View, n: int) -> Markup:

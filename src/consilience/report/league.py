@@ -26,7 +26,7 @@ League = dict[str, Any]
 def league(view: View) -> League:
     """Give a row for each annotator, the most informative first; with many, for those with most labels."""
     consensus = view.consensus
-    columns = {name: column.to_pylist() for name, column in _columns(view).items()}
+    columns = view.annotators
     M, K = len(consensus.model.annotators), len(consensus.model.classes)
     classes = _classes_of(view)
     most = max(20, min(_MOST, _MOST_CELLS // classes.size**2))
@@ -48,12 +48,6 @@ def league(view: View) -> League:
         "some_classes": f"{classes.size} most frequent of {count(K)} classes" if classes.size < K else "",
         "matrices": K > 1,
     }
-
-
-def _columns(view: View) -> dict[str, Any]:
-    columns = view.consensus._annotator_columns()
-    del columns[next(iter(columns))]
-    return columns
 
 
 def _classes_of(view: View) -> Ints:

@@ -36,7 +36,8 @@ def verdict(view: View) -> dict[str, Any]:
     """Give the verdict of the diagnosis in words, or why there is none."""
     found = view.diagnosis
     if found is None:
-        return {"kind": "none", "headline": "No verdict on these labels", "note": view.no_diagnosis}
+        said: dict[str, Any] = {"kind": "none", "headline": "No verdict on these labels", "note": view.no_diagnosis}
+        return {**said, "reasons": [], "advice": []}
     left_out = "" if found.stability.draws else "The bootstrap over items was left out, to save time."
     return {
         "kind": found.verdict,

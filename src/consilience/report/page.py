@@ -91,7 +91,7 @@ def render(consensus: Any, *, truth: Any = None, title: str | None = None, items
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
     view = look_at(consensus, truth)
     annotators = league(view)
-    flagged = np.asarray([bool(flags) for flags in consensus._annotator_columns()["flags"].to_pylist()], bool)
+    flagged = np.asarray([bool(flags) for flags in view.annotators["flags"]], bool)
     rows, more_classes = class_rows(view)
     style, script = _file("style.css"), _file("script.js")
     return _environment().get_template("page.html").render(

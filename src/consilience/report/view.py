@@ -24,8 +24,6 @@ _MOST_STEPS = 1_000_000
 #: Beyond so many classes the search for the shortfall is left out.
 _MOST_CLASSES = 6
 _DRAWS = 20
-#: Beyond so many labels agreement has no intervals.
-_MOST_FOR_INTERVALS = 20_000
 #: Labels in one draw of the bootstrap, about.
 _LABELS_IN_DRAW = 200_000
 
@@ -39,6 +37,7 @@ class View:
     confidence: Floats  #: of the label, (N,)
     margin: Floats  #: between the label and the runner-up, (N,)
     truth: Codes | None  #: class codes, -1 where unknown, (N,)
+    annotators: dict[str, list[Any]]  #: the table of annotators without their names, by column
     diagnosis: Diagnosis | None
     no_diagnosis: str  #: why there is none, else nothing
 
@@ -65,6 +64,8 @@ def look_at(consensus: Consensus, truth: Any = None) -> View:
     codes = None if truth is None else _codes_of(consensus, truth)
     if codes is not None and not (labelled & (codes >= 0)).any():
         raise DataError("no item has both a truth and a label: leave the truth out, or check its ids")
+    people = consensus._annotator_columns()
+    del people[next(iter(people))]
     found, why_not = _diagnosis_of(consensus)
     return View(
         consensus=consensus,
@@ -72,6 +73,7 @@ def look_at(consensus: Consensus, truth: Any = None) -> View:
         confidence=np.asarray(columns["confidence"]),
         margin=np.asarray(columns["margin"]),
         truth=codes,
+        annotators={name: column.to_pylist() for name, column in people.items()},
         diagnosis=found,
         no_diagnosis=why_not,
     )
@@ -104,7 +106,7 @@ def _diagnosis_of(consensus: Consensus) -> tuple[Diagnosis | None, str]:
         consensus=consensus,
         bootstrap=draws,
         search=K <= _MOST_CLASSES,
-        intervals=a.n_labels <= _MOST_FOR_INTERVALS,
+        intervals=False,  # none is shown
         seed=consensus.run.get("seed") or 0,
     )
     return found, ""
