@@ -12,7 +12,8 @@ from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
 #: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, and peers;
-#: sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering.
+#: sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering; labels that
+#: keep coming.
 SETS = {
     "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
@@ -21,6 +22,7 @@ SETS = {
     "structured": ("chain_pass", "sequences", "conll", "networks"),
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
+    "scale": ("online",),
 }
 
 

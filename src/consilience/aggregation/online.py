@@ -35,7 +35,7 @@ from consilience.annotations import Annotations, Origin
 from consilience.consensus import Consensus, choose
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataError, DataWarning, MethodError, ParameterError
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.grouping import group_by_item
 
@@ -110,7 +110,7 @@ class Stream:
         self.origin, self.notes, self._unsaid = Origin(), list[str](), list[str]()
         self._items, self._annotators, self._past = Vocabulary(), Vocabulary(), Past(name)
         self.place: tuple[Path, Any] | None = None  #: the folder that it was loaded from, and how that looked
-        self._held: list[Ints] = []  #: (4, labels) each: item, annotator, label, number of the update
+        self._held: list[Codes] = []  #: (4, labels) each: item, annotator, label, number of the update
         self._now: _Now | None = None
         self._consensus: Consensus | None = None
 
@@ -280,7 +280,7 @@ class Stream:
                 f"{'' if exact else 'about '}{repeats} of {item.size} labels repeat an answer of the same annotator to "
                 "the same item that is known in sums only; they count as further labels"
             )
-        self._held.append(np.stack([item, annotator, new.label.astype(np.int64), np.full(item.size, self.updates)]))
+        self._held.append(np.array([item, annotator, new.label, np.full(item.size, self.updates)], np.int32))
         if new.gold is not None:
             past.know(items.codes[new.gold >= 0], new.gold[new.gold >= 0])
         self._now = self._consensus = None
@@ -294,11 +294,11 @@ class Stream:
         self.notes.append(sentence)
         self._unsaid.append(sentence)
 
-    def _columns(self) -> Ints:
+    def _columns(self) -> Codes:
         """Give the held labels as they count: where an annotator answered an item again, those of the last update."""
         if len(self._held) > 1:
             held = np.concatenate(self._held, axis=1)
-            _, group = np.unique(held[0] * self.n_annotators + held[1], return_inverse=True)
+            _, group = np.unique(held[0].astype(np.int64) * self.n_annotators + held[1], return_inverse=True)
             last = np.zeros(group.max(initial=-1) + 1, np.int64)
             np.maximum.at(last, group, held[3])
             stays = held[3] == last[group]
@@ -308,7 +308,7 @@ class Stream:
                     f"{repeats} labels repeat an answer of the same annotator to the same item in an earlier update; "
                     "the last was kept"
                 )
-        return self._held[0] if self._held else np.empty((4, 0), np.int64)
+        return self._held[0] if self._held else np.empty((4, 0), np.int32)
 
     # ---- what the held labels say -----------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class Stream:
             self._now = now
         return self._now
 
-    def _from_all(self, held: Ints, callback: Callback | None) -> _Now:
+    def _from_all(self, held: Codes, callback: Callback | None) -> _Now:
         """Fit all labels at once, as :func:`consilience.aggregate` does."""
         everything = np.arange(self.n_items), np.arange(self.n_annotators)
         annotations = self._labels(held, *everything, self._items.ids, self._annotators.ids)
@@ -335,7 +335,7 @@ class Stream:
         found = Solved(at, whole.posterior[labelled], run["log_likelihood"], run["converged"], run["history"], hint, at)
         return _Now(labelled, everything[1], annotations.select_items(labelled), found, whole=whole)
 
-    def _go_on(self, held: Ints, callback: Callback | None) -> _Now:
+    def _go_on(self, held: Codes, callback: Callback | None) -> _Now:
         """Fit the held labels with the past behind them."""
         past = self._past
         items, active = np.unique(held[0]), np.unique(held[1])
@@ -370,13 +370,13 @@ class Stream:
         )
         return _Now(items, active, labels, solve(self.method, now), ratios)
 
-    def _labels(self, held: Ints, items: Ints, active: Ints, item_ids: Ids, annotator_ids: Ids) -> Annotations:
+    def _labels(self, held: Codes, items: Ints, active: Ints, item_ids: Ids, annotator_ids: Ids) -> Annotations:
         """Group held labels by item, in the codes of these items and annotators, both ascending."""
         item, annotator = np.searchsorted(items, held[0]), np.searchsorted(active, held[1])
         grouped = group_by_item(
             item.astype(np.int32),
             annotator.astype(np.int32),
-            held[2].astype(np.int32),
+            np.ascontiguousarray(held[2]),
             items.size,
             active.size,
             len(self._past.classes),
