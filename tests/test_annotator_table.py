@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -96,6 +98,71 @@ def test_spammers_and_adversaries_are_found_without_gold() -> None:
     for role, flags in zip(crowd.roles, table["flags"], strict=True):
         wanted = {"spammer": "spammer", "adversary": "adversary"}.get(role, "")
         assert flags == wanted, role
+
+
+def test_biased_and_specialist() -> None:
+    truth = {f"t{n}": ("cat", "dog", "fox")[n % 3] for n in range(120)}
+    rows = []
+    for n, (task, animal) in enumerate(truth.items()):
+        spread = ["cat", "dog", "fox"][(n // 3) % 3]
+        rows += [
+            (task, "sound", animal),
+            # takes most cats for dogs
+            (task, "dog person", "dog" if animal == "cat" and n % 4 else animal),
+            # a quarter only: a mistake, no bias
+            (task, "careless", "dog" if animal == "cat" and n % 4 == 0 else animal),
+            # knows foxes, and guesses between the others
+            (task, "hunter", animal if animal == "fox" else ("cat" if spread == "fox" else spread)),
+        ]
+    frame = pd.DataFrame(rows, columns=["task", "worker", "label"])
+    people = cs.aggregate(frame, "ds-em", gold=truth).annotators.set_index("worker")
+    assert people["flags"].to_dict() == {
+        "sound": "",
+        "dog person": "biased towards dog; specialist of fox",
+        "careless": "",
+        "hunter": "specialist of fox",
+    }
+    assert people.loc["dog person", "bias"] == "says dog for cat (75 %)"
+
+
+def test_specialists_of_a_simulated_crowd_are_named_and_experts_are_not() -> None:
+    crowd = cs.simulate(3000, 24, 3, labels_per_item=10, specialists=0.25, experts=0.25, seed=3)
+    table = cs.aggregate(crowd.annotations).annotators
+    known = [f"specialist of {j % 3}" for j in range(crowd.roles.count("specialist"))]
+    named = [flags for role, flags in zip(crowd.roles, table["flags"], strict=True) if role == "specialist"]
+    assert named == known
+    assert all(
+        "specialist" not in flags
+        for role, flags in zip(crowd.roles, table["flags"], strict=True)
+        if role != "specialist"
+    )
+
+
+@pytest.mark.parametrize(
+    ("crowd", "least"),
+    [
+        ({"n_items": 500, "n_annotators": 10, "n_classes": 3, "labels_per_item": 5}, 0.92),
+        ({"n_items": 400, "n_annotators": 100, "n_classes": 3, "labels_per_item": 5}, 0.92),
+        ({"n_items": 1000, "n_annotators": 50, "n_classes": 4, "labels_per_item": 3, "accuracy": (0.4, 0.8)}, 0.91),
+        # two classes, three labels an item, thirty an annotator: hardly enough to know the truth
+        ({"n_items": 300, "n_annotators": 30, "n_classes": 2, "labels_per_item": 3}, 0.87),
+    ],
+    ids=["many labels", "few each", "poor", "thin"],
+)
+def test_intervals_cover_the_true_accuracy(crowd: dict[str, Any], least: float) -> None:
+    covered, widths = [], []
+    for seed in range(8):
+        drawn = cs.simulate(seed=seed, **crowd)
+        table = cs.aggregate(drawn.annotations).annotators
+        true = np.einsum("k,mkk->m", drawn.model.prior, drawn.model.confusions)
+        covered.append(np.mean((table["low"] <= true) & (true <= table["high"])))
+        plain = stats.beta.interval(
+            0.95, table["accuracy"] * table["n_labels"] + 0.5, (1 - table["accuracy"]) * table["n_labels"] + 0.5
+        )
+        widths.append(np.mean((table["high"] - table["low"]) / (plain[1] - plain[0])))
+    assert least <= np.mean(covered) <= 0.985
+    # not by being needlessly wide
+    assert 1.0 < np.mean(widths) < 1.6
 
 
 def test_an_annotator_without_labels_has_no_accuracy() -> None:

@@ -115,6 +115,7 @@ def dependence(annotations: Annotations, model: DawidSkene, weights: Floats | No
         expected += q[k] * np.einsum("pi,pi->p", of_k[m], of_k[j])
         g_m += q[k] * spread[m]
         g_j += q[k] * spread[j]
+    expected = np.clip(expected, 0.0, 1.0)  # rounding
     agree = (label[first] == label[second]).astype(np.float64)
     pairs, place = np.unique(np.minimum(m, j) * M + np.maximum(m, j), return_inverse=True)
     columns = (None, agree - expected, expected * (1.0 - expected), np.sqrt(g_m * g_j), 1.0 - expected, agree)
@@ -151,30 +152,43 @@ def groups_of_copies(annotations: Annotations, model: DawidSkene, found: Depende
     """Find annotators who answer as one, in groups of two and more.
 
     Two copies are seen by what the others say.  Three or more may have made the model their own, so those who agree
-    almost always are given one vote together, the model is fitted again, and each is compared with the first of them
-    while the rest of them are left out.
+    almost always are given one vote together, the model is fitted again, and each is compared with the one in their
+    middle while the rest of them are left out.
     """
-    M = annotations.n_annotators
-    groups = [group.members for group in find_copies(annotations)]
-    for members in _close(found):
+    groups: list[Ints] = []
+    known = [group.members for group in find_copies(annotations)]
+    for members in (*known, *_close(found)):
         if any(np.isin(members, group).any() for group in groups):
             continue
-        alone = model_without(annotations, [members])
-        others = np.setdiff1d(np.arange(M), members)
-        copies = [members[0]]
-        for member in members[1:]:
-            chosen = np.sort(np.append(others, [members[0], member]))
-            part = DawidSkene(alone.prior, alone.confusions[chosen], model.classes, model.annotators.take(chosen))
-            both = dependence(annotations.select_annotators(chosen), part)
-            pair = (chosen[both.who] == np.sort([members[0], member])).all(axis=1)
-            if both.copied[pair].any():
-                copies.append(member)
-        if len(copies) > 1:
-            groups.append(np.array(copies))
-    for pair in _linked(found, found.copied, M):
+        copies = _confirmed(annotations, model, found, members)
+        if copies.size < 2 and any(members is group for group in known):
+            copies = members  # by their agreement with the others they are copies all the same
+        if copies.size > 1:
+            groups.append(copies)
+    for pair in _linked(found, found.copied, annotations.n_annotators):
         if not any(np.isin(pair, group).any() for group in groups):
             groups.append(pair)
     return groups
+
+
+def _confirmed(annotations: Annotations, model: DawidSkene, found: Dependence, members: Ints) -> Ints:
+    """Give those of the members who copy the one in their middle, as far as the others can tell."""
+    M = annotations.n_annotators
+    inside = np.isin(found.who, members).all(axis=1)
+    agree = _ratio(found.same[inside], found.common[inside])
+    near = np.bincount(found.who[inside, 0], agree, M) + np.bincount(found.who[inside, 1], agree, M)
+    middle = int(members[near[members].argmax()])
+    alone = model_without(annotations, [members])
+    others = np.setdiff1d(np.arange(M), members)
+    copies = [middle]
+    for member in members[members != middle].tolist():
+        chosen = np.sort(np.append(others, [middle, member]))
+        part = DawidSkene(alone.prior, alone.confusions[chosen], model.classes, model.annotators.take(chosen))
+        both = dependence(annotations.select_annotators(chosen), part)
+        pair = (chosen[both.who] == np.sort([middle, member])).all(axis=1)
+        if both.copied[pair].any():
+            copies.append(member)
+    return np.sort(copies)
 
 
 def model_without(annotations: Annotations, groups: Sequence[Ints]) -> DawidSkene:
