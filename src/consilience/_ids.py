@@ -78,9 +78,13 @@ class Ids(Sequence[Any]):
         wanted = to_column(values, "values")
         known = self._arrow
         if wanted.type != known.type:
-            number = (pa.types.is_integer, pa.types.is_floating)
-            both_numbers = all(any(test(t) for test in number) for t in (wanted.type, known.type))
-            wanted, known = (c.cast(pa.float64()) if both_numbers else _as_text(c) for c in (wanted, known))
+            # text is exact for whole numbers of all sizes; 7 and 7.0 only meet as numbers
+            kinds = (wanted.type, known.type)
+            number = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds]
+            if all(number) and any(map(pa.types.is_floating, kinds)):
+                wanted, known = (column.cast(pa.float64(), safe=False) for column in (wanted, known))
+            else:
+                wanted, known = _as_text(wanted), _as_text(known)
         codes = pc.index_in(wanted, value_set=known).fill_null(-1)
         return np.asarray(codes, np.int64)
 
@@ -138,13 +142,23 @@ def to_column(values: Any, column: str) -> pa.Array:
         if hasattr(values, "to_arrow") and not isinstance(values, np.ndarray):
             values = values.to_arrow()
         try:
-            array = values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, from_pandas=True)
+            array = values if isinstance(values, pa.ChunkedArray | pa.Array) else _array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise _mixed_types(values, column) from error
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _plain(array, column)
     return _one_chunk(_plain(array, column))
+
+
+def _array(values: Any) -> Any:
+    try:
+        return pa.array(values, from_pandas=True)
+    except OverflowError:  # whole numbers of 64 bits without a sign
+        try:
+            return pa.array(values, pa.uint64(), from_pandas=True)
+        except OverflowError as error:
+            raise pa.ArrowInvalid(str(error)) from error
 
 
 def _plain(array: Any, column: str) -> Any:

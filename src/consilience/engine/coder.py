@@ -229,8 +229,6 @@ def item_keys(column: pa.Array) -> tuple[Codes, Bools | None]:
         if blank.any():
             gone = blank if gone is None else gone | blank
         return _hashes(column), gone
-    if column.null_count:
-        column = column.fill_null(pa.scalar(0).cast(pa.int64()).cast(column.type))
     return words_of(column), gone
 
 
