@@ -23,6 +23,7 @@ from consilience.annotations import Annotations, Duplicates, Origin
 from consilience.consensus import Consensus
 from consilience.exceptions import ColumnError, DataError, ParameterError
 from consilience.io import records
+from consilience.io.documents import no_collection
 from consilience.io.export import annotations_of
 from consilience.io.formats import FORMATS, SEQUENCES, Recognised, read_export, recognise, table_format
 from consilience.sequence_run import SequenceRun
@@ -66,9 +67,24 @@ def read(
     encoding
         Of a text file.
     """
-    place = Path(path)
+    with no_collection():
+        return _read(Path(path), format, question, item, annotator, label, classes, duplicates, gold, encoding)
+
+
+def _read(
+    place: Path,
+    format: str | None,  # noqa: A002 - as in read
+    question: str | None,
+    item: str | None,
+    annotator: str | None,
+    label: str | None,
+    classes: Sequence[Any] | None,
+    duplicates: Duplicates,
+    gold: Any,
+    encoding: str,
+) -> Annotations:
     given = {"item": item, "annotator": annotator, "label": label}
-    found = recognise(path, format, encoding=encoding, columns=bool(annotator or label))
+    found = recognise(place, format, encoding=encoding, columns=bool(annotator or label))
     options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "where": place.name}
     if found.name in FORMATS:
         if question is not None:

@@ -85,6 +85,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     items: list[Any] = []
     annotators: list[Any] = []
     labels: list[Any] = []
+    shapes = [source.shape]
     if source.shape not in ("folder", "zip"):
         _add(source, source.path.name.split(".")[0], place, items, annotators, labels)
     else:
@@ -92,13 +93,16 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         if not files:
             raise FormatError(f"{source.name} has other files than .jsonl, .json and .csv, or none")
         with _unpacked(source, files) as found:
-            for name, path in found.items():
-                _add(look(path, source.encoding), PurePosixPath(name).stem, place, items, annotators, labels)
+            files_in = [(PurePosixPath(name).stem, look(path, source.encoding)) for name, path in found.items()]
+            shapes = [file.shape for _, file in files_in]
+            for who, file in files_in:
+                _add(file, who, place, items, annotators, labels)
     return Export(
         column_of(items, "id", source.name),
         column_of(annotators, "annotator", source.name),
         column_of(labels, "label", source.name),
         names=(place, "annotator", "label"),
+        untyped=set(shapes) == {"table"},
     )
 
 

@@ -6,17 +6,28 @@ before it is read.  Of lines only what a format asks for is kept.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
 from consilience.exceptions import FormatError
 
-__all__ = ["first_line", "lines_of", "most_bytes", "open_bytes", "parse", "read_bytes", "read_document"]
+__all__ = [
+    "first_line",
+    "lines_of",
+    "most_bytes",
+    "no_collection",
+    "open_bytes",
+    "parse",
+    "read_bytes",
+    "read_document",
+]
 
 #: A parsed document takes up to this many times the bytes of its text.
 _GROWTH = 12
@@ -31,6 +42,18 @@ def most_bytes() -> int:
     except (AttributeError, OSError, ValueError):
         memory = 1 << 32
     return max(memory // _GROWTH, _ALWAYS)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Keep the search for cycles from going over millions of parsed objects again and again: JSON has none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def open_bytes(path: Path) -> IO[bytes]:

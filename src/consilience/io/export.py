@@ -173,14 +173,14 @@ def left_out(count: int, total: int, rows: str, why: str) -> tuple[str, ...]:
 # ---- questions --------------------------------------------------------------------------------------------------
 
 
-def choose(names: Sequence[str], wanted: str | None, where: str, what: str = "") -> str:
+def choose(names: Sequence[str], wanted: str | None, where: str) -> str:
     """Choose the question: the one wanted, or the only one; otherwise an error lists them.
 
     A question is also found by the beginning or the end of its name, up to a dot, a slash or a colon.
     """
     listed = ", ".join(map(repr, names[:12])) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
     if not names:
-        raise DataError(f"{where} has no question that can be aggregated{what}")
+        raise DataError(f"{where} has no question that can be aggregated")
     if wanted is None:
         if len(names) > 1:
             raise ColumnError(

@@ -22,7 +22,11 @@ def read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> p
         raise _explained(path, str(error)) from error
     except (OSError, EOFError) as error:
         raise FormatError(f"cannot read {path.name}: {error}") from error
-    return table.select(pick(table.column_names))
+    try:
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path.name}: the name of a field is not UTF-8 text ({error})") from error
+    return table.select(pick(names))
 
 
 def _explained(path: Path, message: str) -> FormatError | IdError:

@@ -9,7 +9,7 @@
       "predictions": […]}]
 
 ========== ============================================================================================
-item       ``id`` of the task
+item       ``id`` of the task; ``item="text"`` takes what was shown instead
 annotator  ``completed_by``, a number or an object; of the object its ``id``, or ``email`` where there is no other
 label      the value of one control (``from_name``): choices, rating, number, pairwise or taxonomy
 gold       the same, of annotations with ``ground_truth``; they are not labels as well
@@ -26,6 +26,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from consilience.exceptions import DataError, FormatError
 from consilience.io.export import Export, choose, column_of, joined, left_out
@@ -57,6 +59,10 @@ KINDS = {
 _PLACES = frozenset(("start", "end", "x", "y", "points", "rle", "globalOffsets", "startOffset", "ranges"))
 
 
+#: Stands for the annotations of a task that has none.
+_NOTHING: dict[str, Any] = {}
+
+
 class Control(NamedTuple):
     """A question of the labelling interface."""
 
@@ -77,41 +83,42 @@ def recognise(source: Source) -> str | None:
 
 def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the answers to one question."""
-    tasks = list(source.records())
-    found = [(task.get("id"), made) for task in tasks for made in (annotations_in(task, source.name) or (None,))]
-    controls = controls_of((made for _, made in found if made is not None), source.name)
-    wanted = choose(list(controls), question, source.name, _regions(found))
-    rows: list[tuple[Any, Any, Any, bool, bool]] = []
-    for task, made in found:
-        if made is None:
-            rows.append((task, None, None, False, False))
-        else:
-            dropped = bool(made.get("was_cancelled") or made.get("skipped"))
-            label = None if dropped else label_of(made, wanted)
-            rows.append((task, _annotator(made.get("completed_by")), label, dropped, bool(made.get("ground_truth"))))
-    items, annotators, labels, cancelled, truth = (list(part) for part in zip(*rows, strict=True))
-    dropped_rows, gold_rows = np.array(cancelled), np.array(truth)
-    empty = np.array([made is None for _, made in found])
-    gold_rows &= ~dropped_rows
-    answers = column_of(labels, "label", source.name)
+    where = source.name
+    pairs = [
+        (_item(task, item), made) for task in source.records() for made in annotations_in(task, where) or (_NOTHING,)
+    ]
+    every = [made for _, made in pairs]
+    controls = controls_of(every)
+    if not controls:
+        raise DataError(f"{where} has no question that can be aggregated: {_regions(every)}")
+    wanted = choose(list(controls), question, where)
+    empty = np.array([made is _NOTHING for made in every])
+    cancelled = np.array([bool(made.get("was_cancelled") or made.get("skipped")) for made in every])
+    truth = np.array([bool(made.get("ground_truth")) for made in every]) & ~cancelled
+    labels = column_of([label_of(made, wanted) for made in every], "label", where)
     n = int((~empty).sum())
     notes = (
-        *left_out(int(dropped_rows.sum()), n, "annotations", "cancelled or skipped"),
-        *left_out(int(gold_rows.sum()), n, "annotations", "ground truth, taken as gold"),
+        *left_out(int(cancelled.sum()), n, "annotations", "cancelled or skipped"),
+        *left_out(int(truth.sum()), n, "annotations", "ground truth, taken as gold"),
     )
-    gold = None
-    if gold_rows.any():
-        gold = column_of([said if g else None for said, g in zip(labels, gold_rows, strict=True)], "label", source.name)
     return Export(
-        column_of(items, "id of task", source.name),
-        column_of(annotators, "completed_by", source.name),
-        answers,
-        counts=~(dropped_rows | gold_rows | empty),
-        gold=gold,
-        names=("id", "completed_by", wanted),
+        column_of([task for task, _ in pairs], "id of task", where),
+        column_of([_annotator(made.get("completed_by")) for made in every], "completed_by", where),
+        labels,
+        counts=~(cancelled | truth | empty),
+        gold=pc.if_else(pa.array(truth), labels, pa.scalar(None, labels.type)) if truth.any() else None,
+        names=(item or "id", "completed_by", wanted),
         notes=notes,
         row="annotation",
     )
+
+
+def _item(task: dict[str, Any], key: str | None) -> Any:
+    """Give the id of a task, or what was shown."""
+    if key is None:
+        return task.get("id")
+    data = task.get("data")
+    return data.get(key) if isinstance(data, dict) else None
 
 
 def annotations_in(task: dict[str, Any], where: str) -> list[dict[str, Any]]:
@@ -143,13 +150,14 @@ def _is_of_item(result: dict[str, Any]) -> bool:
     value = result.get("value")
     return (
         isinstance(value, dict)
-        and KINDS.get(str(result.get("type"))) in value
+        and (kind := result.get("type")).__class__ is str
+        and KINDS.get(kind) in value
         and _PLACES.isdisjoint(value)
         and isinstance(result.get("from_name"), str)
     )
 
 
-def controls_of(annotations: Iterable[dict[str, Any]], where: str) -> dict[str, Control]:
+def controls_of(annotations: Iterable[dict[str, Any]]) -> dict[str, Control]:
     """Find the controls that were used for whole items, by their names."""
     found: dict[str, Control] = {}
     for made in annotations:
@@ -162,28 +170,30 @@ def controls_of(annotations: Iterable[dict[str, Any]], where: str) -> dict[str, 
 
 def label_of(made: dict[str, Any], control: str) -> Any:
     """Give what an annotation says for a control; None where it says nothing."""
-    for result in _results(made):
-        if result.get("from_name") == control and _is_of_item(result):
-            value = result["value"][KINDS[str(result["type"])]]
-            return plain(value)
+    results = made.get("result")
+    for result in results if isinstance(results, list) else ():
+        if isinstance(result, dict) and result.get("from_name") == control and _is_of_item(result):
+            return plain(result["value"][KINDS[result["type"]]])
     return None
 
 
 def plain(value: Any) -> Any:
     """Give the value of a control as a label: of several choices, all of them; of a path, its steps."""
     if isinstance(value, list):
+        if len(value) == 1 and isinstance(value[0], str):
+            return value[0]
         return joined("/".join(map(str, v)) if isinstance(v, list) else v for v in value)
     if isinstance(value, dict):
         raise DataError(f"expected a label, got {str(value)[:60]!r}")
     return value
 
 
-def _regions(found: Iterable[tuple[Any, dict[str, Any] | None]]) -> str:
-    kinds = sorted({str(result.get("type")) for _, made in found if made is not None for result in _results(made)})
+def _regions(annotations: Iterable[dict[str, Any]]) -> str:
+    kinds = sorted({str(result.get("type")) for made in annotations for result in _results(made)})
     if not kinds:
-        return ": no annotation has a result"
+        return "no annotation has a result"
     return (
-        f": its results are of type {', '.join(map(repr, kinds[:6]))}, but only {', '.join(map(repr, KINDS))} are "
+        f"its results are of type {', '.join(map(repr, kinds[:6]))}, but only {', '.join(map(repr, KINDS))} are "
         "labels of whole items. Spans of text can be exported as CoNLL and read with read_sequences"
     )
 

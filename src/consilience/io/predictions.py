@@ -90,7 +90,7 @@ def _of_source(path: Path, question: str | None) -> tuple[list[dict[str, Any]], 
         data = task.get("data")
         tasks.append({"id": task.get("id"), "data": data if isinstance(data, dict) else {}})
         made += label_studio.annotations_in(task, path.name)
-    controls = label_studio.controls_of(made, path.name)
+    controls = label_studio.controls_of(made)
     control = controls[choose(list(controls), question, path.name)]
     return tasks, control, label_studio.values_by_label(made, control)
 

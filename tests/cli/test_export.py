@@ -1,0 +1,53 @@
+"""``consilience export``, and what the command line says of the file it read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.io.export_files import EXAMPLES
+
+import consilience as cs
+
+
+def test_from_an_export_to_predictions(run: Run, tmp_path: Path) -> None:
+    source = EXAMPLES["label-studio-json"].put(tmp_path)
+    done = run("aggregate", str(source), "--out", str(tmp_path / "run"), "--method", "majority")
+    assert done.status == 0
+    said = " ".join(done.out.split())
+    assert "read as Label Studio (JSON with tasks that have 'data' and 'annotations'); item 'id'" in said
+    assert "1 of 5 annotations were left out: cancelled or skipped" in done.err
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["read_as"].startswith("Label Studio")
+    assert any("cancelled" in warning for warning in summary["warnings"])
+    out = tmp_path / "predictions.json"
+    done = run("export", str(tmp_path / "run"), "--out", str(out), "--source", str(source))
+    assert done.status == 0
+    assert "3 items" in done.out
+    tasks = json.loads(out.read_text())
+    assert tasks[1]["predictions"][0]["result"][0]["value"]["choices"] == ["stone"], "the gold of the file"
+    done = run("export", str(tmp_path / "run"), "--out", str(tmp_path / "labels.parquet"))
+    assert done.status == 0
+    assert (tmp_path / "labels.parquet").exists()
+
+
+def test_wrong_usage(run: Run, tmp_path: Path) -> None:
+    with_run = tmp_path / "run"
+    assert run("demo", "--out", str(with_run)).status == 0
+    done = run("export", str(with_run), "--out", str(tmp_path / "p.json"))
+    assert done.status == 2
+    assert "--source" in done.err
+    assert run("export", str(tmp_path), "--out", str(tmp_path / "p.csv")).status == 1
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_question_has_to_be_chosen(run: Run, tmp_path: Path) -> None:
+    path = EXAMPLES["mt-bench-pairs"].put(tmp_path)
+    done = run("aggregate", str(path))
+    assert done.status == 1
+    assert "'score', 'winner'" in done.err
+    for verb in ("aggregate", "diagnose"):
+        assert run(verb, str(path), "--question", "winner", "--json").status == 0
+    assert run("aggregate", str(path), "--format", "csv").status == 1
+    assert cs.recognise(path).name == "mt-bench"
