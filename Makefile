@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test lint types layers unit docs bench paper methods field structured tables subspaces libraries clean
+.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces libraries clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -29,6 +29,11 @@ layers: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -n auto
+
+# Debian's chromium, if there is none and we may install it; CHROMIUM=/path/to/one names another.
+test-browser: $(VENV)/.browser
+	@test -n "$(CHROMIUM)" || command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	$(BIN)/pytest -m browser tests/browser
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
@@ -75,6 +80,10 @@ $(VENV)-libraries/.ready: pyproject.toml
 
 $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.browser: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	@touch $@
 
 $(VENV)/.peers: $(READY)

@@ -47,6 +47,15 @@ class Annotations(CodedLabels):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, tuple(getattr(self, name) for name in FIELDS)
 
+    def _repr_html_(self) -> str:
+        """Show the first labels, in notebooks."""
+        from consilience._notebook import lines, table
+
+        first = self.select_items(slice(0, 5))
+        rows = first.to_frame("pyarrow").slice(0, 5)
+        shown = table("The first labels", rows.column_names, zip(*rows.to_pydict().values(), strict=True))
+        return str(lines(repr(self).strip("<>")) + shown)
+
     # ---- making one -------------------------------------------------------------------------------------
 
     @classmethod

@@ -268,6 +268,19 @@ class Consensus:
             examine=partial(_found_before, Health.from_dict(*(summary.get(name) for name in _FOUND))),
         )
 
+    def _repr_html_(self) -> str:
+        """Show the items to look at first and the most informative annotators, in notebooks."""
+        from consilience._notebook import lines, table
+
+        labels, people = pa.table(self._label_columns()), pa.table(self._annotator_columns())
+        labelled = labels.filter(labels["n_labels"].to_numpy() > 0) if self.posterior.size else labels
+        first = labelled.take(np.argsort(labelled["margin"].to_numpy(), kind="stable")[:5])
+        best = people.take(np.argsort(-people["information"].to_numpy(), kind="stable")[:5])
+        made = lines(repr(self).strip("<>"))
+        for caption, rows in (("Items to look at first", first), ("Annotators, most informative first", best)):
+            made += table(caption, rows.column_names, zip(*rows.to_pydict().values(), strict=True))
+        return str(made)
+
     def __repr__(self) -> str:
         run = self.run
         state = "" if run["converged"] else ", not converged"

@@ -200,6 +200,16 @@ class Diagnosis:
             lines += ["What to do:", *(f"- {advice}" for advice in self.advice)]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Show the verdict with its reasons and advice, in notebooks."""
+        from consilience._names import shown
+        from consilience._notebook import lines
+
+        made = lines(self.headline, *(shown(reason, 400) for reason in self.reasons), kind="li")
+        if self.advice:
+            made += lines("What to do", *(shown(advice, 400) for advice in self.advice), kind="li")
+        return str(made)
+
     def __repr__(self) -> str:
         verdict = {"identified": "identified", "weakly": "weakly identified", "not": "not identified"}[self.verdict]
         return f"<Diagnosis: {verdict}, {len(self.annotator_ids)} annotators, {len(self.class_ids)} classes>"

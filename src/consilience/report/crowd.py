@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from consilience.annotations import Annotations
 from consilience.kernels._arrays import Bools, Floats, Ints
-from consilience.report.names import count, percent, shown
+from consilience._names import count, percent, shown
 from consilience.report.svg import element, picture
 from consilience.report.view import View
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.report.names import count, marked, percent, shown
+from consilience._names import count, marked, percent, shown
 from consilience.report.svg import bar, confusion
 from consilience.report.view import View
 from consilience.sequence_run import SequenceRun

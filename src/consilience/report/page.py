@@ -27,7 +27,7 @@ from consilience.report.crowd import crowd
 from consilience.report.fitting import calibration, convergence
 from consilience.report.items import item_rows
 from consilience.report.league import league
-from consilience.report.names import shown
+from consilience._names import shown
 from consilience.report.overview import class_rows, computed, tiles, transitions, verdict
 from consilience.report.view import look_at
 
