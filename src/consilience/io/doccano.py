@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from consilience.exceptions import DataError, FormatError
-from consilience.io.documents import most_bytes
+from consilience.io.documents import most_bytes, up_to
 from consilience.io.export import Export, column_of, joined, refuse_question, text_column
 from consilience.io.source import Source, look
 
@@ -162,7 +162,7 @@ def _unpacked(source: Source, names: list[str]) -> Iterator[dict[str, Path]]:
                     # written under a name of ours: one from an archive can point anywhere
                     path = Path(folder) / f"{number}{PurePosixPath(name).suffix.lower()}"
                     with archive.open(name) as packed:
-                        content = packed.read(left + 1)
+                        content = up_to(packed, left + 1)
                     left -= len(content)
                     if left < 0:
                         raise FormatError(f"{source.name} is too much for the memory of this machine when unpacked")

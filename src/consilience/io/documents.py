@@ -27,12 +27,14 @@ __all__ = [
     "parse",
     "read_bytes",
     "read_document",
+    "up_to",
 ]
 
 #: A parsed document takes up to this many times the bytes of its text.
 _GROWTH = 12
 #: A document of this size is read on any machine.
 _ALWAYS = 1 << 26
+_PART = 1 << 22
 
 
 def most_bytes() -> int:
@@ -66,7 +68,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
     limit = most_bytes()
     try:
         with open_bytes(path) as file:
-            content = file.read(limit + 1 if most is None else most)
+            content = up_to(file, limit + 1 if most is None else most)
     except (OSError, EOFError, zlib.error) as error:
         raise FormatError(f"cannot read {path.name}: it is damaged or cut short ({error})") from error
     if most is None and len(content) > limit:
@@ -75,6 +77,16 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
             "parsed; export it as CSV or JSON Lines, or in parts"
         )
     return content
+
+
+def up_to(file: IO[bytes], most: int) -> bytes:
+    """Read no more than so many bytes; memory is taken for what is there, not for what might be."""
+    parts: list[bytes] = []
+    left = most
+    while left > 0 and (part := file.read(min(left, _PART))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def read_document(path: Path, encoding: str) -> Any:

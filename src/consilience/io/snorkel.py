@@ -17,7 +17,7 @@ import numpy as np
 
 from consilience._ids import Ids
 from consilience.exceptions import DataError, FormatError
-from consilience.io.documents import most_bytes, read_bytes
+from consilience.io.documents import most_bytes, read_bytes, up_to
 from consilience.io.export import Export, choose, refuse_question
 from consilience.io.source import Source
 
@@ -95,7 +95,7 @@ def _from_archive(source: Source, question: str | None) -> Any:
     wanted = choose(names, question, source.name) + ".npy"
     try:
         with zipfile.ZipFile(source.path) as archive, archive.open(wanted) as packed:
-            content = packed.read(most_bytes() + 1)
+            content = up_to(packed, most_bytes() + 1)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, KeyError, ValueError) as error:
         raise FormatError(f"cannot read {source.name}: it is not a whole .npz file ({error})") from error
     if len(content) > most_bytes():
