@@ -11,7 +11,7 @@ from typing import Any
 from consilience._files import atomic_file
 from consilience.exceptions import ParameterError
 
-__all__ = ["check_picture", "draw"]
+__all__ = ["check_picture", "draw", "write_picture"]
 
 _SUFFIXES = (".png", ".svg", ".pdf")
 _STYLES = (("#1d4ed8", "o"), ("#c2410c", "s"), ("#15803d", "^"), ("#a21caf", "D"))
@@ -39,7 +39,6 @@ def draw(rows: Sequence[Row], bins: Mapping[str, Sequence[Row]], facts: Row, whe
         _errors(where, rows, _styles(rows))
         return where
     check_picture(where)
-    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -57,12 +56,19 @@ def draw(rows: Sequence[Row], bins: Mapping[str, Sequence[Row]], facts: Row, whe
         color=_GREY,
     )
     if where is not None:
-        kind = Path(where).suffix.lower().removeprefix(".")
-        # without a date and random names, the same comparison is the same file
-        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-        with atomic_file(where) as temporary, rc_context({"svg.hashsalt": "consilience"}):
-            picture.savefig(temporary, format=kind, dpi=150, metadata=undated)
+        write_picture(picture, where)
     return picture
+
+
+def write_picture(picture: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure of matplotlib to a file of the kind that its name says, in one step."""
+    from matplotlib import rc_context
+
+    kind = Path(path).suffix.lower().removeprefix(".")
+    # without a date and random names, the same picture is the same file
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    with atomic_file(path) as temporary, rc_context({"svg.hashsalt": "consilience"}):
+        picture.savefig(temporary, format=kind, dpi=150, metadata=undated)
 
 
 def _styles(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
