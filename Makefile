@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces libraries clean
+.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces fuzz libraries clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -59,6 +59,11 @@ tables: $(VENV)/.peers
 subspaces: $(VENV)/.peers
 	$(BIN)/python -m benchmarks subspaces
 
+# Bytes at random for every reader of files; SECONDS=600 runs each for ten minutes.
+SECONDS ?= 120
+fuzz: $(VENV)/.fuzz
+	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
+
 # The other libraries bring PyTorch along, so they get a folder of their own.
 libraries: $(VENV)-libraries/.ready
 	$(VENV)-libraries/bin/python -m benchmarks libraries
@@ -84,6 +89,10 @@ $(VENV)/.docs: $(READY)
 
 $(VENV)/.browser: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	@touch $@
+
+$(VENV)/.fuzz: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@touch $@
 
 $(VENV)/.peers: $(READY)
