@@ -132,15 +132,21 @@ def values() -> st.SearchStrategy[Any]:
     return st.sampled_from(kinds)
 
 
+def is_name(value: Any) -> bool:
+    return value is not None and value == value and (not isinstance(value, str) or value.strip() != "")
+
+
 @st.composite
 def folders(draw: st.DrawFn) -> list[pa.Table]:
     n_rows, columns = draw(st.integers(1, 30)), {}
     for name in ("item", "annotator", "label"):
         value, kind = draw(values())
-        # ids are there in most tables, or nothing but errors would be compared
-        present = draw(st.booleans()) and name != "label"
-        few = draw(st.lists(value.filter(lambda v: v is not None and v == v) if present else value, max_size=4))
-        drawn = draw(st.lists(st.sampled_from(few), min_size=n_rows, max_size=n_rows)) if few else [None] * n_rows
+        # nearly always there are ids, or nothing but errors would be compared
+        if name != "label" and draw(st.integers(0, 19)):
+            value, kind = (value, kind) if kind != pa.null() else (st.integers(0, 1), pa.int64())
+            value = value.filter(is_name)
+        few = draw(st.lists(value, min_size=1, max_size=6))
+        drawn = draw(st.lists(st.sampled_from(few), min_size=n_rows, max_size=n_rows))
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         columns[name] = pa.array([None] * n_rows if pa.types.is_null(kind) else drawn, plain).cast(kind)
     table = pa.table(columns)
@@ -158,7 +164,7 @@ def outcome(function: Callable[..., Any], path: Path, duplicates: str) -> Any:
 
 
 @settings(max_examples=150, deadline=None, database=None, derandomize=True)
-@given(folders(), st.sampled_from(["last", "first", "keep", "error"]))
+@given(folders(), st.sampled_from(["last", "first", "keep", "last", "first", "keep", "error"]))
 def test_any_folder(parts: list[pa.Table], duplicates: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         for at, table in enumerate(parts):

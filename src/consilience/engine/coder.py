@@ -219,10 +219,12 @@ def item_keys(column: pa.Array) -> tuple[Codes, Bools | None]:
         if not is_text(column.dictionary):
             return item_keys(_plain_values(column))
         names = column.dictionary
-        indices = np.asarray(column.indices.fill_null(0))
-        keys, blank = _hashes(names), blanks(checked(names))
+        # what is null has an entry of its own
+        indices = np.asarray(column.indices.cast(pa.int64()).fill_null(len(names)))
+        keys, blank = np.append(_hashes(names), np.zeros((1, 2), np.uint64), axis=0), blanks(checked(names))
         if blank.any():
-            gone = blank[indices] if gone is None else gone | blank[indices]
+            blank = np.append(blank, True)[indices]
+            gone = blank if gone is None else gone | blank
         return keys[indices], gone
     if is_text(column):
         blank = blanks(checked(column))
