@@ -163,7 +163,7 @@ def outcome(function: Callable[..., Any], path: Path, duplicates: str) -> Any:
         return type(error)
 
 
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(folders(), st.sampled_from(["last", "first", "keep", "last", "first", "keep", "error"]))
 def test_any_folder(parts: list[pa.Table], duplicates: str) -> None:
     with tempfile.TemporaryDirectory() as place:
