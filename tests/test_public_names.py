@@ -95,6 +95,7 @@ EXCEPTIONS = {
     "ConsilienceWarning": (UserWarning,),
     "DataWarning": ("ConsilienceWarning",),
     "ConvergenceWarning": ("ConsilienceWarning",),
+    "EngineWarning": ("ConsilienceWarning",),
     "FewLabelsWarning": ("ConsilienceWarning",),
 }
 

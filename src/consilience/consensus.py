@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,22 @@ class Consensus:
         if not judged.any():
             raise DataError("no item has both a truth and a label")
         return 100.0 * float(np.mean(self.choice.best[judged] != codes[judged]))
+
+    def items_per_class(self) -> Ints:
+        """Count the items that were given each class, (K,)."""
+        counts: Ints = np.bincount(self.choice.best[self.n_labels > 0], minlength=len(self.model.classes))
+        return counts
+
+    def doubtful(self, most: int = 12) -> Any:
+        """Give the rows of ``labels`` with the smallest margins: what to look at first."""
+        there = np.flatnonzero(self.n_labels > 0)
+        columns = self._label_columns()
+        rows = pa.array(there[np.argsort(np.asarray(columns["margin"])[there], kind="stable")[:most]])
+        return _frames.make({name: column.take(rows) for name, column in columns.items()}, self.origin.frame)
+
+    def with_run(self, run: Mapping[str, Any]) -> Consensus:
+        """Give the same consensus with another story."""
+        return replace(self, run=run)
 
     def summary(self) -> dict[str, Any]:
         """Give the run in plain values: what ``summary.json`` holds."""

@@ -15,6 +15,7 @@
     ConsilienceWarning
     ├── DataWarning          something in the data was dropped, merged or left out
     ├── ConvergenceWarning   the passes ran out before the tolerance was met
+    ├── EngineWarning        a run was computed elsewhere than asked for
     └── FewLabelsWarning     there is too little data for what was asked
 """
 
@@ -32,6 +33,7 @@ __all__ = [
     "DataError",
     "DataWarning",
     "EngineError",
+    "EngineWarning",
     "FewLabelsWarning",
     "FolderError",
     "FormatError",
@@ -89,6 +91,10 @@ class DataWarning(ConsilienceWarning):
 
 class ConvergenceWarning(ConsilienceWarning):
     """The passes over the data ran out before the tolerance was met."""
+
+
+class EngineWarning(ConsilienceWarning):
+    """A run was computed elsewhere than asked for, or keeps less than asked for."""
 
 
 class FewLabelsWarning(ConsilienceWarning):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,14 +14,26 @@ import numpy as np
 
 from consilience.aggregation import registry
 from consilience.aggregation.em import Callback
-from consilience.aggregation.fit import Caution
+from consilience.aggregation.fit import Caution, Fit
 from consilience.annotations import Annotations
 from consilience.consensus import Consensus
-from consilience.exceptions import FewLabelsWarning, ParameterError, warn
-from consilience.kernels.grouping import components
+from consilience.engine.checkpoint import Checkpoint
+from consilience.engine.fingerprint import fingerprint
+from consilience.engine.passes import InMemory, Labels, OnDisk, Passes, passes_of
+from consilience.engine.place import check_engine, fits, holds_parquet, on_disk, passes_at, spilled
+from consilience.engine.scanned import Scanned
+from consilience.engine.streamed import StreamedConsensus
+from consilience.exceptions import EngineWarning, FewLabelsWarning, MethodError, ParameterError, warn
 from consilience.kernels.votes import vote_statistics
 
 __all__ = ["aggregate", "as_annotations", "cautions_of", "diagnose_run", "examine_run", "story", "warn_of"]
+
+#: What "auto" runs where labels do not fit in memory, and why.
+_INSTEAD = "ds-em"
+_WHY = "auto compares models with all labels in memory, where these do not fit; this one streams"
+#: What is said of a method that needs all labels in memory.
+_HERE = "in this process, with all labels in memory"
+_NOTHING_KEPT = "keeps no checkpoint on its way: a run that is killed starts over"
 
 
 def aggregate(
@@ -28,7 +42,10 @@ def aggregate(
     *,
     gold: Any = None,
     seed: int | None = 0,
-    engine: str = "local",
+    engine: Any = "local",
+    memory: int | str | None = None,
+    scheduler: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     callback: Callback | None = None,
     **parameters: Any,
 ) -> Consensus:
@@ -37,7 +54,8 @@ def aggregate(
     Parameters
     ----------
     data
-        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
+        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, the path of a file or of a
+        folder of Parquet files, or what :func:`consilience.scan` gives.
     method
         A name from :data:`consilience.METHODS`; ``+em`` refines any of them.
     gold
@@ -45,41 +63,138 @@ def aggregate(
     seed
         Decides everything that is random.
     engine
-        Where the passes over the data run; "local" is this process.
+        Where the passes over the data run: "local" (this process), "stream" (this process, labels on disk), "dask", or
+        a client of Dask's.  What was scanned, and folders of Parquet files, are streamed where "local" is said.
+    memory
+        With labels on disk: how much this process may take, such as "2GiB"; by default half the machine's.
+    scheduler
+        With "dask": address of the scheduler.  By default the client in use, or else processes of this machine.
+    checkpoint
+        Folder that keeps what was learned so far: a killed run goes on from there, to the same result.
     callback
         Told of every pass over the data.
     **parameters
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
     """
-    if engine != "local":
-        raise ParameterError(f"there is no engine {engine!r}; this release has 'local'")
-    annotations = as_annotations(data)
-    if gold is not None:
-        annotations = annotations.with_gold(gold)
+    check_engine(engine)
     begun = time.perf_counter()
-    chosen, _, full_name = registry.resolve(method)
-    seeded = {"random_state": seed} if "random_state" in chosen.parameters else {}
-    fit = registry.fit(method, annotations, callback=callback, **seeded, **parameters)
-    warn_of([*cautions_of(annotations), *fit.cautions])
-    statistics = vote_statistics(
-        annotations.indptr, annotations.annotator, annotations.label, fit.posterior, annotations.n_annotators
+    registry.resolve(method)
+    kept = None
+    if checkpoint is not None:
+        kept = Checkpoint(checkpoint, {"method": method, "parameters": parameters, "seed": seed})
+    labels = _labels(data, gold, engine, memory, kept, callback)
+    job = _Job(method, parameters, seed, begun, engine, scheduler, kept, callback)
+    if not isinstance(labels, Scanned):
+        return job.held(labels)
+    if registry.resolve(method)[0].everywhere:
+        return job.streamed(labels)
+    if fits(labels):
+        return job.held(labels.annotations())
+    if method == "auto":
+        return replace(job, method=_INSTEAD).streamed(labels, chosen=_INSTEAD, why=_WHY)
+    able = ", ".join(each.name for each in registry.METHODS.values() if each.everywhere)
+    raise MethodError(
+        f"{method} needs all labels in memory, where these {labels.n_labels} do not fit. These methods can stream "
+        f"them, with or without +em: {able}. Or allow more memory"
     )
-    run = story(
-        annotations, fit, method=full_name, by_user=method != "auto", parameters=parameters, seed=seed, begun=begun
-    )
-    return Consensus(
-        fit.model,
-        fit.posterior,
-        fit.choice,
-        annotations.item_ids,
-        annotations.labels_per_item,
-        statistics.counts,
-        run,
-        annotations.origin,
-        partial(diagnose_run, annotations),
-        annotations=annotations,
-        examine=partial(examine_run, annotations),
-    )
+
+
+def _labels(
+    data: Any, gold: Any, engine: Any, memory: Any, kept: Checkpoint | None, callback: Callback | None
+) -> Annotations | Scanned:
+    """Read the labels into memory, or scan them where they are to be streamed."""
+    if isinstance(data, Scanned):
+        if gold is not None:
+            raise ParameterError("known truths of scanned labels are given to scan: consilience.scan(path, gold=…)")
+        return data
+    is_path = isinstance(data, str | os.PathLike)
+    if is_path and (engine == "stream" or holds_parquet(data)):
+        from consilience.engine.scan import scan
+
+        spill = None if kept is None else kept.folder / "labels"
+        return scan(data, memory=memory, spill=spill, gold=gold, callback=callback)
+    annotations = as_annotations(data)
+    annotations = annotations if gold is None else annotations.with_gold(gold)
+    return spilled(annotations, memory) if engine == "stream" else annotations
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is to be done with labels, wherever they are."""
+
+    method: str
+    parameters: Mapping[str, Any]
+    seed: int | None
+    begun: float
+    engine: Any
+    scheduler: str | None
+    kept: Checkpoint | None
+    callback: Callback | None
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        seeded = {"random_state": self.seed} if "random_state" in self._chosen.parameters else {}
+        return {**seeded, **self.parameters, "callback": self.callback}
+
+    @property
+    def _chosen(self) -> registry.Method:
+        return registry.resolve(self.method)[0]
+
+    @contextmanager
+    def _placed(self, home: InMemory | OnDisk) -> Iterator[Passes]:
+        """Give the passes over labels as they run on the engine, with what they keep and whom they tell."""
+        with passes_at(home, self.engine, self.scheduler) as passes:
+            passes.checkpoint, passes.callback = self.kept, self.callback
+            yield passes
+
+    def _told(self, data: Labels, fit: Fit, **more: Any) -> dict[str, Any]:
+        by_user = self.method != "auto" and "why" not in more
+        if self.engine != "local":
+            more = {"engine": self.engine if isinstance(self.engine, str) else "dask", **more}
+        told: dict[str, Any] = {"method": self.method, "parameters": self.parameters, "seed": self.seed}
+        return story(data, fit, by_user=by_user, begun=self.begun, **told, **more)
+
+    def held(self, annotations: Annotations) -> Consensus:
+        """Do it with labels in memory."""
+        everywhere = self._chosen.everywhere
+        if self.kept is not None:
+            self.kept.of_labels(fingerprint(annotations))
+        place = (lambda a: self._placed(InMemory(a))) if everywhere else nullcontext
+        fit = registry.fit(self.method, annotations, place=place, **self._options)
+        if not everywhere and self.engine != "local":
+            fit = replace(fit, cautions=(*fit.cautions, (f"{self.method} ran {_HERE}", EngineWarning)))
+        if not everywhere and self.kept is not None:
+            fit = replace(fit, cautions=(*fit.cautions, (f"{self.method} {_NOTHING_KEPT}", EngineWarning)))
+        look = InMemory(annotations)
+        warn_of([*cautions_of(look), *fit.cautions])
+        statistics = vote_statistics(
+            annotations.indptr, annotations.annotator, annotations.label, fit.posterior, annotations.n_annotators
+        )
+        return Consensus(
+            fit.model,
+            fit.posterior,
+            fit.choice,
+            annotations.item_ids,
+            annotations.labels_per_item,
+            statistics.counts,
+            self._told(look, fit),
+            annotations.origin,
+            partial(diagnose_run, annotations),
+            annotations=annotations,
+            examine=partial(examine_run, annotations),
+        )
+
+    def streamed(self, scanned: Scanned, **more: Any) -> StreamedConsensus:
+        """Do it with labels on disk."""
+        if self.kept is not None:
+            self.kept.of_labels(scanned.fingerprint)
+        with self._placed(on_disk(scanned)) as passes:
+            fit = registry.fit(self.method, passes, **self._options)
+            warn_of([*cautions_of(passes), *fit.cautions])
+            by_votes = fit.hint is not None
+            counts = (passes.votes if by_votes else passes.sweep(fit.model.prior, fit.model.confusions)).counts
+            run = self._told(passes, fit, **more)
+        return StreamedConsensus(scanned, fit.model, counts, run, by_votes=by_votes, callback=self.callback)
 
 
 class Told(Protocol):
@@ -107,7 +222,7 @@ class Told(Protocol):
 
 
 def story(
-    annotations: Annotations,
+    annotations: Labels,
     fit: Told,
     *,
     method: str,
@@ -134,7 +249,7 @@ def story(
         "K": annotations.n_classes,
         "labels": annotations.n_labels,
         **more,
-        "gold_items": 0 if annotations.gold is None else int((annotations.gold >= 0).sum()),
+        "gold_items": int(passes_of(annotations).survey.known.sum()),
         "seed": seed,
         "seconds": round(time.perf_counter() - begun, 6),
         "log_likelihood": fit.log_likelihood,
@@ -186,10 +301,11 @@ def is_long(columns: list[str]) -> bool:
     return any(names.intersection(ALIASES[role]) for role in ("item", "annotator", "label"))
 
 
-def cautions_of(annotations: Annotations, *, alone: bool = True) -> list[Caution]:
+def cautions_of(annotations: Labels, *, alone: bool = True) -> list[Caution]:
     """Say what about the data itself limits any method; items that do not stand ``alone`` have neighbours."""
     found: list[Caution] = []
-    counts = annotations.labels_per_annotator
+    seen = passes_of(annotations).survey
+    counts = seen.said.sum(axis=1)
     active = int((counts > 0).sum())
     if annotations.n_classes == 1:
         found.append((f"every label is {annotations.class_ids[0]!r}: there is nothing to tell apart", FewLabelsWarning))
@@ -202,15 +318,14 @@ def cautions_of(annotations: Annotations, *, alone: bool = True) -> list[Caution
                 FewLabelsWarning,
             )
         )
-    elif int(annotations.labels_per_item.max()) <= 1:
+    elif seen.longest <= 1:
         found.append(("no item has two labels: nothing shows who is right", FewLabelsWarning))
     single = int((counts == 1).sum())
     if single and active > 2:
         found.append(
             (f"annotators who gave a single label: {single} of {active}; little can be said of them", FewLabelsWarning)
         )
-    component = components(annotations.indptr, annotations.annotator, annotations.n_annotators)
-    crowds = np.unique(component[counts > 0]).size
+    crowds = np.unique(seen.component[counts > 0]).size
     if crowds > 1:
         found.append(
             (
@@ -219,10 +334,9 @@ def cautions_of(annotations: Annotations, *, alone: bool = True) -> list[Caution
                 FewLabelsWarning,
             )
         )
-    empty = int((annotations.labels_per_item == 0).sum())
-    if empty:
+    if seen.unlabelled:
         what = "stay unlabelled" if alone else "are judged by their neighbours alone"
-        found.append((f"{empty} items have no label and {what}", FewLabelsWarning))
+        found.append((f"{seen.unlabelled} items have no label and {what}", FewLabelsWarning))
     return found
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -37,20 +38,45 @@ class Checkpoint:
     folder
         Made if it is not there; a checkpoint of another run is refused.
     of
-        What decides the run, in plain values: ``fingerprint``, ``method``, ``parameters``, ``seed``.
+        What decides the run, in plain values: ``method``, ``parameters``, ``seed``.
     """
 
     def __init__(self, folder: str | os.PathLike[str], of: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         check_replaceable(self.folder, _HEADER)
-        content = {**_FORMAT, **json.loads(json.dumps(of, default=repr))}
+        self._content = {**_FORMAT, **json.loads(json.dumps(of, default=repr))}
+        there = self._there()
+        if there is not None:
+            self._refuse_another(there, self._content)
+            self._clear()
+        else:
+            self._write()
+
+    def of_labels(self, fingerprint: str) -> Self:
+        """Say which labels it is of; a checkpoint of others is refused."""
+        self._content["fingerprint"] = fingerprint
+        there = self._there() or {}
+        if "fingerprint" in there:
+            self._refuse_another(there, self._content)
+        else:
+            self._write()
+        return self
+
+    def _there(self) -> dict[str, Any] | None:
         header = self.folder / _HEADER
-        if header.exists():
-            self._refuse_another(json.loads(header.read_text("utf-8")), content)
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with atomic_file(header) as fresh:
-            fresh.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        return dict(json.loads(header.read_text("utf-8"))) if header.exists() else None
+
+    def _write(self) -> None:
+        with atomic_file(self.folder / _HEADER) as fresh:
+            fresh.write_text(json.dumps(self._content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    def _clear(self) -> None:
+        """Remove what a killed run left unfinished."""
+        for left in self.folder.glob(".*"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
     def _refuse_another(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
         for name in here:

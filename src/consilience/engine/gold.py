@@ -16,16 +16,18 @@ from consilience.kernels._arrays import Codes, Ints
 __all__ = ["digest_of_truth", "gold_of_items"]
 
 
-def gold_of_items(truth: Any, names: Iterable[pa.Array], classes: Ids, column: str) -> tuple[Ints, Codes]:
+def gold_of_items(
+    truth: Any, names: Iterable[pa.Array], classes: Ids, column: str, *, what: str = "gold", strict: bool = True
+) -> tuple[Ints, Codes]:
     """Find the items of known truth among names that come in blocks: their numbers, ascending, and their classes.
 
-    The rules are those of :meth:`consilience.Annotations.with_gold`.
+    The rules are those of :meth:`consilience.Annotations.codes_of_truth`.
     """
     if not is_named(truth):  # one value for each item: there is memory for all, then
         items = Ids(pa.concat_arrays(list(names)))
         at = np.arange(len(items))
     else:
-        wanted, _ = truth_columns(truth, None, column, "gold")
+        wanted, _ = truth_columns(truth, None, column, what)
         places, found, before = [np.empty(0, np.int64)], [], 0
         for block in names:
             codes = np.unique(Ids(block).codes_of(wanted))
@@ -34,7 +36,7 @@ def gold_of_items(truth: Any, names: Iterable[pa.Array], classes: Ids, column: s
             found.append(block.take(pa.array(codes)))
             before += len(block)
         items, at = Ids(pa.concat_arrays(found)), np.concatenate(places)
-    codes = truth_codes(truth, items, classes, column=column, what="gold", strict=True)
+    codes = truth_codes(truth, items, classes, column=column, what=what, strict=strict)
     return at[codes >= 0], codes[codes >= 0]
 
 

@@ -102,6 +102,10 @@ class RunWriter:
             run,
             self._origin,
         )
+        self.finish_with(rest, add)
+
+    def finish_with(self, rest: Consensus, add: Callable[[Path], object] | None = None) -> None:
+        """Write annotators, model and summary as this consensus has them."""
         rest.save_rest(self._fresh, add)
         self._finished = True
 

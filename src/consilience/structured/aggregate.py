@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from consilience.aggregation import aggregate as crowds
 from consilience.aggregation.em import Callback
 from consilience.consensus import Consensus
+from consilience.engine.place import check_engine
 from consilience.exceptions import ParameterError
 from consilience.sequences import SequenceAnnotations
 
@@ -20,7 +22,10 @@ def aggregate(
     graph: Any = None,
     gold: Any = None,
     seed: int | None = 0,
-    engine: str = "local",
+    engine: Any = "local",
+    memory: int | str | None = None,
+    scheduler: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     callback: Callback | None = None,
     **parameters: Any,
 ) -> Consensus:
@@ -29,8 +34,9 @@ def aggregate(
     Parameters
     ----------
     data
-        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
-        For tokens in order, a :class:`consilience.SequenceAnnotations`.
+        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, the path of a file or of a
+        folder of Parquet files, or what :func:`consilience.scan` gives.  For tokens in order, a
+        :class:`consilience.SequenceAnnotations`.
     method
         A name from :data:`consilience.METHODS`; ``+em`` refines any of them.  For sequences "auto", or one of them with
         ``+hmm`` or ``+hmm+em``.  On a graph, what to start from.
@@ -42,17 +48,27 @@ def aggregate(
     seed
         Decides everything that is random.
     engine
-        Where the passes over the data run; "local" is this process.
+        Where the passes over the data run: "local" (this process), "stream" (this process, labels on disk), "dask", or
+        a client of Dask's.  What was scanned, and folders of Parquet files, are streamed where "local" is said.
+    memory
+        With labels on disk: how much this process may take, such as "2GiB"; by default half the machine's.
+    scheduler
+        With "dask": address of the scheduler.  By default the client in use, or else processes of this machine.
+    checkpoint
+        Folder that keeps what was learned so far: a killed run goes on from there, to the same result.
     callback
         Told of every pass over the data.
     **parameters
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
     """
-    if not isinstance(data, SequenceAnnotations) and graph is None:
-        return crowds.aggregate(data, method, gold=gold, seed=seed, engine=engine, callback=callback, **parameters)
-    if engine != "local":
-        raise ParameterError(f"there is no engine {engine!r} for sequences and networks; this release has 'local'")
     rest: dict[str, Any] = {"gold": gold, "seed": seed, "callback": callback, **parameters}
+    if not isinstance(data, SequenceAnnotations) and graph is None:
+        places: dict[str, Any] = {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint}
+        return crowds.aggregate(data, method, **places, **rest)
+    check_engine(engine)
+    if engine == "stream" or (engine != "local" and graph is not None):
+        kind = "networks run on the engine 'local' alone" if graph is not None else "sequences cannot be streamed"
+        raise ParameterError(f"{kind}, not on {engine!r}")
     if not isinstance(data, SequenceAnnotations):
         from consilience.structured.network_consensus import aggregate_network
 
@@ -61,4 +77,4 @@ def aggregate(
         raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
     from consilience.structured.sequence_consensus import aggregate_sequences
 
-    return aggregate_sequences(data, method, **rest)
+    return aggregate_sequences(data, method, engine=engine, scheduler=scheduler, checkpoint=checkpoint, **rest)

@@ -22,6 +22,7 @@ from consilience.aggregation.fit import Caution
 from consilience.chain_mixture import ChainMixture, Never
 from consilience.consensus import TIE, Choice
 from consilience.dawid_skene import DawidSkene
+from consilience.engine.dask import placed
 from consilience.exceptions import FewLabelsWarning
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.votes import vote_statistics
@@ -39,6 +40,9 @@ def aggregate_sequences(
     gold: Any = None,
     seed: int | None = 0,
     callback: Callback | None = None,
+    engine: Any = "local",
+    scheduler: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     valid: bool = True,
     **parameters: Any,
 ) -> SequenceRun:
@@ -56,6 +60,8 @@ def aggregate_sequences(
         Decides everything that is random.
     callback
         Told of every pass over the data.
+    engine, scheduler, checkpoint
+        As for :func:`consilience.aggregate`; the engines are "local" and "dask".
     valid
         Where the classes are BIO tags: give no sequence that breaks their rules.
     **parameters
@@ -66,7 +72,9 @@ def aggregate_sequences(
     if gold is not None:
         sequences = sequences.with_gold(gold)
     begun = time.perf_counter()
-    fit = fit_sequences(sequences, method, valid=valid, random_state=seed, callback=callback, **parameters)
+    given = {"valid": valid, "random_state": seed, "callback": callback, "checkpoint": checkpoint, **parameters}
+    with placed(engine, scheduler) as cluster:
+        fit = fit_sequences(sequences, method, engine=cluster.client if cluster else "local", **given)
     posterior, choice = _labelled(fit.model, sequences, forbidden(sequences) if valid else None)
     a = sequences.tokens
     statistics = vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)

@@ -135,8 +135,8 @@ def fit_sequences(
     kept = None
     if checkpoint is not None:
         given = {"valid": valid, "smoothing": smoothing, "shrinkage": shrinkage, "max_iter": max_iter, "tol": tol}
-        of = {"fingerprint": _fingerprint(sequences), "method": method, "parameters": given, "seed": random_state}
-        kept = Keeper(Checkpoint(checkpoint, of), "baum-welch")
+        of = {"method": method, "parameters": given, "seed": random_state}
+        kept = Keeper(Checkpoint(checkpoint, of).of_labels(_fingerprint(sequences)), "baum-welch")
     with placed(engine) as cluster:
         passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback, "cluster": cluster}
         if method == "auto":

@@ -1,0 +1,65 @@
+"""From data and the name of an engine to where the passes run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from consilience.annotations import Annotations
+from consilience.engine.memory import memory_bytes, room
+from consilience.engine.passes import InMemory, OnDisk, Passes
+from consilience.engine.scanned import Scanned
+from consilience.engine.store import Store
+from consilience.exceptions import ParameterError
+
+__all__ = ["ENGINES", "check_engine", "fits", "holds_parquet", "on_disk", "passes_at", "spilled"]
+
+ENGINES = ("local", "stream", "dask")
+
+
+def check_engine(engine: Any) -> None:
+    """Raise unless it is the name of an engine, or a client of Dask's."""
+    if isinstance(engine, str) and engine not in ENGINES:
+        raise ParameterError(f"there is no engine {engine!r}; this release has {', '.join(map(repr, ENGINES))}")
+
+
+def holds_parquet(path: str | os.PathLike[str]) -> bool:
+    """Tell whether it is a folder of Parquet files."""
+    place = Path(path)
+    return place.is_dir() and any(place.rglob("*.parquet"))
+
+
+def fits(scanned: Scanned) -> bool:
+    """Tell whether a method that needs all labels and posteriors at once could run within the memory allowed."""
+    s = scanned.store
+    needed = s.n_labels * 12 + s.n_items * (32 * s.n_classes + 64)
+    return needed <= room(scanned.memory)
+
+
+def spilled(annotations: Annotations, memory: int | str | None = None) -> Scanned:
+    """Write labels that are in memory to a temporary folder, to be streamed from there."""
+    folder = Path(tempfile.mkdtemp(prefix="consilience-"))
+    return Scanned(Store.from_annotations(annotations, folder / "store"), memory_bytes(memory), folder)
+
+
+def on_disk(scanned: Scanned) -> OnDisk:
+    """Give passes that stream; pages stay where all of them take but a small part of the memory allowed."""
+    s = scanned.store
+    mapped = s.n_labels * (s.annotator.itemsize + s.label.itemsize) + s.n_items * 12
+    return OnDisk(s, keep=mapped <= room(scanned.memory) // 4)
+
+
+@contextmanager
+def passes_at(home: InMemory | OnDisk, engine: Any, scheduler: Any = None) -> Iterator[Passes]:
+    """Give the passes over the labels at ``home`` as they run on an engine."""
+    if isinstance(engine, str) and engine != "dask":
+        yield home
+        return
+    from consilience.engine.dask import OnCluster, connect
+
+    with connect(scheduler if engine == "dask" else engine) as cluster, OnCluster(home, cluster) as passes:
+        yield passes

@@ -1,0 +1,225 @@
+"""The consensus of labels that are not in memory: the model is there, and items are labelled as they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from consilience import _frames
+from consilience._ids import Ids
+from consilience._label_table import Choice, TableFormat, label_columns
+from consilience.consensus import Consensus, choose
+from consilience.dawid_skene import DawidSkene
+from consilience.engine.gold import gold_of_items
+from consilience.engine.outputs import RunWriter
+from consilience.engine.progress import Callback, steps
+from consilience.engine.scanned import Scanned
+from consilience.engine.store import Store
+from consilience.exceptions import DataError
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.votes import vote_shares
+
+__all__ = ["StreamedConsensus"]
+
+#: Labels of a block of items that are labelled together.
+_BLOCK = 1 << 20
+#: Items that are shown for a second look.
+_DOUBTFUL = 12
+
+
+class Block(NamedTuple):
+    """Some items, labelled."""
+
+    items: Ids
+    n_labels: Ints
+    posterior: Floats
+    choice: Choice
+
+
+class Glance(NamedTuple):
+    """What one pass over all labelled items tells."""
+
+    per_class: Ints  #: items that were given each class, (K,)
+    doubt: Floats  #: Σ r (1 - r) over the labels of each annotator, r the probability that a label is right, (M,)
+    doubtful: pa.Table  #: the items with the smallest margins
+
+
+class StreamedConsensus(Consensus):
+    """A consensus whose items are labelled block by block.
+
+    All of :class:`consilience.Consensus` is there.  :meth:`save`, :meth:`error_rate` and :meth:`blocks` need memory for
+    a block at a time; ``labels``, ``posterior``, ``choice``, ``item_ids`` and ``n_labels`` make all items at once.
+    """
+
+    def __init__(
+        self,
+        scanned: Scanned,
+        model: DawidSkene,
+        counts: Floats,
+        run: Mapping[str, Any],
+        *,
+        by_votes: bool = False,
+        callback: Callback | None = None,
+    ) -> None:
+        values = {"scanned": scanned, "model": model, "counts": counts, "run": run, "origin": scanned.origin}
+        values |= {"diagnose": None, "annotations": None, "examine": None, "by_votes": by_votes, "callback": callback}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    scanned: Scanned
+    by_votes: bool  #: whether the share of votes is the posterior, and the model breaks ties
+    callback: Callback | None
+
+    @property
+    def store(self) -> Store:
+        """The labels."""
+        return self.scanned.store
+
+    def with_run(self, run: Mapping[str, Any]) -> StreamedConsensus:
+        """Give the same with another story."""
+        made = StreamedConsensus(
+            self.scanned, self.model, self.counts, run, by_votes=self.by_votes, callback=self.callback
+        )
+        if "glance" in self.__dict__:
+            made.__dict__["glance"] = self.glance
+        return made
+
+    def blocks(self, step: str = "labels") -> Iterator[Block]:
+        """Label all items, one block after the other."""
+        told = steps(self.callback, step, self.store.n_labels)
+        for first, stop in self.store.cut(_BLOCK):
+            block = self.store.annotations(first, stop)
+            posterior, hint = self.model.posterior(block), None
+            if self.by_votes:
+                posterior, hint = vote_shares(block.indptr, block.label, block.gold, block.n_classes), posterior
+            choice = choose(posterior, self.model.prior, hint)
+            yield Block(block.item_ids, block.labels_per_item, posterior, choice)
+            if told:
+                told(block.n_labels)
+            self.store.release(first, stop)
+
+    # ---- all items at once ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _whole(self) -> Block:
+        parts = list(self.blocks())
+        choices = [np.concatenate(column) for column in zip(*(part.choice for part in parts), strict=True)]
+        return Block(
+            self.store.item_ids(),
+            np.concatenate([part.n_labels for part in parts]),
+            np.concatenate([part.posterior for part in parts]),
+            Choice(*choices),
+        )
+
+    @property
+    def posterior(self) -> Floats:
+        """Pr(truth of n = k | labels of n), (N, K)."""
+        return self._whole.posterior
+
+    @property
+    def choice(self) -> Choice:
+        """The label of every item."""
+        return self._whole.choice
+
+    @property
+    def item_ids(self) -> Ids:
+        """The names of all items."""
+        return self._whole.items
+
+    @property
+    def n_labels(self) -> Ints:
+        """Labels of each item, (N,)."""
+        return self._whole.n_labels
+
+    # ---- a block at a time ---------------------------------------------------------------------------------
+
+    @cached_property
+    def glance(self) -> Glance:
+        """What one pass over all labelled items tells."""
+        for _ in self._looked_at():
+            pass
+        made: Glance = self.__dict__["glance"]
+        return made
+
+    def _looked_at(self) -> Iterator[Block]:
+        """Give every block, and take a glance at it on the way."""
+        M, K, _ = self.counts.shape
+        per_class, doubt = np.zeros(K, np.int64), np.zeros(M)
+        doubtful: pa.Table | None = None
+        first = 0
+        for block in self.blocks("writing labels"):
+            yield block
+            per_class += np.bincount(block.choice.best[block.n_labels > 0], minlength=K)
+            low, high = self.store.indptr[[first, first + block.n_labels.size]]
+            first += block.n_labels.size
+            item = np.repeat(np.arange(block.n_labels.size), block.n_labels)
+            r = block.posterior[item, self.store.label[low:high]]
+            doubt += np.bincount(self.store.annotator[low:high], r * (1.0 - r), M)
+            there = np.flatnonzero(block.n_labels > 0)
+            least = there[np.argsort(block.choice.margin[there], kind="stable")[:_DOUBTFUL]]
+            rows = pa.table(self._columns(block, least))
+            rows = rows if doubtful is None else pa.concat_tables([doubtful, rows])
+            doubtful = rows.take(pa.array(np.argsort(rows["margin"].to_numpy(), kind="stable")[:_DOUBTFUL]))
+        self.__dict__["glance"] = Glance(per_class, doubt, doubtful)
+
+    def _columns(self, block: Block, rows: Ints) -> dict[str, pa.Array]:
+        return label_columns(
+            block.posterior[rows],
+            Choice(*(column[rows] for column in block.choice)),
+            block.items.take(rows),
+            block.n_labels[rows],
+            classes=self.model.classes,
+            prior=self.model.prior,
+            item=self.origin.item,
+            gold=bool(self.run.get("gold_items")),
+        )
+
+    def items_per_class(self) -> Ints:
+        """Count the items that were given each class."""
+        return self.glance.per_class
+
+    def doubtful(self, most: int = _DOUBTFUL) -> Any:
+        """Give the rows of ``labels`` with the smallest margins."""
+        table = self.glance.doubtful[:most]
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        return _frames.make(columns, self.origin.frame)
+
+    def _doubt(self) -> Floats:
+        return self.glance.doubt
+
+    def error_rate(self, truth: Any) -> float:
+        """Give the percentage of wrong labels, over the items that have both a truth and a label."""
+        names = (self.store.item_ids(first, stop).to_arrow() for first, stop in self.store.cut(_BLOCK))
+        places, codes = gold_of_items(truth, names, self.model.classes, self.origin.item, what="truth", strict=False)
+        wrong = judged = first = 0
+        for block in self.blocks("comparing with the truth"):
+            low, high = np.searchsorted(places, [first, first + len(block.items)])
+            at = places[low:high] - first
+            counted = block.n_labels[at] > 0
+            judged += int(counted.sum())
+            wrong += int((block.choice.best[at] != codes[low:high])[counted].sum())
+            first += len(block.items)
+        if not judged:
+            raise DataError("no item has both a truth and a label")
+        return 100.0 * wrong / judged
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        add: Callable[[Path], object] | None = None,
+        labels: TableFormat | None = None,
+    ) -> None:
+        """Write the run to a folder, as :meth:`consilience.Consensus.save` does, block by block."""
+        gold = bool(self.run.get("gold_items"))
+        writer = RunWriter(folder, self.model, self.store.n_items, origin=self.origin, gold=gold, labels=labels)
+        with writer:
+            for block in self._looked_at():
+                writer.append(block.items, block.n_labels, block.posterior, block.choice)
+            writer.finish_with(self, add)
