@@ -58,11 +58,17 @@ def nearness(name: str, a: Annotations, truth: Ints, window: int | None, promise
             apart = np.abs(found.model.confusions[who] - batch.model.confusions)
             mean = float((apart * weight).sum() / weight.sum() / a.n_classes)
             wrong = 100.0 * float(np.mean(best[known] != truth[known]))
-            agree = 100.0 * float(np.mean(best == batch.choice.best))
+            same = 100.0 * (best == batch.choice.best)
+            agree = float(np.mean(same))
+            old, young = (float(np.mean(same[tenth])) for tenth in (place < a.n_items / 10, place >= 0.9 * a.n_items))
             held = "all held" if stream.window >= a.n_labels else f"{stream.window} held"
             what = f"{name}, {updates} updates by {by}, {held}"
             figures.append(Figure(f"labels as batch: {what}", agree, promise, up=True, unit="%"))
-            print(figures[-1], f"  error {wrong:.2f} (batch {error:.2f}), confusions {mean:.4f} apart, {seconds:.1f} s")
+            print(
+                f"{figures[-1]}  oldest tenth of the items {old:.1f}, newest {young:.1f}; "
+                f"error {wrong:.2f} (batch {error:.2f}), confusions {mean:.4f} apart, {seconds:.1f} s",
+                flush=True,
+            )
     return figures
 
 

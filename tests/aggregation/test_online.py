@@ -252,6 +252,32 @@ def test_the_order_of_rows_and_columns_in_an_update_does_not_matter(crowd: cs.da
         np.testing.assert_allclose(two.posterior[place], one.posterior, atol=1e-6)
 
 
+def test_settled_items_that_are_given_again_are_judged_by_what_is_known_now() -> None:
+    made = cs.simulate(3000, 20, 3, spammers=0.2, seed=6)
+    a, batch = made.annotations, cs.aggregate(made.annotations, "ds-em", shrinkage=0.5)
+    pieces = [a.select_items(slice(first, first + 100)) for first in range(0, 3000, 100)]
+    stream = streamed(pieces, window=0, shrinkage=0.5)
+    before = np.mean(stream.consensus.choice.best == batch.choice.best)
+    early = stream.consensus.posterior[:100].copy()
+    model = stream.model
+    stream.revise(pieces[0])
+    np.testing.assert_allclose(stream.consensus.posterior[:100], model.posterior(pieces[0]), atol=1e-12)
+    assert not np.allclose(early, stream.consensus.posterior[:100])
+    for _ in range(6):
+        for first in range(0, 3000, 300):
+            stream.revise(a.select_items(slice(first, first + 300)))
+    assert before < 0.98
+    assert np.mean(stream.consensus.choice.best == batch.choice.best) > 0.995
+    assert np.abs(stream.model.confusions - batch.model.confusions).mean() < 0.002
+    assert stream.consensus.counts.sum() == pytest.approx(a.n_labels)
+    with pytest.warns(DataWarning, match="95 of 100 items have other labels too and were not revised"):
+        stream.revise(pieces[0].select_annotators(slice(0, 12)))
+    with pytest.raises(DataError, match="give new ones to update"):
+        stream.revise(a.select_items([0]).with_items(Ids([9999])))
+    with pytest.raises(ParameterError, match="it does not revise"):
+        cs.Stream(forget=0.1).update(a).revise(a)
+
+
 # ---- what changes with time -----------------------------------------------------------------------------
 
 

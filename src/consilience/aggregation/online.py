@@ -260,6 +260,44 @@ class Stream:
         self._say()
         return self
 
+    def revise(self, labels: Any, **reading: Any) -> Self:
+        """Judge settled items anew by what is known now, given their labels again.
+
+        An update does not revise what settled items are, as their labels are not kept.  Who has them elsewhere can give
+        them once more, some items at a time: each item's part in the sums is replaced by what the present model makes
+        of it (the incremental E-step of Neal and Hinton).  Going over all items again and again leads to the batch.
+
+        Parameters
+        ----------
+        labels
+            All labels of the items to revise, in any form that :meth:`update` takes; items of which others are held or
+            settled are left as they are, with a warning.
+        **reading
+            As for :meth:`update`.
+        """
+        if self.forget:
+            raise ParameterError("a stream that forgets judges items by what annotators were then: it does not revise")
+        again = read_update(labels, reading, self.origin)
+        if again is None:
+            return self
+        past = self._past
+        items, annotators = self._items.meet(again.item_ids), self._annotators.meet(again.annotator_ids)
+        if len(items.new) or len(annotators.new) or joined(past.classes, again.class_ids) != past.classes:
+            raise DataError("only labels that were taken in before can be revised; give new ones to update")
+        again = again.recode(again.annotator_ids, past.classes)
+        held = np.isin(items.codes, self._columns()[0])
+        whole = (past.items["n"][items.codes] == again.labels_per_item) & (again.labels_per_item > 0) & ~held
+        which = np.flatnonzero(whole)
+        codes = items.codes[which]
+        model, again = self.model, again.select_items(which)._with(gold=past.items["gold"][codes])
+        at = Parameters(model.prior, model.confusions[annotators.codes])
+        past.revise(codes, annotators.codes, again, posterior_of(Held(again, past.sums), at)[0])
+        self._now = self._consensus = None
+        if which.size < whole.size:
+            self._note(f"{whole.size - which.size} of {whole.size} items have other labels too and were not revised")
+        self._say()
+        return self
+
     def _take(self, new: Annotations, classes: Ids, items: Meeting, annotators: Meeting) -> None:
         """Append labels to those that are held."""
         past = self._past

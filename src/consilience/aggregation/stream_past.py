@@ -58,6 +58,11 @@ class Past:
 
     # ---- reading ----------------------------------------------------------------------------------------
 
+    @property
+    def sums(self) -> Statistics:
+        """The counts of all annotators and classes."""
+        return Statistics(self.annotators["counts"], self.class_counts, float("nan"))
+
     def known(self, items: Ints) -> Any:
         """Tell which of these items have settled labels."""
         return self.items["n"][items] > 0
@@ -152,6 +157,17 @@ class Past:
         rows["mask"][items] |= np.bitwise_or.reduceat(_bits(active[labels.annotator]), labels.indptr[:-1])
         self.n_labels += labels.n_labels
         self.log_likelihood += log_likelihood
+
+    def revise(self, items: Ints, active: Ints, labels: Annotations, posterior: Floats) -> None:
+        """Replace the part of items in the sums, given all their labels and a new posterior."""
+        if "votes" in self.items:
+            self.items["belief"][items] = posterior
+            return
+        old, new = sums_of(labels, self.posterior(items)), sums_of(labels, posterior)
+        counts = self.annotators["counts"]
+        counts[active] = np.maximum(counts[active] + new.counts - old.counts, 0.0)
+        self.class_counts = self.classes_without(items) + self._weight(items) @ posterior
+        self.items["belief"][items] = posterior
 
     def widen(self, classes: Ids) -> Ints:
         """Make room for new classes, in ascending order with the old ones; give the new code of every old one."""
