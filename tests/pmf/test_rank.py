@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilience.pmf.rank import choose_rank, hold_out, rank_by_held_out
+from consilience.pmf.rank import LEAST_TOL, MOST_ROWS, choose_rank, hold_out, rank_by_held_out
 
 
 @pytest.mark.parametrize("best", [1, 2, 3, 5, 11, 20, 37, 64])
@@ -60,3 +60,20 @@ def test_ranks_are_compared_by_em_from_one_start() -> None:
     assert rank_by_held_out(codes, 0.25, {**given, "random_state": 3}, score)[0] == 3
     assert len(set(seeds)) == 1
     assert rank_by_held_out(codes[:1], 0.25, {**given, "random_state": None}, score) == (1, {})
+
+
+def test_some_of_many_rows_are_enough() -> None:
+    codes = np.arange(2 * MOST_ROWS + 2).reshape(-1, 1)
+    met: list[Any] = []
+
+    def score(rank: int, seen: Any, unseen: Any, options: dict[str, Any]) -> float:
+        assert options["tol"] == LEAST_TOL
+        met.append(np.sort(np.concatenate([seen, unseen])[:, 0]))
+        return 0.0
+
+    given: dict[str, Any] = {"smoothing": 1.0, "tol": 0.0, "random_state": 1}
+    assert rank_by_held_out(codes, 0.1, given, score)[0] == 1
+    assert all(np.array_equal(rows, met[0]) for rows in met)
+    assert len(np.unique(met[0])) == MOST_ROWS
+    # from everywhere: the mean of so many of 0 … 2 MOST_ROWS + 1 is within 1 % of the middle
+    assert abs(met[0].mean() / MOST_ROWS - 1.0) < 0.01

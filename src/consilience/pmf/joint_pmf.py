@@ -110,7 +110,8 @@ class JointPMF(PMFEstimator):
     Parameters
     ----------
     n_components
-        F.  None chooses it by the likelihood of a held-out tenth of the rows (:mod:`consilience.pmf.rank`).
+        F.  None chooses it by the likelihood of a held-out tenth of the rows, or of 20,000 of them where there are more
+        (:mod:`consilience.pmf.rank`).
     init
         What EM starts from: ``"cnmf-spa"`` (pairs), ``"ctd"`` (triples, by coupled tensor decomposition) or
         ``"random"``.

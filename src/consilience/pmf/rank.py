@@ -15,12 +15,22 @@ import numpy as np
 from consilience._random import generator
 from consilience.kernels._arrays import Codes
 
-__all__ = ["LARGEST_RANK", "LEAST_SMOOTHING", "choose_rank", "hold_out", "rank_by_held_out"]
+__all__ = [
+    "LARGEST_RANK",
+    "LEAST_SMOOTHING",
+    "LEAST_TOL",
+    "MOST_ROWS",
+    "choose_rank",
+    "hold_out",
+    "rank_by_held_out",
+]
 
 #: The largest rank that is tried.
 LARGEST_RANK = 64
 #: Smoothing while ranks are compared: without any, one category that only the held-out rows have would decide.
 LEAST_SMOOTHING = 0.1
+#: Rows by which ranks are compared, and the tolerance of EM that does: more of either tells no rank from another.
+MOST_ROWS, LEAST_TOL = 20_000, 1e-6
 
 
 def hold_out(codes: Codes, share: float, rng: np.random.Generator) -> tuple[Codes, Codes]:
@@ -72,7 +82,8 @@ def rank_by_held_out(
     """Choose F by how rows that are held out are foretold; give it and the score of every rank that was tried.
 
     Ranks are compared by EM from one start each, whatever the fit itself then does: several starts would be averaged to
-    a model of more components, and without EM a score tells more of the start than of the rank.
+    a model of more components, and without EM a score tells more of the start than of the rank.  Of many rows some,
+    drawn at random, are enough.
 
     Parameters
     ----------
@@ -86,12 +97,15 @@ def rank_by_held_out(
         Called with a rank, the rows to learn from, those that are held out, and the options of the fit.
     """
     rng = generator(options["random_state"])
+    if len(codes) > MOST_ROWS:
+        codes = codes[np.sort(rng.choice(len(codes), MOST_ROWS, replace=False))]
     seen, unseen = hold_out(codes, share, rng)
     if not len(seen):
         return 1, {}
     options = {
         **options,
         "smoothing": max(options["smoothing"], LEAST_SMOOTHING),
+        "tol": max(options["tol"], LEAST_TOL),
         "n_starts": 1,
         "refine": "em",
         "callback": None,
