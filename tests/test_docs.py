@@ -179,6 +179,9 @@ _HEAD = "task,worker,label\n"
 _JSON = '{"task": 7, "worker": "a", "label": "x"}\n'
 _THREE = _HEAD + "1,a,x\n1,b,y\n1,c,x\n2,a,y\n2,b,y\n2,c,x\n"
 
+_BATCH = "HITId,WorkerId,AssignmentStatus,Answer.a,Answer.b\n"
+_DONE = "H1,W1,Approved,x,1\nH1,W2,Approved,y,1\nH1,W3,Rejected,x,1\n"
+
 #: A file, and what is done with it; docs/input.md has what is said about it.
 BAD_FILES: list[tuple[str, str | bytes, dict[str, Any]]] = [
     ("labels.csv", "", {}),
@@ -199,6 +202,12 @@ BAD_FILES: list[tuple[str, str | bytes, dict[str, Any]]] = [
     ("labels.csv", _THREE, {"gold": {1: "z"}}),
     ("labels.csv", _THREE, {"gold": {98: "x", 99: "y"}}),
     ("labels.csv", _HEAD + "".join(f"{n},a{n % 50},class {n}\n" for n in range(30_000)), {}),
+    ("batch.csv", _BATCH + _DONE, {}),
+    ("batch.csv", _BATCH + _DONE, {"question": "c"}),
+    ("batch.csv", _BATCH + _DONE, {"question": "a"}),
+    ("batch.csv", _BATCH + "H1,W3,Rejected,x,1\n", {"question": "a"}),
+    ("labels.csv", _THREE, {"format": "label-studio"}),
+    ("export.json", '[{"id"', {}),
     ("labels.csv", _HEAD + "1,a,x\n1,b,y\n1,c,x\n2,a,\n3,b,\n", {}),
     ("labels.csv", _HEAD + "1,a,x\n1,a,y\n1,a,x\n1,b,x\n1,c,y\n", {}),
     ("labels.csv", _THREE, {"classes": ["x", "y", "z"]}),
