@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from consilience.datasets.subspaces import simulate_subspaces
 from consilience.exceptions import DataError, DataWarning, ParameterError
@@ -158,6 +159,8 @@ def test_whole_numbers_and_bad_input() -> None:
     X = da.from_array(whole.astype(float), chunks=(25, -1))
     with pytest.raises(DataError, match="compute_chunk_sizes"):
         fit_distributed(SketchedSubspaceClustering(2), X[X[:, 0] > 0])
+    with pytest.raises(DataError, match="must be dense"):
+        fit_distributed(SketchedSubspaceClustering(2), X.map_blocks(csr_array))
     with pytest.raises(DataError, match="infinite"):
         fit_distributed(SketchedSubspaceClustering(2), da.where(X > 5, np.inf, X))
 

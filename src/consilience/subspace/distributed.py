@@ -147,6 +147,8 @@ def _cluster_is_there() -> bool:
 
 
 def _samples(chunk: Any, reduction: Sketch | None) -> Any:
+    if hasattr(chunk, "tocsr"):
+        raise DataError("chunks of samples must be dense arrays; make them so with X.map_blocks(lambda c: c.toarray())")
     chunk = np.asarray(chunk)
     if chunk.dtype not in (np.float32, np.float64):
         chunk = chunk.astype(np.float64)
