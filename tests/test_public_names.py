@@ -69,6 +69,7 @@ PUBLIC = [
     "metrics",
     "moments",
     "nearest_neighbours",
+    "plot",
     "read",
     "read_edges",
     "read_sequence_truth",

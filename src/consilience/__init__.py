@@ -76,7 +76,7 @@ _HOME = {
     "simulate": "consilience.datasets",
     "write": "consilience.io.writing",
 }
-_MODULES = ("datasets", "exceptions", "factor", "metrics", "moments", "spans")
+_MODULES = ("datasets", "exceptions", "factor", "metrics", "moments", "plot", "spans")
 
 __all__ = [
     "AND",
@@ -136,6 +136,7 @@ __all__ = [
     "metrics",
     "moments",
     "nearest_neighbours",
+    "plot",
     "read",
     "read_edges",
     "read_sequence_truth",
@@ -150,7 +151,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from consilience import datasets, exceptions, factor, metrics, moments, spans
+    from consilience import datasets, exceptions, factor, metrics, moments, plot, spans
     from consilience.aggregation.compare import compare
     from consilience.aggregation.comparison import Comparison
     from consilience.aggregation.estimators import (
