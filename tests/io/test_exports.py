@@ -401,3 +401,16 @@ def test_spans_are_pointed_to_where_they_are_read(tmp_path: Path) -> None:
     spans = '{"id": 1, "text": "EU", "label": [[0, 2, "ORG"]]}\n'
     with pytest.raises(DataError, match="spans of text or relations, which are not labels of whole items"):
         cs.read(put(tmp_path, "admin.jsonl", spans))
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_aggregate_takes_the_path_of_labels_of_tokens(tmp_path: Path, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        assert isinstance(cs.aggregate(TOKENS[name].put(tmp_path)), cs.SequenceRun)
+
+
+def test_what_was_recognised_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "consilience")
+    quiet(EXAMPLES["toloka"].put(tmp_path))
+    assert "assignments.tsv: Toloka assignments (its header has 'ASSIGNMENT:worker_id' and 'OUTPUT:…')" in caplog.text

@@ -84,7 +84,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _padded(values: list[Any], n: int, filling: Any = None) -> list[Any]:
-    return values + [filling] * (n - len(values))
+    return values[:n] + [filling] * (n - len(values))
 
 
 def _label(value: Any) -> Any:

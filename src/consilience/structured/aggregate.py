@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from consilience.aggregation import aggregate as crowds
@@ -26,6 +27,7 @@ def aggregate(
     memory: int | str | None = None,
     scheduler: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     callback: Callback | None = None,
     **parameters: Any,
 ) -> Consensus:
@@ -56,15 +58,22 @@ def aggregate(
         With "dask": address of the scheduler.  By default the client in use, or else processes of this machine.
     checkpoint
         Folder that keeps what was learned so far: a killed run goes on from there, to the same result.
+    reading
+        With the path of a file: what :func:`consilience.read` or :func:`consilience.scan` are to be told, such as ``item``.
     callback
         Told of every pass over the data.
     **parameters
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
     """
     rest: dict[str, Any] = {"gold": gold, "seed": seed, "callback": callback, **parameters}
+    if isinstance(data, str | os.PathLike):
+        from consilience.io.sequences import holds_sequences, read_sequences
+
+        if holds_sequences(data, (reading or {}).get("format")):
+            data = read_sequences(data, **(reading or {}))
     if not isinstance(data, SequenceAnnotations) and graph is None:
         places: dict[str, Any] = {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint}
-        return crowds.aggregate(data, method, **places, **rest)
+        return crowds.aggregate(data, method, reading=reading, **places, **rest)
     check_engine(engine)
     if engine == "stream" or (engine != "local" and graph is not None):
         kind = "networks run on the engine 'local' alone" if graph is not None else "sequences cannot be streamed"
