@@ -46,6 +46,7 @@ def aggregate(
     memory: int | str | None = None,
     scheduler: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     callback: Callback | None = None,
     **parameters: Any,
 ) -> Consensus:
@@ -71,6 +72,8 @@ def aggregate(
         With "dask": address of the scheduler.  By default the client in use, or else processes of this machine.
     checkpoint
         Folder that keeps what was learned so far: a killed run goes on from there, to the same result.
+    reading
+        With a path: what :func:`consilience.read` or :func:`consilience.scan` are to be told, such as ``item``.
     callback
         Told of every pass over the data.
     **parameters
@@ -82,7 +85,7 @@ def aggregate(
     kept = None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, {"method": method, "parameters": parameters, "seed": seed})
-    labels = _labels(data, gold, engine, memory, kept, callback)
+    labels = _labels(data, gold, engine, memory, kept, callback, reading or {})
     job = _Job(method, parameters, seed, begun, engine, scheduler, kept, callback)
     if not isinstance(labels, Scanned):
         return job.held(labels)
@@ -100,7 +103,13 @@ def aggregate(
 
 
 def _labels(
-    data: Any, gold: Any, engine: Any, memory: Any, kept: Checkpoint | None, callback: Callback | None
+    data: Any,
+    gold: Any,
+    engine: Any,
+    memory: int | str | None,
+    kept: Checkpoint | None,
+    callback: Callback | None,
+    reading: Mapping[str, Any],
 ) -> Annotations | Scanned:
     """Read the labels into memory, or scan them where they are to be streamed."""
     if isinstance(data, Scanned):
@@ -112,8 +121,8 @@ def _labels(
         from consilience.engine.scan import scan
 
         spill = None if kept is None else kept.folder / "labels"
-        return scan(data, memory=memory, spill=spill, gold=gold, callback=callback)
-    annotations = as_annotations(data)
+        return scan(data, memory=memory, spill=spill, gold=gold, callback=callback, **reading)
+    annotations = as_annotations(data, **(reading if is_path else {}))
     annotations = annotations if gold is None else annotations.with_gold(gold)
     return spilled(annotations, memory) if engine == "stream" else annotations
 
@@ -275,8 +284,8 @@ def examine_run(annotations: Annotations, consensus: Consensus) -> Any:
     return annotator_health(annotations, consensus)
 
 
-def as_annotations(data: Any) -> Annotations:
-    """Take annotations as they are; read files, long frames and matrices."""
+def as_annotations(data: Any, **reading: Any) -> Annotations:
+    """Take annotations as they are; read files (with options for ``reading``), long frames and matrices."""
     from consilience import _frames
 
     if isinstance(data, Annotations):
@@ -284,7 +293,7 @@ def as_annotations(data: Any) -> Annotations:
     if isinstance(data, str | os.PathLike):
         from consilience.io import read
 
-        return read(data)
+        return read(data, **reading)
     if _frames.is_frame(data) and is_long(_frames.columns_of(data)):
         return Annotations.from_frame(data)
     return Annotations.from_matrix(data)

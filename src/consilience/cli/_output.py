@@ -19,24 +19,60 @@ __all__ = ["progress", "show_consensus", "show_notes", "waiting"]
 _MOST_ROWS = 12
 
 
+class Meter:
+    """Says how fast passes go by, and how long they will go on: labels a second, and the time left."""
+
+    def __init__(self) -> None:
+        self.step: str | None = None
+        self.begun = self.first = 0.0
+
+    def told(self, state: Any, now: float) -> str:
+        """Give what to say after one more pass, or one more piece of a long step."""
+        if state.step != self.step or state.iteration < self.first:
+            self.step, self.begun, self.first = state.step, now, state.iteration
+        passed, seconds = state.iteration - self.first, now - self.begun
+        said = [state.step or f"pass {state.iteration}, log-likelihood {state.objective:.2f}"]
+        if not math.isnan(state.change):
+            said.append(f"change {state.change:.0e}")
+        if passed > 0 and seconds > 0:
+            if state.labels:
+                said.append(f"{_short(state.labels * passed / seconds)} labels/s")
+            if not math.isnan(state.left):
+                said.append(f"{_clock(state.left * seconds / passed)} left")
+        return ", ".join(said)
+
+
+def _short(number: float) -> str:
+    for unit in ("", "k", "M", "G"):
+        if number < 999.5 or unit == "G":
+            break
+        number /= 1000
+    return f"{number:.3g}{unit}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 @contextmanager
 def progress() -> Iterator[Callback]:
     """Draw a bar on stderr while passes go by, when somebody is looking; it is gone at the end."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    import time
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("passes over the data", total=None)
+        meter = Meter()
 
         def told(state: Any) -> None:
-            change = "" if math.isnan(state.change) else f"  change {state.change:.0e}"
-            bar.update(
-                task,
-                completed=state.iteration,
-                total=state.max_iter,
-                description=f"log-likelihood {state.objective:.2f}{change}",
-            )
+            total = state.max_iter if math.isnan(state.left) else state.iteration + state.left
+            said = meter.told(state, time.monotonic())
+            bar.update(task, completed=state.iteration, total=total, description=said)
 
         yield told
 
@@ -85,8 +121,7 @@ def show_consensus(consensus: Consensus) -> None:
         most = "" if consensus.health.by_gold else "at most "
         console.print(f"worth {most}{consensus.effective_annotators:.1f} independent annotators", markup=False)
     _print_frame(console, "Classes", _class_rows(consensus), ("class", "items", "share", "prior"))
-    labels = nw.from_native(consensus.labels, eager_only=True)
-    doubtful = labels.filter(nw.col("n_labels") > 0).sort("margin").head(_MOST_ROWS)
+    doubtful = nw.from_native(consensus.doubtful(_MOST_ROWS), eager_only=True)
     _print_frame(console, "Items to look at first", doubtful.rows(), doubtful.columns)
     annotators = nw.from_native(consensus.annotators, eager_only=True).sort("information", descending=True)
     title = "Annotators, most informative first"
@@ -105,10 +140,7 @@ def _what(run: Mapping[str, Any]) -> str:
 
 
 def _class_rows(consensus: Consensus) -> list[tuple[Any, ...]]:
-    import numpy as np
-
-    labelled = consensus.n_labels > 0
-    items = np.bincount(consensus.choice.best[labelled], minlength=len(consensus.model.classes))
+    items = consensus.items_per_class()
     shares = items / max(int(items.sum()), 1)
     return list(
         zip(

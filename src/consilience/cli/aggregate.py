@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,6 +13,19 @@ __all__ = ["command", "run_aggregate"]
 
 
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
+
+#: A report holds all items in memory: it is not made of more than this that were streamed.
+_MOST_REPORTED = 1_000_000
+
+
+class _Named(NamedTuple):
+    """What is known of labels before they are read: the names of their columns, where they were given."""
+
+    origin: Any
+
+
+def _columns(reading: dict[str, Any]) -> dict[str, Any]:
+    return {name: reading[name] for name in ("item", "annotator", "label") if name in reading}
 
 
 def _parameters(**given: Any) -> dict[str, Any]:
@@ -26,7 +39,15 @@ def _parameters(**given: Any) -> dict[str, Any]:
 @click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
 @click.option("--out", type=click.Path(), help="Folder for tables, model, summary and report.html.")
 @click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
-@click.option("--engine", default="local", show_default=True, help="Where the passes over the data run.")
+@click.option("--engine", default="local", show_default=True, help="Where the passes run: local, stream or dask.")
+@click.option("--memory", help="With labels on disk: what this process may take, such as 2GiB; half the machine's.")
+@click.option("--scheduler", help="With --engine dask: address of the scheduler; if not given, processes here.")
+@click.option("--checkpoint", type=click.Path(), help="Folder that keeps what was learned, for a killed run to go on.")
+@click.option(
+    "--labels-format",
+    type=click.Choice(["csv", "parquet"]),
+    help="Of labels in --out: csv, parquet for many if not given.",
+)
 @click.option("--format", "format_", help="What the file is, such as csv or label-studio, if not recognised.")
 @click.option("--question", help="Which question to read, where a file has answers to several.")
 @click.option("--item", help="Name of the item column.")
@@ -59,6 +80,10 @@ def command(
     out: str | None,
     seed: int,
     engine: str,
+    memory: str | None,
+    scheduler: str | None,
+    checkpoint: str | None,
+    labels_format: Any,
     format_: str | None,
     question: str | None,
     item: str | None,
@@ -82,9 +107,10 @@ def command(
 
     Columns are recognised by name: task|item|question|id, worker|annotator|rater|judge|user and
     label|answer|response|value.  With --sequence or --position, and for CoNLL files and brat folders, the labels are of
-    tokens in order; with --edges, items have neighbours.
+    tokens in order; with --edges, items have neighbours.  A folder of Parquet files is streamed from disk.
     """
     import consilience as cs
+    from consilience.engine.place import holds_parquet
 
     in_order = bool(sequence or position)
     if in_order and (edges is not None or item is not None):
@@ -94,6 +120,14 @@ def command(
     parameters = _parameters(prior=prior, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
     columns: dict[str, Any] = {"format": format_, "annotator": annotator, "label": label}
     columns |= {"duplicates": duplicates, "encoding": encoding}
+    places: dict[str, Any] = {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint}
+    rest: tuple[Any, ...] = (method, truth, gold, out, seed, places, as_json, parameters)
+    more: dict[str, Any] = {"encoding": encoding, "title": Path(labels).name, "labels_format": labels_format}
+    if not in_order and edges is None and (engine == "stream" or holds_parquet(labels)):
+        if question is not None:
+            raise click.UsageError("--question is for exports of annotation tools, which cannot be streamed")
+        run_aggregate(labels, *rest, **more, reading=_parameters(item=item, **columns))
+        return
     with warnings.catch_warnings():
         # Every caution is in the summary, and printed below.
         warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
@@ -107,40 +141,43 @@ def command(
                 raise click.UsageError(_NOT_BOTH)
         if edges is not None:
             parameters |= {"graph": cs.read_edges(edges, like=data, encoding=encoding), **_parameters(delta=delta)}
-    run_aggregate(data, method, truth, gold, out, seed, engine, as_json, parameters, encoding, Path(labels).name)
+    run_aggregate(data, *rest, **more)
 
 
 def run_aggregate(
-    annotations: Any,
+    data: Any,
     method: str,
     truth: str | None,
     gold: str | None,
     out: str | None,
     seed: int,
-    engine: str,
+    places: dict[str, Any],
     as_json: bool,
     parameters: dict[str, Any],
+    *,
     encoding: str = "utf-8",
     title: str | None = None,
+    labels_format: Any = None,
+    reading: dict[str, Any] | None = None,
 ) -> None:
-    """Aggregate, then write and print what was asked for."""
-    from dataclasses import replace
-
+    """Aggregate labels, or those of a path with options for ``reading``; then write and print what was asked for."""
     import consilience as cs
+    from consilience._coded import Origin
     from consilience._files import check_replaceable
     from consilience.cli import _output
+    from consilience.engine.streamed import StreamedConsensus
 
     if out is not None:
         check_replaceable(out, "summary.json")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
-        read_truth = cs.read_sequence_truth if isinstance(annotations, cs.SequenceAnnotations) else cs.read_truth
-        known = None if gold is None else read_truth(gold, encoding=encoding, like=annotations)
-        expected = None if truth is None else read_truth(truth, encoding=encoding, like=annotations)
+        read_truth = cs.read_sequence_truth if isinstance(data, cs.SequenceAnnotations) else cs.read_truth
+        like: Any = data if reading is None else _Named(Origin(**_columns(reading)))
+        known = None if gold is None else read_truth(gold, encoding=encoding, like=like)
+        expected = None if truth is None else read_truth(truth, encoding=encoding, like=like)
         with _output.progress() as told:
-            consensus = cs.aggregate(
-                annotations, method, gold=known, seed=seed, engine=engine, callback=told, **parameters
-            )
+            options: dict[str, Any] = {"gold": known, "seed": seed, "reading": reading, "callback": told}
+            consensus = cs.aggregate(data, method, **places, **options, **parameters)
         run = dict(consensus.run)
         if consensus.origin.read_as:
             run["read_as"] = consensus.origin.read_as
@@ -151,13 +188,16 @@ def run_aggregate(
                 run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
     said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
     run["warnings"] = list(dict.fromkeys([*run["warnings"], *said]))
-    consensus = replace(consensus, run=run)
+    consensus = consensus.with_run(run)
     if out is not None:
         from consilience.report import save_with_report
 
         with _output.waiting("writing the run and its report"), warnings.catch_warnings():
             warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
-            save_with_report(consensus, out, truth=expected, title=title)
+            if isinstance(consensus, StreamedConsensus) and run["N"] > _MOST_REPORTED:
+                consensus.save(out, labels=labels_format)
+            else:
+                save_with_report(consensus, out, truth=expected, title=title, labels=labels_format)
     _output.show_notes(consensus.warnings)
     if as_json:
         click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False, default=float))

@@ -19,4 +19,4 @@ def command(out: str | None, as_json: bool) -> None:
     from consilience.cli.aggregate import run_aggregate
 
     annotations = cs.datasets.load("dawid_skene").annotations
-    run_aggregate(annotations, "ds-em", None, None, out, 0, "local", as_json, {}, title="Dawid & Skene (1979)")
+    run_aggregate(annotations, "ds-em", None, None, out, 0, {}, as_json, {}, title="Dawid & Skene (1979)")

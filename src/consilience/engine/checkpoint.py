@@ -46,11 +46,11 @@ class Checkpoint:
         check_replaceable(self.folder, _HEADER)
         self._content = {**_FORMAT, **json.loads(json.dumps(of, default=repr))}
         there = self._there()
-        if there is not None:
-            self._refuse_another(there, self._content)
-            self._clear()
-        else:
+        if there is None:
             self._write()
+            return
+        self._refuse_another(there, self._content)
+        self._clear()
 
     def of_labels(self, fingerprint: str) -> Self:
         """Say which labels it is of; a checkpoint of others is refused."""

@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 import consilience
 from consilience._files import atomic_file
+from consilience._label_table import TableFormat
 from consilience.consensus import Consensus
 from consilience.exceptions import ParameterError
 from consilience.report.confidence import histogram, thresholds
@@ -72,10 +73,19 @@ def report(
 
 
 def save_with_report(
-    consensus: Consensus, folder: str | os.PathLike[str], *, truth: Any = None, title: str | None = None
+    consensus: Consensus,
+    folder: str | os.PathLike[str],
+    *,
+    truth: Any = None,
+    title: str | None = None,
+    labels: TableFormat | None = None,
 ) -> None:
     """Write a run to a folder, as :meth:`consilience.Consensus.save` does, with its ``report.html`` inside."""
-    consensus.save(folder, add=lambda fresh: report(consensus, fresh / "report.html", truth=truth, title=title))
+
+    def add(fresh: Path) -> None:
+        report(consensus, fresh / "report.html", truth=truth, title=title)
+
+    consensus.save(folder, add=add, labels=labels)
 
 
 def render(consensus: Any, *, truth: Any = None, title: str | None = None, items: int = _ITEMS) -> str:

@@ -59,7 +59,7 @@ def aggregate(
     checkpoint
         Folder that keeps what was learned so far: a killed run goes on from there, to the same result.
     reading
-        With the path of a file: what :func:`consilience.read` or :func:`consilience.scan` are to be told, such as ``item``.
+        With a path: what :func:`consilience.read` or :func:`consilience.scan` are to be told, such as ``item``.
     callback
         Told of every pass over the data.
     **parameters
