@@ -37,6 +37,8 @@ from consilience.exceptions import (
     ParameterError,
 )
 from consilience.io import batches
+from consilience.kernels.names import SEEDS
+from consilience.kernels.rows import Words
 
 Table = Mapping[str, Any]
 
@@ -288,14 +290,29 @@ def test_only_scattered_items_are_brought_together(
 def test_items_that_come_back_are_found_by_shares_of_memory(tmp_path: Path) -> None:
     words = np.random.default_rng(0).permutation(5000).astype(np.int64)
     for last, distinct in ((-1, True), (17, False)):
-        seen = grouped._Seen(tmp_path / "begun", room=1)
-        seen._looked = 1 << 60
-        seen.add(np.append(words, last))
-        shares = [seen._share(share, 3) for share in range(3)]
+        seen = grouped._Seen(tmp_path / "begun", room=30_000)
+        for part in np.split(words, 5):
+            assert seen.add(part)
+        assert seen.add(np.array([last]))
+        shares = [grouped._share(piece, share, 3) for share in range(3) for piece in seen._pieces()]
         assert sorted(np.concatenate(shares)) == sorted([*words, last])
         assert min(map(len, shares)) > 1000
         assert seen.distinct() == distinct
         seen.close()
+
+
+def test_a_set_of_words() -> None:
+    rng = np.random.default_rng(0)
+    words = np.unique(rng.integers(-(2**63), 2**63 - 1, 50_000))
+    known = Words()
+    assert all(known.add(part) for part in np.array_split(rng.permutation(words), 7))
+    assert len(known) == words.size
+    assert not any(known.add(words[at : at + 1]) for at in range(0, words.size, 997))
+    # the one word whose scrambled bits are those of a free slot
+    free = np.array([SEEDS[0]]).view(np.int64)
+    assert known.add(free)
+    assert not known.add(free)
+    assert not Words().add(np.concatenate([free, free]))
 
 
 def test_more_labels_of_few_items_than_a_block_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

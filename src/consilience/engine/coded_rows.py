@@ -13,7 +13,7 @@ import pyarrow as pa
 from consilience._building import no_id
 from consilience.engine.coder import Coder, item_keys
 from consilience.exceptions import DataError
-from consilience.io.batches import LabelFiles
+from consilience.io.batches import LabelFiles, ahead
 from consilience.kernels._arrays import Codes, Ints
 
 __all__ = ["CodedBatch", "CodedRows", "Repeats"]
@@ -37,18 +37,21 @@ class Repeats(NamedTuple):
     item: int = -1  #: number of the first item with such an answer, or the row where it first stands
     annotator: int = -1
 
-    def plus(self, n: int, indptr: Ints, annotator: Codes, items: Ints, example: bool) -> Repeats:
-        """Add the ``n`` repeats of a block whose items have these numbers."""
+    @classmethod
+    def in_block(cls, n: int, indptr: Ints, annotator: Codes, items: Ints, example: bool) -> Repeats:
+        """Take down the ``n`` repeats of a block whose items have these numbers."""
         if not n or not example:
-            return self._replace(n=self.n + n)
+            return cls(n)
         item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
         order = np.lexsort((annotator, item))
         again = (np.diff(item[order]) == 0) & (np.diff(annotator[order].astype(np.int64)) == 0)
         at = order[int(np.argmax(again))]
-        found = int(items[item[at]])
-        if self.n and self.item < found:
-            return self._replace(n=self.n + n)
-        return Repeats(self.n + n, found, int(annotator[at]))
+        return cls(n, int(items[item[at]]), int(annotator[at]))
+
+    def plus(self, other: Repeats) -> Repeats:
+        """Add those of another block; the example is the earlier one."""
+        first = min((one for one in (self, other) if one.item >= 0), key=lambda one: one.item, default=self)
+        return first._replace(n=self.n + other.n)
 
 
 class CodedRows:
@@ -72,6 +75,10 @@ class CodedRows:
         self.kind: pa.DataType | None = None
 
     def __iter__(self) -> Iterator[CodedBatch]:
+        """Give the batches; each is coded while the one before is worked on."""
+        return ahead(self._batches())
+
+    def _batches(self) -> Iterator[CodedBatch]:
         for file, row, (items, annotators, labels) in self.files.batches("item", "annotator", "label"):
             with _naming(file):
                 annotator, label = self.annotators.encode(annotators), self.labels.encode(labels)
@@ -87,12 +94,12 @@ class CodedRows:
             if self._tell is not None:
                 self._tell(len(items))
 
-    def keys(self, batch: CodedBatch, starts: Ints | None = None) -> Codes:
+    def keys(self, batch: CodedBatch, items: pa.Array | None = None, rows: Ints | None = None) -> Codes:
         """Give words by which the items of a batch, or those of some of its rows, are known: (rows,) or (rows, 2)."""
         with _naming(batch.file):
-            keys, gone = item_keys(batch.items if starts is None else batch.items.take(pa.array(starts)))
+            keys, gone = item_keys(batch.items if items is None else items)
         if gone is not None and gone.any():
-            lacking = np.flatnonzero(gone) if starts is None else starts[gone]
+            lacking = np.flatnonzero(gone) if rows is None else rows[gone]
             raise no_id(batch.file.name, "item", self.files.columns["item"], batch.row_of_file + lacking)
         return keys
 

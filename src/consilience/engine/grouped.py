@@ -1,12 +1,14 @@
 """Rows that are already together by item go straight into the store.
 
 That they are is found out on the way: an item begins where the id changes, and no id may begin twice.  Ids that only
-go up cannot; others are put down as one word each, and looked through whenever their number has doubled.
+go up cannot; of others, one word each is kept and looked up, in memory as long as there is room and on disk after that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +55,7 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
             by, said = by[labelled], said[labelled]
         indptr, by, said, n = drop_repeats(indptr, by, said, len(rows.annotators), keep)
         numbers = np.arange(n_items, n_items + begin.size)
-        repeats = repeats.plus(n, indptr, by, numbers, keep == "all" and not repeats.n)
+        repeats = repeats.plus(Repeats.in_block(n, indptr, by, numbers, keep == "all" and not repeats.n))
         writer.append(np.diff(indptr), by, said, names)
         n_items += begin.size
 
@@ -63,10 +65,10 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
             if not starts.size:
                 waiting.append((batch.annotator, batch.label))
                 continue
-            if not seen.add(rows.keys(batch, starts)):
+            names = names_at(batch.items, starts)
+            if not seen.add(rows.keys(batch, names, starts)):
                 return None
             first, last = int(starts[0]), int(starts[-1])
-            names = names_at(batch.items, starts)
             if name is not None:
                 write(np.zeros(1, np.int64), name, [*waiting, (batch.annotator[:first], batch.label[:first])])
             if last > first:
@@ -88,7 +90,7 @@ class _Seen:
         self._path, self._room = path, room
         self._file = path.open("w+b")
         self._rising, self._last = True, -(1 << 63) - 1
-        self._n, self._looked = 0, 1 << 16
+        self._words: Any = None  #: all of them, while they fit
 
     def close(self) -> None:
         self._file.close()
@@ -96,42 +98,49 @@ class _Seen:
 
     def add(self, keys: Codes) -> bool:
         """Put items down; False if one of them is known to have begun before."""
-        if not len(keys):
-            return True
+        from consilience.kernels.rows import Words
+
         numbers = keys.ndim == 1
         words = keys if numbers else np.ascontiguousarray(keys[:, 0]).view(np.int64)
         if self._rising:
             self._rising = numbers and int(words[0]) > self._last and bool((words[1:] > words[:-1]).all())
             self._last = int(words[-1])
+            if not self._rising:
+                self._words = Words()
+                if not all(self._words.add(piece) for piece in self._pieces()):
+                    return False
         self._file.write(words.data)
-        self._n += words.size
-        if self._rising:
-            return True
-        if self._n >= 2 * self._looked and self._n * 8 <= self._room // 4:
-            self._looked = self._n
-            return self.distinct()
-        return _all_different(words)
+        if self._words is not None:
+            # it may grow to four times its size while the old one is still there
+            if 5 * self._words.nbytes > self._room:
+                self._words = None
+            elif not self._words.add(words):
+                return False
+        return True
 
     def distinct(self) -> bool:
         """Tell whether all are different; two hashes that happen to be the same count as not."""
-        if self._rising or self._n < 2:
+        from consilience.kernels.rows import Words
+
+        if self._rising or self._words is not None:
             return True
         # by shares of the words that fit into memory
-        n_shares = -(-self._n * 16 // max(self._room, 1 << 20))
-        return all(_all_different(self._share(share, n_shares)) for share in range(n_shares))
+        n_shares = self._file.tell() * 16 // self._room + 1
+        for share in range(n_shares):
+            words = Words()
+            if not all(words.add(_share(piece, share, n_shares)) for piece in self._pieces()):
+                return False
+        return True
 
-    def _share(self, share: int, n_shares: int) -> Codes:
-        self._file.seek(0)
-        parts = []
-        while piece := self._file.read(1 << 22):
-            words = np.frombuffer(piece, np.int64)
-            if n_shares > 1:
-                spread = (words.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-                words = words[spread * np.uint64(n_shares) >> np.uint64(32) == share]
-            parts.append(words)
-        return np.concatenate(parts)
+    def _pieces(self) -> Iterator[Codes]:
+        end = self._file.tell()
+        for low in range(0, end, 1 << 22):
+            self._file.seek(low)
+            yield np.frombuffer(self._file.read(min(1 << 22, end - low)), np.int64)
+        self._file.seek(end)
 
 
-def _all_different(words: Codes) -> bool:
-    ordered = np.sort(words)
-    return not bool((ordered[1:] == ordered[:-1]).any())
+def _share(words: Codes, share: int, n_shares: int) -> Codes:
+    spread = (words.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+    mine: Codes = words[spread * np.uint64(n_shares) >> np.uint64(32) == share]
+    return mine

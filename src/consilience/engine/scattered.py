@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,7 @@ from consilience.engine.store import let_go
 from consilience.engine.store_writer import StoreWriter
 from consilience.exceptions import DataError
 from consilience.io.batches import LabelFiles
+from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import drop_repeats, group_by_item
 
@@ -36,23 +38,24 @@ _ROW, _LABEL = 72, 48
 #: Smaller partitions than memory allows are faster, because they fit the cache; up to so many files.
 _AT_ONCE, _FILES = 1 << 20, 128
 #: Most rows that a block of the third step spans, and most of its counters.
-_SPAN, _COUNTERS = 1 << 22, 1 << 14
+_SPAN, _COUNTERS = 1 << 20, 1 << 14
 
 
 def write_scattered(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path, room: int) -> Repeats:
     """Write rows in any order to a store; the arguments are those of :func:`~.grouped.write_grouped`."""
-    n_parts = max(-(-rows.files.n_rows * _ROW // room), min(-(-rows.files.n_rows // _AT_ONCE), _FILES), 1)
+    n_rows, threads = rows.files.n_rows, blocks.thread_count()
+    n_parts = max(-(-n_rows * _ROW * threads // room), min(-(-n_rows // _AT_ONCE), _FILES), 1)
     paths = [folder / f"partition-{p}" for p in range(n_parts)]
     width = _partition(rows, paths)
     shift = max(0, rows.n_rows.bit_length() - _COUNTERS.bit_length() + 1)
     labels_at = np.zeros((rows.n_rows >> shift) + 1, np.int64)
     runs, repeats = [], Repeats()
-    for path in paths:
-        run, repeats = _make_run(path, width, rows, keep, repeats)
-        path.unlink()
-        if run is not None:
-            runs.append(run)
-            labels_at += run.labels_at(shift, labels_at.size)
+    with ThreadPoolExecutor(threads) as pool:
+        for run, more in pool.map(lambda path: _make_run(path, width, rows, keep), paths):
+            repeats = repeats.plus(more)
+            if run is not None:
+                runs.append(run)
+                labels_at += run.labels_at(shift, labels_at.size)
     names = None if width == 1 else _NamesOfRows(rows.files)
     assert rows.kind is not None
     for low, high in _blocks(runs, labels_at, shift, rows.n_rows, max(room // _LABEL, 1)):
@@ -122,13 +125,14 @@ class _Run:
                 let_go(column, begin, end)
 
 
-def _make_run(path: Path, width: int, rows: CodedRows, keep: str, repeats: Repeats) -> tuple[_Run | None, Repeats]:
+def _make_run(path: Path, width: int, rows: CodedRows, keep: str) -> tuple[_Run | None, Repeats]:
     from consilience.kernels.names import Names
     from consilience.kernels.rows import hash_words
 
     records = np.fromfile(path, np.uint64).reshape(-1, width + 2)
+    path.unlink()
     if not len(records):
-        return None, repeats
+        return None, Repeats()
     names = Names()
     names.expect(len(records))
     keys = hash_words(np.ascontiguousarray(records[:, 0])) if width == 1 else np.ascontiguousarray(records[:, :2])
@@ -143,7 +147,7 @@ def _make_run(path: Path, width: int, rows: CodedRows, keep: str, repeats: Repea
     indptr, by, said = group_by_item(names.codes, annotator, label, *shape)
     del annotator, label, names
     indptr, by, said, n = drop_repeats(indptr, by, said, shape[1], keep)
-    repeats = repeats.plus(n, indptr, by, first, keep == "all")
+    repeats = Repeats.in_block(n, indptr, by, first, keep == "all")
     return _Run(path, first=first, word=word, indptr=indptr, annotator=by, label=said), repeats
 
 
@@ -184,23 +188,32 @@ def _lay_together(runs: list[_Run], low: int, high: int) -> tuple[Ints, Codes, I
     from consilience.kernels.rows import gather
 
     parts: list[tuple[Codes, ...]] = []
-    base = 0
+    slices, base = [], 0
     for run in runs:
         a, b = np.searchsorted(run.first, (low, high)).tolist()
-        i, j = int(run.indptr[a]), int(run.indptr[b])
-        start = run.indptr[a:b] - i + base
-        lengths = np.diff(run.indptr[a : b + 1])
-        columns = (run.first[a:b], run.word[a:b], start, lengths, run.annotator[i:j], run.label[i:j])
-        parts.append(tuple(np.array(column) for column in columns))
-        run.release(a, b)
+        ends = np.array(run.indptr[a : b + 1])
+        i, j = int(ends[0]), int(ends[-1])
+        columns = (
+            run.first[a:b],
+            run.word[a:b],
+            ends[:-1] + (base - i),
+            np.diff(ends),
+            run.annotator[i:j],
+            run.label[i:j],
+        )
+        parts.append(columns)
+        slices.append((run, a, b))
         base += j - i
     first, word, start, lengths, by, said = (np.concatenate(column) for column in zip(*parts, strict=True))
+    for run, a, b in slices:
+        run.release(a, b)
     # every row is the first of at most one item: what stands in the table is in order
     table = np.full(high - low, -1, np.int32)
     table[first - low] = np.arange(first.size, dtype=np.int32)
-    order = table[table >= 0].astype(np.int64)
+    rows = np.flatnonzero(table >= 0)
+    order = table[rows].astype(np.int64)
     by, said = gather(order, start, lengths, by, said)
-    return first[order], word[order], lengths[order], by, said
+    return rows + low, word[order], lengths[order], by, said
 
 
 class _NamesOfRows:

@@ -16,7 +16,7 @@ from consilience._ids import to_column
 from consilience.exceptions import ColumnError, DataError, FormatError
 from consilience.io.formats import recognise
 
-__all__ = ["Batch", "LabelFiles", "label_files"]
+__all__ = ["Batch", "LabelFiles", "ahead", "label_files"]
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class LabelFiles:
 
     def batches(self, *roles: str) -> Iterator[Batch]:
         """Read the columns of these roles, a batch ahead of its use."""
-        return _ahead(self._batches(*roles))
+        return ahead(self._batches(*roles))
 
     def _batches(self, *roles: str) -> Iterator[Batch]:
         names = [self.columns[role] for role in roles]
@@ -158,7 +158,7 @@ def _delimited(place: Path, pick: Picked, encoding: str, delimiter: str | None) 
     return LabelFiles(place.name, (place,), columns, most, True, read)
 
 
-def _ahead(source: Iterator[T]) -> Iterator[T]:
+def ahead(source: Iterator[T]) -> Iterator[T]:
     """Have the next ready when it is asked for."""
     with ThreadPoolExecutor(1, thread_name_prefix="consilience-read") as pool:
         coming = pool.submit(next, source, None)

@@ -10,10 +10,10 @@ import numpy as np
 from numba import types
 
 from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels._compile import array, compiled, load64
+from consilience.kernels._compile import array, compiled, load64, prefetch
 from consilience.kernels.names import SEEDS
 
-__all__ = ["MISSING", "UNKNOWN", "changes", "code_by_table", "gather", "hash_words", "partition"]
+__all__ = ["MISSING", "UNKNOWN", "Words", "changes", "code_by_table", "gather", "hash_words", "partition"]
 
 #: What a table holds for numbers that were not met yet, and for those that stand for no value.
 UNKNOWN, MISSING = -1, -2
@@ -35,6 +35,37 @@ def changes(offsets: Codes, data: Codes) -> Ints:
     """Give the rows, from the second on, whose string is not that of the row before."""
     rows = np.empty(max(offsets.size - 2, 0), np.int64)
     return rows[: _changes_kernel(offsets.dtype.name)(offsets, data, rows)]
+
+
+class Words:
+    """A set of 64-bit words that grows."""
+
+    def __init__(self) -> None:
+        # a word is known by its scrambled bits; 0 is a free slot, and the word that becomes 0 is kept beside
+        self._slots = np.zeros(1 << 14, np.uint64)
+        self._size, self._has_zero = 0, False
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self._slots.nbytes
+
+    def add(self, words: Codes) -> bool:
+        """Add words; False, and the rest is left out, as soon as one is there already."""
+        for low in range(0, words.size, 1 << 16):
+            part = words[low : low + (1 << 16)].view(np.uint64)
+            while 2 * (self._size + part.size) > self._slots.size:
+                old, self._slots = self._slots, np.zeros(4 * self._slots.size, np.uint64)
+                _words_kernels()[1](old, self._slots)
+            zeros = _words_kernels()[0](part, SEEDS, self._slots)
+            if zeros < 0 or zeros + self._has_zero > 1:
+                return False
+            self._has_zero = self._has_zero or zeros > 0
+            self._size += part.size
+        return True
 
 
 def hash_words(words: Codes) -> Codes:
@@ -113,13 +144,44 @@ def _changes(offsets: Any, data: Any, rows: Any) -> Any:
     return n
 
 
+def _scrambled(word: Any, seeds: Any) -> Any:
+    # each step can be undone, so no two words become the same
+    one = (word ^ seeds[0]) * np.uint64(0x9E3779B97F4A7C15)
+    one = (one ^ (one >> np.uint64(29))) * seeds[1]
+    return one ^ (one >> np.uint64(32))
+
+
 def _mix(words: Any, seeds: Any, keys: Any) -> None:
-    # each step can be undone, so no two words share the first word of their keys
     for i in range(words.size):
-        one = (words[i] ^ seeds[0]) * np.uint64(0x9E3779B97F4A7C15)
-        one = (one ^ (one >> np.uint64(29))) * seeds[1]
-        keys[i, 0] = one ^ (one >> np.uint64(32))
-        keys[i, 1] = one
+        keys[i, 0] = _scrambled(words[i], seeds)
+        keys[i, 1] = keys[i, 0] * np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+def _add_words(words: Any, seeds: Any, slots: Any) -> Any:
+    mask, n, zeros = np.uint64(slots.size - 1), words.size, 0
+    for i in range(n):
+        prefetch(slots, _scrambled(words[min(i + 16, n - 1)], seeds) & mask)
+        one = _scrambled(words[i], seeds)
+        if one == np.uint64(0):
+            zeros += 1
+            continue
+        at = one & mask
+        while slots[at] != np.uint64(0):
+            if slots[at] == one:
+                return -1
+            at = (at + np.uint64(1)) & mask
+        slots[at] = one
+    return zeros
+
+
+def _move_words(old: Any, slots: Any) -> None:
+    mask = np.uint64(slots.size - 1)
+    for i in range(old.size):
+        if old[i] != np.uint64(0):
+            at = old[i] & mask
+            while slots[at] != np.uint64(0):
+                at = (at + np.uint64(1)) & mask
+            slots[at] = old[i]
 
 
 def _partition(
@@ -168,7 +230,17 @@ def _changes_kernel(offsets: str) -> Callable[..., int]:
 
 @lru_cache(maxsize=1)
 def _mix_kernel() -> Callable[..., None]:
-    return compiled(_mix, types.void(array("uint64"), array("uint64"), array("uint64", 2, readonly=False)))
+    words = array("uint64")
+    return compiled(_mix, types.void(words, words, array("uint64", 2, readonly=False)), (_scrambled,))
+
+
+@lru_cache(maxsize=1)
+def _words_kernels() -> tuple[Callable[..., int], Callable[..., None]]:
+    words, slots = array("uint64"), array("uint64", readonly=False)
+    return (
+        compiled(_add_words, types.int64(words, words, slots), (_scrambled,)),
+        compiled(_move_words, types.void(words, slots)),
+    )
 
 
 @lru_cache(maxsize=1)
