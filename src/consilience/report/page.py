@@ -21,6 +21,7 @@ from markupsafe import Markup
 import consilience
 from consilience._files import atomic_file
 from consilience._label_table import TableFormat
+from consilience._names import shown
 from consilience.consensus import Consensus
 from consilience.exceptions import ParameterError
 from consilience.report.confidence import histogram, thresholds
@@ -28,7 +29,6 @@ from consilience.report.crowd import crowd
 from consilience.report.fitting import calibration, convergence
 from consilience.report.items import item_rows
 from consilience.report.league import league
-from consilience._names import shown
 from consilience.report.overview import class_rows, computed, tiles, transitions, verdict
 from consilience.report.view import look_at
 
