@@ -10,7 +10,6 @@ two gigabytes.  Each reader runs in a process of its own and starts from the sma
 from __future__ import annotations
 
 import argparse
-import io
 import random
 import resource
 import subprocess
@@ -22,26 +21,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from tests.io.export_files import EXAMPLES, TOKENS, Example
 
 _MOST_MEGABYTES, _MOST_SECONDS = 2048, 20
 _LONGEST = 4096
 
 
-def _parquet() -> bytes:
-    file = io.BytesIO()
-    pq.write_table(pa.table({"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": ["x", "y", "x"]}), file)
-    return file.getvalue()
-
-
 def readers() -> dict[str, list[Example]]:
     """Give the files to start from, by format."""
-    more = [
-        Example("labels.parquet", _parquet(), "parquet", []),
-        Example("labels.tsv", b"task\tworker\tlabel\n1\ta\tx\n1\tb\ty\n", "tsv", []),
-    ]
+    more = [Example("labels.tsv", b"task\tworker\tlabel\n1\ta\tx\n1\tb\ty\n", "tsv", [])]
     found: dict[str, list[Example]] = {}
     for example in (*EXAMPLES.values(), *TOKENS.values(), *more):
         found.setdefault(example.name, []).append(example)

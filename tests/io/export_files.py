@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 Row = tuple[Any, Any, Any]
 
@@ -63,6 +65,12 @@ def _array(values: Any, **named: Any) -> bytes:
         np.savez_compressed(packed, **named)
     else:
         np.save(packed, np.array(values))
+    return packed.getvalue()
+
+
+def _parquet(**columns: list[Any]) -> bytes:
+    packed = io.BytesIO()
+    pq.write_table(pa.table(columns), packed)
     return packed.getvalue()
 
 
@@ -411,6 +419,12 @@ EXAMPLES: dict[str, Example] = {
             *((2, "a1", 0), (2, "a2", 0), (2, "a3", 0)),
         ],
     ),
+    "wide-parquet": Example(
+        "votes.parquet",
+        _parquet(id=["a", "b", "c"], w1=[0.0, 1.0, float("nan")], w2=[1.0, None, 0.0], w3=[1, 1, None]),
+        "wide",
+        [("a", "w1", 0), ("a", "w2", 1), ("a", "w3", 1), ("b", "w1", 1), ("b", "w3", 1), ("c", "w2", 0)],
+    ),
     "json-table": Example(
         "labels.json",
         _json([{"task": 1, "worker": "a", "label": "x"}, {"task": 1, "worker": "b", "label": "y"}]),
@@ -419,6 +433,12 @@ EXAMPLES: dict[str, Example] = {
     ),
     "csv-table": Example(
         "labels.csv", b"task,worker,label\n1,a,x\n1,b,y\n2,a,y\n", "csv", [(1, "a", "x"), (1, "b", "y"), (2, "a", "y")]
+    ),
+    "parquet-table": Example(
+        "labels.parquet",
+        _parquet(task=[1, 1], worker=["a", "b"], label=["x", "y"]),
+        "parquet",
+        [(1, "a", "x"), (1, "b", "y")],
     ),
     "jsonl-table": Example(
         "labels.jsonl",

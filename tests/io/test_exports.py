@@ -73,6 +73,7 @@ def test_labels_of_tokens_are_recognised_and_read_as_such(tmp_path: Path, name: 
     tokens: Any = cs.read(path)
     assert isinstance(tokens, cs.SequenceAnnotations)
     assert tokens.tokens == cs.read_sequences(path).tokens
+    assert tokens.tokens.origin.read_as == str(cs.recognise(path))
     with pytest.raises(ParameterError, match="item='x' names a column of a table"):
         cs.read(path, item="x")
 

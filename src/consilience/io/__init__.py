@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -150,6 +151,8 @@ def _read_tokens(
     if gold is not None:
         raise ParameterError(f"{place.name}: {found.title} have truths for tokens; give them to aggregate as gold=…")
     tokens = read_sequences(place, format=found.name, classes=classes, duplicates=duplicates, encoding=encoding)
+    labels = tokens.tokens._with(origin=replace(tokens.tokens.origin, read_as=str(found)))
+    tokens = replace(tokens, tokens=labels)
     # of another kind than what is promised: only the file decides, which no type can say
     return cast("Annotations", tokens)
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from consilience._frames import ALIASES
 from consilience.exceptions import DataError, FormatError
 from consilience.io.documents import most_bytes, up_to
 from consilience.io.export import Export, column_of, joined, refuse_question, text_column
@@ -68,11 +69,15 @@ def _files(source: Source) -> list[str]:
 
 def _is_header(names: tuple[str, ...]) -> bool:
     called = {name.lower() for name in names}
-    return {"id", "label"}.issubset(called) and bool(called & {"text", "data"}) and "annotator" not in called
+    return (
+        {"id", "label"}.issubset(called) and bool(called & {"text", "data"}) and called.isdisjoint(ALIASES["annotator"])
+    )
 
 
 def _is_record(record: dict[str, Any]) -> bool:
     shown = "id" in record and ("text" in record or "data" in record)
+    if any(name.lower() in ALIASES["annotator"] for name in record):
+        return False  # a table that names its annotators
     made = record.get("annotations")
     old = isinstance(made, list) and all(isinstance(one, dict) and "user" in one and "label" in one for one in made)
     return shown and (isinstance(record.get("label"), list) or (old and not isinstance(record.get("data"), dict)))

@@ -21,7 +21,7 @@ from consilience._ids import Ids
 from consilience.exceptions import FormatError, ParameterError
 from consilience.io import delimited, jsonl, parquet, records
 from consilience.io.export import Export
-from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, look
+from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, look, look_at_parquet
 from consilience.kernels._arrays import Codes
 
 __all__ = [
@@ -165,6 +165,8 @@ def recognise(
 def _named(place: Path, name: str, encoding: str) -> Recognised:
     title = _title(name)
     source = look(place, encoding, by_name=False) if name in EXPORTS else None
+    if source is not None and source.shape == "parquet":
+        source = look_at_parquet(place, encoding) or source
     return Recognised(name, title, f"by format={name!r}", source)
 
 
@@ -176,11 +178,13 @@ def _found(place: Path, encoding: str, columns: bool) -> Recognised:
     if not place.is_dir() and place.stat().st_size == 0:
         raise FormatError(f"{place.name} is empty: it has not even a header")
     ending, by_name = f"by its ending {ending_of(place)}", _by_ending(place)
-    if by_name in ("parquet", "conll") or (columns and by_name is not None):
+    if by_name == "parquet" and not columns:
+        return _parquet(place, encoding, ending)
+    if by_name == "conll" or (columns and by_name is not None):
         return Recognised(by_name, _title(by_name), ending)
     source = look(place, encoding)
     if source.shape == "parquet":
-        return Recognised("parquet", _title("parquet"), "by its first bytes")
+        return _parquet(place, encoding, "by its first bytes")
     if source.shape == "folder":
         return _folder(place, source)
     if not columns and (found := _by_content(source)) is not None:
@@ -188,6 +192,17 @@ def _found(place: Path, encoding: str, columns: bool) -> Recognised:
     if by_name is None or (source.document is not None and not _is_table(source)):
         raise _unknown(place)
     return Recognised(by_name, _title(by_name), ending, source)
+
+
+def _parquet(place: Path, encoding: str, why: str) -> Recognised:
+    """Recognise an export or a wide table in Parquet, where columns of annotators and labels are missing."""
+    source = None if place.suffix.lower() == ".gz" else look_at_parquet(place, encoding)
+    if source is not None:
+        called = {name.strip().lower() for name in source.names}
+        roles = [called.intersection(_frames.ALIASES[role]) for role in ("annotator", "label")]
+        if not all(roles) and (found := _by_content(source)) is not None:
+            return found
+    return Recognised("parquet", _title("parquet"), why)
 
 
 def _by_content(source: Source) -> Recognised | None:

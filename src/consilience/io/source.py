@@ -3,7 +3,7 @@
 ============ ==================================================== ======================================
 shape        recognised by                                        what is known of it
 ============ ==================================================== ======================================
-``table``    text that is none of the others                      ``names`` of the header, ``delimiter``
+``table``    text that is none of the others; Parquet             ``names`` of the header, ``delimiter``
 ``records``  JSON: an array of objects, or an object on each line ``sample``, the first of them
 ``object``   JSON: one object                                     ``document``, also its ``sample``
 ``array``    the first bytes of ``.npy``                          nothing
@@ -15,6 +15,7 @@ shape        recognised by                                        what is known 
 
 from __future__ import annotations
 
+import csv
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -24,11 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consilience.exceptions import FormatError
 from consilience.io import delimited, documents
 
-__all__ = ["SHAPES", "TABLE_ENDINGS", "Source", "ending_of", "look"]
+__all__ = ["SHAPES", "TABLE_ENDINGS", "Source", "ending_of", "look", "look_at_parquet"]
 
 #: Shapes, as messages call them.
 SHAPES = {
@@ -57,7 +59,7 @@ class Source:
     encoding: str
     shape: str
     names: tuple[str, ...] = ()
-    delimiter: str = ","
+    delimiter: str = ","  #: none, in a Parquet file
     sample: tuple[dict[str, Any], ...] = ()
     document: Any = field(default=None, repr=False)
     members: tuple[str, ...] = ()
@@ -78,14 +80,29 @@ class Source:
     def columns(self, wanted: Iterable[str]) -> pa.Table:
         """Read columns of a table as text; values may run over line ends."""
         names = list(dict.fromkeys(wanted))
+        if not self.delimiter:
+            return _texts_of_parquet(self.path, names)
 
         def pick(_: list[str]) -> list[str]:
             return names
 
         return delimited.read_text(self.path, pick, self.encoding, self.delimiter)
 
+    def first_rows(self, most: int) -> list[list[str]]:
+        """Give the first rows of a table as text; none where they cannot be told apart."""
+        if not self.delimiter:
+            table = _texts_of_parquet(self.path, list(self.names), most)
+            return [["" if v is None else v for v in row] for row in zip(*table.to_pydict().values(), strict=True)]
+        try:
+            lines = csv.reader(self.text().splitlines()[: most + 1], delimiter=self.delimiter)
+            return [row for row in lines if row][1:]
+        except csv.Error:
+            return []
+
     def text(self) -> str:
         """Give the first characters of a text, up to the end of a line."""
+        if not self.delimiter:
+            return ""
         raw = documents.read_bytes(self.path, SAMPLE)
         try:
             text = raw.decode(self.encoding, "replace").removeprefix("\ufeff")
@@ -110,6 +127,38 @@ def look(path: Path, encoding: str, *, by_name: bool = True) -> Source:
     if begins in (b"{", b"[") and not (by_name and ending in TABLE_ENDINGS):
         return _json(path, encoding, begins == b"{", ending)
     return _table(path, encoding, "\t" if ending in (".tsv", ".tab") else None)
+
+
+def look_at_parquet(path: Path, encoding: str) -> Source | None:
+    """Take a Parquet file for a table of text; None where it cannot be read as one."""
+    import pyarrow.parquet as pq
+
+    try:
+        return Source(path, encoding, "table", names=tuple(pq.read_schema(path).names), delimiter="")
+    except (pa.ArrowException, OSError, UnicodeError):
+        return None  # for the reader of tables to complain about
+
+
+def _texts_of_parquet(path: Path, names: list[str], most: int | None = None) -> pa.Table:
+    """Read columns of a Parquet file as text, whole numbers without a point; or the first rows of them."""
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            if most is None:
+                table = file.read(columns=names)
+            else:
+                batches = list(islice(file.iter_batches(most, columns=names), 1))
+                table = pa.Table.from_batches(batches, None if batches else file.schema_arrow)
+        columns = {}
+        for name in names:
+            column = table[name]
+            if pa.types.is_floating(column.type):
+                column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+            columns[name] = column.cast(pa.string())
+        return pa.table(columns)
+    except (pa.ArrowException, OSError, KeyError, UnicodeError) as error:
+        raise FormatError(f"cannot read {path.name} as a table of text: {str(error).splitlines()[0]}") from error
 
 
 def ending_of(path: Path) -> str:

@@ -18,7 +18,6 @@ other names has no values in common between its annotators and its labels, or th
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 
@@ -52,7 +51,7 @@ def recognise(source: Source) -> str | None:
     votes = [n for n, name in enumerate(called) if n != place and name not in _TRUTH]
     if len(votes) < 2 or any(not source.names[n].strip() for n in votes):
         return None
-    rows = _rows(source)
+    rows = source.first_rows(_ROWS)
     if not rows or any(len(row) != len(called) for row in rows):
         return None
     alike = _numbered([source.names[n] for n in votes])
@@ -79,14 +78,6 @@ def _numbered(names: list[str]) -> bool:
     """Tell whether names are the same but for a number or a letter: w1, w2, w3."""
     stems = {re.sub(r"(\d+|[A-Za-z])$", "", name) for name in names}
     return len(stems) == 1 and (stems != {""} or all(name.isdigit() for name in names))
-
-
-def _rows(source: Source) -> list[list[str]]:
-    try:
-        lines = csv.reader(source.text().splitlines()[: _ROWS + 1], delimiter=source.delimiter)
-        return [row for row in lines if row][1:]
-    except csv.Error:
-        return []
 
 
 def _in_common(rows: list[list[str]], votes: list[int], least: float) -> bool:
