@@ -46,6 +46,7 @@ _HOME = {
     "NetworkConsensus": "consilience.structured.network_consensus",
     "OneCoin": "consilience.aggregation.estimators",
     "PlainSymNMF": "consilience.aggregation.estimators",
+    "Plan": "consilience.diagnose.plan",
     "RobustSymNMF": "consilience.aggregation.estimators",
     "Scanned": "consilience.engine.scanned",
     "SequenceAnnotations": "consilience.sequences",
@@ -65,6 +66,7 @@ _HOME = {
     "diagnose": "consilience.diagnose",
     "load": "consilience.io",
     "nearest_neighbours": "consilience.structured.graph",
+    "plan": "consilience.diagnose.plan",
     "read": "consilience.io",
     "read_edges": "consilience.io.edges",
     "read_sequence_truth": "consilience.io.sequences",
@@ -111,6 +113,7 @@ __all__ = [
     "NetworkConsensus",
     "OneCoin",
     "PlainSymNMF",
+    "Plan",
     "RobustSymNMF",
     "Scanned",
     "SequenceAnnotations",
@@ -136,6 +139,7 @@ __all__ = [
     "metrics",
     "moments",
     "nearest_neighbours",
+    "plan",
     "plot",
     "read",
     "read_edges",
@@ -188,6 +192,7 @@ if TYPE_CHECKING:
     from consilience.dawid_skene import DawidSkene
     from consilience.diagnose import Diagnosis, diagnose
     from consilience.diagnose.agreement import Agreement, agreement
+    from consilience.diagnose.plan import Plan, plan
     from consilience.engine.scan import scan
     from consilience.engine.scanned import Scanned
     from consilience.factor.estimators import SymNMF

@@ -33,10 +33,10 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR
 from consilience.moments.label_pairs import label_pairs, labels_of_some
 
-__all__ = ["CHANCE", "CLEAR", "error_correlation", "soften"]
+__all__ = ["CHANCE", "CLEAR", "TYPICAL", "error_correlation", "soften"]
 
 #: ρ, the correlation of errors that tempers a posterior, and ε₂, the share of doubt for two classes.
-_CORRELATION, _DOUBT = 0.25, 0.03
+TYPICAL, _DOUBT = 0.25, 0.03
 #: A measured correlation below the first may be chance; above the second it shows a crowd whose errors go together.
 CHANCE, CLEAR = 0.02, 0.05
 #: Pairs of labels to look at, about.
@@ -115,7 +115,7 @@ def soften(
     if share == 0.0 or K == 1 or not judged.any():
         return posterior
     q, v, n = posterior[judged], votes[judged], np.maximum(n_labels[judged], 1.0)[:, None]
-    mild = q if tempered else _temper(q, 1.0 / (1.0 + (n - 1.0) * _CORRELATION))
+    mild = q if tempered else _temper(q, 1.0 / (1.0 + (n - 1.0) * TYPICAL))
     doubt = _DOUBT * np.log2(K)
     cautious = (1.0 - doubt) * (n**2 * mild + v) / (n**2 + 1.0) + doubt / K
     softened = posterior.copy()

@@ -21,6 +21,7 @@ VERBS: Mapping[str, str] = {
     "aggregate": "Turn a file of labels into consensus labels.",
     "update": "Take new labels into a run, without reading the old ones again.",
     "diagnose": "Tell whether the labels determine the model, and what to collect.",
+    "plan": "Say which annotator should label which item next.",
     "compare": "Run methods side by side where the truth is known.",
     "report": "Write the HTML report of a run.",
     "export": "Write the labels of a run for other tools.",

@@ -1,0 +1,121 @@
+"""``consilience plan``: which annotator should label which item next, and why."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from consilience.cli.aggregate import command as aggregate
+
+if TYPE_CHECKING:
+    from consilience.diagnose.plan import Plan
+
+__all__ = ["command"]
+
+_READING = ("format_", "question", "item", "annotator", "label", "encoding", "duplicates")
+_MOST_ROWS = 12
+
+
+@click.command(name="plan", params=[option for option in aggregate.params if option.name in _READING])
+@click.argument("labels", type=click.Path())
+@click.option("--budget", type=float, required=True, help="Labels to buy, or what they may cost in all.")
+@click.option("--costs", help="What a label costs: a number, or a file with annotator and cost.")
+@click.option("--capacity", help="Labels that an annotator can give: a number, or a file with annotator and capacity.")
+@click.option("--questions", default=10, show_default=True, help="Items to suggest whose truth is worth knowing.")
+@click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
+@click.option("--method", default="auto", show_default=True, help="Method whose model is used; +em refines any.")
+@click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
+@click.option("--out", type=click.Path(), help="File for the plan, as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of tables.")
+def command(
+    labels: str,
+    budget: float,
+    costs: str | None,
+    capacity: str | None,
+    questions: int,
+    gold: str | None,
+    method: str,
+    seed: int,
+    out: str | None,
+    as_json: bool,
+    format_: str | None,
+    **reading: Any,
+) -> None:
+    """Say which annotator should label which item next, given LABELS, a table with a row for each label.
+
+    Labels that make annotators comparable come first, then those that tell most about an item for what they cost.
+    """
+    import consilience as cs
+    from consilience.cli import _output
+    from consilience.diagnose.plan import plan
+
+    with warnings.catch_warnings():
+        # what was dropped or merged is printed below
+        warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
+        annotations = cs.read(labels, format=format_, **reading)
+        if gold is not None:
+            annotations = annotations.with_gold(cs.read_truth(gold, encoding=reading["encoding"], like=annotations))
+        own = annotations.origin.annotator
+        with _output.waiting("looking at what is worth a label"):
+            found = plan(
+                annotations,
+                budget,
+                costs=_per_annotator(costs, "cost", own, reading["encoding"]),
+                capacity=_per_annotator(capacity, "capacity", own, reading["encoding"]),
+                gold=questions,
+                method=method,
+                seed=seed,
+            )
+    if out is not None:
+        found.save(out)
+    _output.show_notes([*annotations.origin.notes, *found.notes])
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        return
+    _show(found)
+    if out is not None:
+        click.echo(f"\nWritten to {out}: {len(found)} labels")
+
+
+def _per_annotator(given: str | None, what: str, annotator: str, encoding: str) -> Any:
+    """Take a number as it is, and read a file with an annotator column and one of numbers."""
+    if given is None:
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        pass
+    from consilience.io.prices import read_per_annotator
+
+    return read_per_annotator(given, what, annotator=annotator, encoding=encoding)
+
+
+def _show(found: Plan) -> None:
+    import narwhals as nw
+    from rich.console import Console
+
+    from consilience.cli._output import _print_frame
+
+    console = Console(highlight=False, soft_wrap=True)
+    asked = len(set(found.annotator.tolist()))
+    console.print(
+        f"{len(found)} labels of {len(set(found.item.tolist()))} items by {asked} annotators, "
+        f"{found.spent:g} of {found.budget:g} spent",
+        markup=False,
+    )
+    if found.joining:
+        console.print(f"the first {found.joining} make annotators comparable", markup=False)
+    console.print(
+        f"expected wrong labels: {found.wrong_now:.0f} now, {found.wrong_then:.0f} then, if the model is right",
+        markup=False,
+    )
+    tables = Console(highlight=False)
+    for title, frame in (("Labels to buy", found.table), ("Items whose truth is worth knowing", found.gold)):
+        rows = nw.from_native(frame, eager_only=True)
+        if len(rows):
+            more = f" ({_MOST_ROWS} of {len(rows)})" if len(rows) > _MOST_ROWS else ""
+            shown = rows.head(_MOST_ROWS)
+            _print_frame(tables, title + more, shown.rows(), shown.columns)

@@ -1,0 +1,430 @@
+"""Which label to buy next, greedily: for every item the annotators who tell most about it, then the best item first.
+
+An item has the posterior q.  A label of annotator m tells, after labels of the annotators P that are planned already,
+
+    I(truth; label of m | labels of P)  =  Σ_b [ s_b log s_b - Σ_i p_bi log p_bi ]  -  Σ_k q_k h_mk,
+
+    v_bk = q_k ∏_(j ∈ P) A_j(b_j, k),   s_b = Σ_k v_bk,   p_bi = Σ_k A_m(i, k) v_bk,
+    h_mk = -Σ_i A_m(i, k) log A_m(i, k),
+
+in bits, over all answers b that P can give.  It never grows with P, so an item whose last value is still the largest of
+all when computed anew is the best (lazy greedy).
+
+====== =============================================== ===================
+symbol name                                            shape
+====== =============================================== ===================
+q      ``q``                                           (N, K)
+A      ``confusions``                                  (M, K, K)
+h      ``noise``                                       (M, K)
+..     ``best``, the best annotators of each item      (N, L), -1 for none
+..     ``weight``, of a label beside t others          (T,)
+====== =============================================== ===================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from consilience.kernels import blocks
+from consilience.kernels._arrays import Codes, Floats, Ints
+
+__all__ = ["BRANCHES", "expected_right", "gains_of", "plan_labels"]
+
+#: Annotators that are kept in mind for each item.
+_SHORT_LIST = 12
+#: Answers that may be looked ahead at; beyond, gains are taken to shrink as before.
+BRANCHES = 64
+#: Steps of a table of -p log p, by which the annotators of each item are ranked first: to 4 digits.
+_STEPS = 1 << 13
+
+
+def plan_labels(
+    q: Floats,
+    confusions: Floats,
+    indptr: Ints,
+    annotator: Codes,
+    candidates: tuple[Ints, Ints],
+    n_labels: Ints,
+    weight: Floats,
+    costs: Floats,
+    capacity: Ints,
+    budget: float,
+    planned: Ints,
+) -> tuple[Ints, Ints, Floats]:
+    """Choose labels until the budget is used up: items, annotators, and what each tells beyond those before, in bits.
+
+    Parameters
+    ----------
+    q, confusions
+        Posterior and model.
+    indptr, annotator
+        Who labelled each item already: they are not asked again.
+    candidates
+        Who can be asked about each item, as compressed rows; two empty arrays for everybody.
+    n_labels
+        Labels of each item, (N,).
+    weight
+        What a label tells beside t others, as a share of what it would tell alone, (T,); the last one stays.
+    costs, capacity
+        Of one label, and labels that can be had, of each annotator, (M,).
+    budget
+        What all labels may cost.
+    planned
+        Pairs that are planned already, (P, 2), sorted by item; their cost is not counted, they use no capacity.
+    """
+    N = q.shape[0]
+    A = np.ascontiguousarray(confusions)
+    noise = noise_of(A)
+    best, worth = np.full((N, _SHORT_LIST), -1, np.int32), np.zeros((N, _SHORT_LIST))
+    open_to = np.ascontiguousarray(candidates[0], np.int64), np.ascontiguousarray(candidates[1], np.int64)
+    who = np.ascontiguousarray(annotator, np.int64)
+    first = np.concatenate([[0], np.cumsum(np.bincount(planned[:, 0], minlength=N))]).astype(np.int64)
+    mine = np.ascontiguousarray(planned[:, 1], np.int64)
+    left = np.ascontiguousarray(capacity, np.int64).copy()
+    shared = (A, noise, indptr, who, *open_to, first, mine, costs, left, _entropy_table())
+    short_list, greedy = _kernels()
+    blocks.run(
+        lambda a, b: short_list(q, *shared, a, b, best, worth),
+        list(pairwise(np.linspace(0, N, 1 + max(1, N >> 12)).astype(int).tolist())),
+    )
+    most = int(min(budget / max(float(costs.min()), 1e-12), float(np.minimum(left, N).sum())) + 1)
+    item, asked, gain = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
+    n = greedy(q, *shared, n_labels, weight, float(budget), best, worth, item, asked, gain)
+    return item[:n], asked[:n], gain[:n]
+
+
+@lru_cache(maxsize=1)
+def _entropy_table() -> Floats:
+    p = np.arange(_STEPS + 2) / _STEPS
+    return np.ascontiguousarray(-p * np.log2(np.maximum(p, 1e-300)))
+
+
+def noise_of(confusions: Floats) -> Floats:
+    """Give h, the entropy of what each annotator says of each class, (M, K)."""
+    logs = np.log2(np.maximum(confusions, 1e-300))
+    noise: Floats = -np.einsum("mik,mik->mk", confusions, logs)
+    return noise
+
+
+def gains_of(q: Floats, confusions: Floats, annotator: Ints) -> Floats:
+    """Give what one label of these annotators tells about these items, one for each row of q, in bits."""
+    p = np.einsum("nik,nk->ni", confusions[annotator], q)
+    entropy = -(p * np.log2(np.maximum(p, 1e-300))).sum(axis=1)
+    gains: Floats = np.maximum(entropy - np.einsum("nk,nk->n", q, noise_of(confusions)[annotator]), 0.0)
+    return gains
+
+
+def expected_right(q: Floats, confusions: Floats, indptr: Ints, annotator: Ints) -> Floats:
+    """Give the probability that each item's label will be right once these annotators have answered, (n,).
+
+    E max_k Pr(k | answers) = Σ_b max_k v_bk; no more than ``BRANCHES`` answers are looked ahead at.
+    """
+    right = np.empty(q.shape[0])
+    _kernels_of_right()(q, np.ascontiguousarray(confusions), indptr, annotator, right)
+    return right
+
+
+# ---- loops ----------------------------------------------------------------------------------------------------------
+
+
+def _fill(
+    q: Any,
+    n: Any,
+    A: Any,
+    noise: Any,
+    indptr: Any,
+    who: Any,
+    open_from: Any,
+    open_to: Any,
+    first: Any,
+    mine: Any,
+    costs: Any,
+    left: Any,
+    table: Any,
+    best: Any,
+    worth: Any,
+) -> None:
+    """Find the annotators who tell most about item n for their cost, among those who can be asked."""
+    L = best.shape[1]
+    for r in range(L):
+        best[n, r] = -1
+        worth[n, r] = 0.0
+    top = 0.0
+    for k in range(q.shape[1]):
+        top = max(top, q[n, k])
+    if top > 1.0 - 1e-9:
+        return
+    everybody = open_from.size == 0
+    low, high = (0, A.shape[0]) if everybody else (open_from[n], open_from[n + 1])
+    for at in range(low, high):
+        m = at if everybody else open_to[at]
+        barred = left[m] <= 0
+        for i in range(indptr[n], indptr[n + 1]):
+            barred |= who[i] == m
+        for i in range(first[n], first[n + 1]):
+            barred |= mine[i] == m
+        if barred:
+            continue
+        bits = 0.0
+        for i in range(q.shape[1]):
+            p = 0.0
+            for k in range(q.shape[1]):
+                p += A[m, i, k] * q[n, k]
+            step = p * (table.size - 2)
+            cell = np.int64(step)
+            bits += table[cell] + (step - cell) * (table[cell + 1] - table[cell]) - q[n, i] * noise[m, i]
+        value = bits / costs[m]
+        if value <= worth[n, L - 1] or value <= 1e-9:
+            continue
+        r = L - 1
+        while r > 0 and worth[n, r - 1] < value:
+            worth[n, r] = worth[n, r - 1]
+            best[n, r] = best[n, r - 1]
+            r -= 1
+        worth[n, r] = value
+        best[n, r] = m
+
+
+def _short_list(
+    q: Any,
+    A: Any,
+    noise: Any,
+    indptr: Any,
+    who: Any,
+    open_from: Any,
+    open_to: Any,
+    first: Any,
+    mine: Any,
+    costs: Any,
+    left: Any,
+    table: Any,
+    start: Any,
+    stop: Any,
+    best: Any,
+    worth: Any,
+) -> None:
+    for n in range(start, stop):
+        _fill(q, n, A, noise, indptr, who, open_from, open_to, first, mine, costs, left, table, best, worth)
+
+
+def _branch(v: Any, count: Any, A: Any, m: Any) -> Any:
+    """Split every branch by the K answers of m, in place, the last one first; branches are the first ``count`` rows."""
+    K = v.shape[1]
+    for b in range(count - 1, -1, -1):
+        for i in range(K - 1, -1, -1):
+            for k in range(K):
+                v[b * K + i, k] = v[b, k] * A[m, i, k]
+    return count * K
+
+
+def _after(v: Any, count: Any, q: Any, n: Any, A: Any, noise: Any, m: Any) -> Any:
+    """Give what a label of m tells of item n after the answers that the branches stand for, in bits."""
+    K = v.shape[1]
+    bits = 0.0
+    for b in range(count):
+        s = 0.0
+        for k in range(K):
+            s += v[b, k]
+        if s < 1e-12:
+            continue
+        bits += s * np.log2(s)
+        for i in range(K):
+            p = 0.0
+            for k in range(K):
+                p += A[m, i, k] * v[b, k]
+            if p > 1e-12:
+                bits -= p * np.log2(p)
+    for k in range(K):
+        bits -= q[n, k] * noise[m, k]
+    return max(bits, 0.0)
+
+
+def _sift_down(heap: Any, size: Any, at: Any, key: Any) -> None:
+    """Put the item at this place where it belongs: larger keys first, of equal ones the smaller item."""
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size:
+            a, b = heap[child], heap[child + 1]
+            if key[a] < key[b] or (key[a] == key[b] and a > b):
+                child += 1
+        a, b = heap[at], heap[child]
+        if not (key[a] < key[b] or (key[a] == key[b] and a > b)):
+            return
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+
+
+def _greedy(
+    q: Any,
+    A: Any,
+    noise: Any,
+    indptr: Any,
+    who: Any,
+    open_from: Any,
+    open_to: Any,
+    first: Any,
+    mine: Any,
+    costs: Any,
+    left: Any,
+    table: Any,
+    n_labels: Any,
+    weight: Any,
+    budget: Any,
+    best: Any,
+    worth: Any,
+    item: Any,
+    asked: Any,
+    gain: Any,
+) -> Any:
+    N, K = q.shape
+    L = best.shape[1]
+    key = np.empty(N)  # gain for its cost of the best label of each item, or an upper bound
+    fresh = np.zeros(N, np.bool_)  # whether it is the gain itself
+    choice = np.full(N, -1, np.int64)
+    bits = np.zeros(N)
+    ahead = np.zeros(N, np.int64)  # labels planned now
+    last = np.full((N, 2), -1.0)  # gains of the last two of them
+    newest = np.full(N, -1, np.int64)  # place of the last label planned for the item, a chain by `before`
+    before = np.full(item.size, -1, np.int64)
+    v = np.empty((64 * max(K, 1), K))
+    for n in range(N):
+        t = min(n_labels[n] + first[n + 1] - first[n], weight.size - 1)
+        key[n] = worth[n, 0] * weight[t]
+    heap = np.arange(N)
+    for at in range(N // 2 - 1, -1, -1):
+        _sift_down(heap, N, at, key)
+    size, made, spent = N, 0, 0.0
+    while size > 0 and made < item.size:
+        n = heap[0]
+        if key[n] <= 1e-9:
+            break
+        m = choice[n]
+        usable = fresh[n] and left[m] > 0 and spent + costs[m] <= budget + 1e-9
+        if usable:
+            item[made], asked[made], gain[made] = n, m, bits[n]
+            before[made] = newest[n]
+            newest[n] = made
+            made += 1
+            spent += costs[m]
+            left[m] -= 1
+            last[n, 0], last[n, 1] = last[n, 1], bits[n]
+            ahead[n] += 1
+            fresh[n] = False
+            _sift_down(heap, size, 0, key)  # the key stays, as a bound
+            continue
+        # the branches of what is planned for the item
+        v[0, :] = q[n]
+        count = 1
+        deep = False
+        for i in range(first[n], first[n + 1]):
+            if count * K > 64:
+                deep = True
+                break
+            count = _branch(v, count, A, mine[i])
+        at = newest[n]
+        while at >= 0 and not deep:
+            if count * K > 64:
+                deep = True
+                break
+            count = _branch(v, count, A, asked[at])
+            at = before[at]
+        t = min(n_labels[n] + first[n + 1] - first[n] + ahead[n], weight.size - 1)
+        found, top, top_bits = -1, 0.0, 0.0
+        for attempt in range(2):
+            for r in range(L):
+                m = best[n, r]
+                if m < 0:
+                    break
+                if left[m] <= 0 or spent + costs[m] > budget + 1e-9:
+                    continue
+                taken = False
+                at = newest[n]
+                while at >= 0:
+                    if asked[at] == m:
+                        taken = True
+                        break
+                    at = before[at]
+                if taken:
+                    continue
+                if deep:
+                    ratio = 0.9
+                    if last[n, 0] > 1e-12 and last[n, 1] > 0.0:
+                        ratio = min(0.9, last[n, 1] / last[n, 0])
+                    value = min(worth[n, r] * costs[m] * weight[t], max(last[n, 1], 0.0) * ratio)
+                    if last[n, 1] < 0.0:  # all was planned before
+                        value = worth[n, r] * costs[m] * weight[t] * 0.5
+                else:
+                    value = _after(v, count, q, n, A, noise, m) * weight[t]
+                if value / costs[m] > top:
+                    found, top, top_bits = m, value / costs[m], value
+            if found >= 0 or attempt == 1:
+                break
+            # nobody on the list can be asked any more: make a new one
+            _fill(q, n, A, noise, indptr, who, open_from, open_to, first, mine, costs, left, table, best, worth)
+        if found < 0:
+            size -= 1
+            heap[0] = heap[size]
+            _sift_down(heap, size, 0, key)
+            continue
+        choice[n], bits[n], fresh[n] = found, top_bits, True
+        key[n] = min(key[n], top) if ahead[n] > 0 else top
+        _sift_down(heap, size, 0, key)
+    return made
+
+
+def _right(q: Any, A: Any, indptr: Any, annotator: Any, right: Any) -> None:
+    K = q.shape[1]
+    v = np.empty((64 * max(K, 1), K))
+    for n in range(q.shape[0]):
+        v[0, :] = q[n]
+        count = 1
+        for i in range(indptr[n], indptr[n + 1]):
+            if count * K > 64:
+                break
+            count = _branch(v, count, A, annotator[i])
+        total = 0.0
+        for b in range(count):
+            top = 0.0
+            for k in range(K):
+                top = max(top, v[b, k])
+            total += top
+        right[n] = total
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    flat, cube, whole, real = array("float64", 2), array("float64", 3), array("int64"), array("float64")
+    lists = array("int32", 2, readonly=False), array("float64", 2, readonly=False)
+    left, places, gains = (
+        array("int64", readonly=False),
+        array("int64", readonly=False),
+        array("float64", readonly=False),
+    )
+    shared = (flat, cube, flat, whole, whole, whole, whole, whole, whole, real, left, real)
+    short = types.void(*shared, types.int64, types.int64, *lists)
+    greedy = types.int64(*shared, whole, real, types.float64, *lists, places, places, gains)
+    return (
+        compiled(_short_list, short, helpers=(_fill,)),
+        compiled(_greedy, greedy, helpers=(_fill, _branch, _after, _sift_down)),
+    )
+
+
+@lru_cache(maxsize=1)
+def _kernels_of_right() -> Callable[..., Any]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled
+
+    flat, cube, whole = array("float64", 2), array("float64", 3), array("int64")
+    return compiled(_right, types.void(flat, cube, whole, whole, array("float64", readonly=False)), helpers=(_branch,))
