@@ -98,6 +98,6 @@ def whole(path: Path) -> Iterator[None]:
     """Say of what goes wrong while a file is read which file it is."""
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:
         why = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
         raise FormatError(f"cannot read {path.name}: it is not a whole Parquet file ({why})") from error
