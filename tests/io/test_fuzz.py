@@ -199,3 +199,25 @@ def test_names_in_an_archive_lead_nowhere(tmp_path: Path) -> None:
     annotations = cs.read(place)
     assert annotations.annotators.tolist() == ["ann", "bob"]
     assert [path.name for path in tmp_path.rglob("*.*")] == ["slip.zip"]
+
+
+def _of(name: str, old: bytes, new: bytes) -> tuple[str, bytes]:
+    content = bytes(FILES[name].content)  # type: ignore[arg-type]
+    assert old in content
+    return FILES[name].file, content.replace(old, new)
+
+
+#: What earlier runs of ``make fuzz`` came upon.
+FOUND = {
+    "more states than answers": _of("argilla", b'["submitted", "discarded", "draft"]', b'["a", "b", "c", "d", "e"]'),
+    "a header of an array that breaks off": _of("snorkel-npy", b"(2, 3)", b"(2, 3 "),
+    "a field whose name is no text": _of("jsonl-table", b'"task"', b'"t\x80sk"'),
+    "a column whose name is no text": _of("parquet-table", b"task", b"t\xe1sk"),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_before(tmp_path: Path, name: str) -> None:
+    file, content = FOUND[name]
+    (tmp_path / file).write_bytes(content)
+    read(tmp_path / file)
