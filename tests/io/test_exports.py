@@ -344,7 +344,7 @@ def test_what_is_not_known_gets_the_list_of_what_was_looked_for(tmp_path: Path, 
 
 def test_a_wrong_name_of_a_format_is_said(tmp_path: Path) -> None:
     path = EXAMPLES["csv-table"].put(tmp_path)
-    with pytest.raises(FormatError, match=r"labels\.csv is no Label Studio: expected JSON records or"):
+    with pytest.raises(FormatError, match=r"labels\.csv cannot be read as Label Studio: expected JSON records or"):
         cs.read(path, format="label-studio")
     with pytest.raises(ColumnError, match="no column 'HITId'"):
         cs.read(path, format="mturk")

@@ -286,7 +286,8 @@ def read_export(found: Recognised, item: str | None, question: str | None) -> Ex
     module = next((module for module in modules if module.recognise(source) is not None), modules[0])
     if source.shape not in module.SHAPES:
         raise FormatError(
-            f"{source.name} is no {found.title}: expected {_shapes(module.SHAPES)}, got {SHAPES[source.shape]}"
+            f"{source.name} cannot be read as {found.title}: expected {_shapes(module.SHAPES)}, got "
+            f"{SHAPES[source.shape]}"
         )
     export: Export = module.read(source, item, question)
     return export
@@ -306,4 +307,6 @@ def table_format(path: str | os.PathLike[str], name: str | None) -> Format:
     if name is not None:
         return FORMATS[name]
     found = _found(place, "utf-8", columns=True)
+    if found.name not in FORMATS:
+        raise FormatError(f"{place.name}: expected a table, but it looks like {found}")
     return FORMATS[found.name]
