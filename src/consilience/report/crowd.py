@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from consilience._names import count, percent, shown
 from consilience.annotations import Annotations
 from consilience.kernels._arrays import Bools, Floats, Ints
-from consilience._names import count, percent, shown
 from consilience.report.svg import element, picture
 from consilience.report.view import View
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from consilience.kernels._arrays import Floats, Ints
 from consilience._names import count, marked, shown
+from consilience.kernels._arrays import Floats, Ints
 from consilience.report.svg import bar
 from consilience.report.view import View
 from consilience.sequence_run import SequenceRun

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from consilience.kernels._arrays import Floats, Ints
 from consilience._names import count, marked, percent, shown
+from consilience.kernels._arrays import Floats, Ints
 from consilience.report.svg import confusion, interval
 from consilience.report.view import View
 
-__all__ = ["League", "league"]
+__all__ = ["League", "flags_of", "is_serious", "league"]
 
 #: Annotators that the table has, at most, and cells of all their small matrices together.
 _MOST, _MOST_CELLS = 200, 12_000
@@ -36,18 +36,27 @@ def league(view: View) -> League:
     chosen = chosen[np.argsort(-bits[chosen], kind="stable")]
     numbers = chosen.size * classes.size**2 <= _MOST_NUMBERS and K > 1
     rows = [_row(view, m, columns, classes, numbers) for m in chosen.tolist()]
-    flagged = sum(bool(flags) for flags in columns["flags"])
     return {
         "rows": rows,
         "of": M,
         "left_out": M - chosen.size,
-        "flagged": flagged,
         "flags": any(row["flags"] for row in rows),
+        "flagged": any(row["flagged"] for row in rows),
         "bias": any(row["bias"] for row in rows),
         "names": [marked(consensus.model.classes[k], 16) for k in classes.tolist()],
         "some_classes": f"{classes.size} most frequent of {count(K)} classes" if classes.size < K else "",
         "matrices": K > 1,
     }
+
+
+def flags_of(text: str | None) -> list[str]:
+    """Split the flags of an annotator."""
+    return [flag for flag in (text or "").split("; ") if flag]
+
+
+def is_serious(flag: str) -> bool:
+    """Tell whether a flag says that something is wrong: to be a specialist, or new, is nothing bad."""
+    return flag != "few labels" and not flag.startswith("specialist of ")
 
 
 def _classes_of(view: View) -> Ints:
@@ -74,7 +83,8 @@ def _row(view: View, m: int, columns: dict[str, list[Any]], classes: Ints, numbe
         "bits": f"{columns['information'][m]:.2f}",
         "bits_value": f"{columns['information'][m]:.6f}",
         "bias": shown(columns["bias"][m], 90).replace(" %", "\u00a0%") if columns["bias"][m] else "",
-        "flags": [shown(flag.strip(), 60) for flag in (columns["flags"][m] or "").split(";") if flag.strip()],
+        "flags": [(shown(flag, 60), is_serious(flag)) for flag in flags_of(columns["flags"][m])],
+        "flagged": any(is_serious(flag) for flag in flags_of(columns["flags"][m])),
         "matrix": confusion(matrix, f"Confusion matrix of {shown(name)}") if len(model.classes) > 1 else "",
         "numbers": [[f"{100 * p:.0f}" if p >= 0.005 else "" for p in row] for row in matrix] if numbers else None,
     }

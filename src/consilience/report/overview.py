@@ -58,7 +58,7 @@ def tiles(view: View, flagged: int) -> list[dict[str, str]]:
     found = [
         {"what": what, "value": count(run["N"]), "note": f"{count(missing)} without a label" if missing else ""},
         {"what": "Labels", "value": count(run["labels"]), "note": f"{each:.1f} for each {what.lower()[:-1]}"},
-        {"what": "Annotators", "value": count(run["M"]), "note": f"{count(flagged)} flagged" if flagged else ""},
+        {"what": "Annotators", "value": count(run["M"]), "note": _of_annotators(view, flagged)},
         {
             "what": "Estimated error",
             "value": percent(view.estimated_error),
@@ -81,6 +81,14 @@ def tiles(view: View, flagged: int) -> list[dict[str, str]]:
         judged = int(view.judged.sum())
         found.insert(3, {"what": "Error", "value": percent(view.error), "note": f"of {count(judged)} with known truth"})
     return found
+
+
+def _of_annotators(view: View, flagged: int) -> str:
+    worth = view.consensus.effective_annotators
+    said = [f"{count(flagged)} flagged"] if flagged else []
+    if worth is not None and worth == worth and view.consensus.run["M"] > 1:
+        said.append(f"worth {worth:.1f} independent ones")
+    return ", ".join(said)
 
 
 def class_rows(view: View) -> tuple[list[dict[str, Any]], str]:

@@ -28,7 +28,7 @@ from consilience.report.confidence import histogram, thresholds
 from consilience.report.crowd import crowd
 from consilience.report.fitting import calibration, convergence
 from consilience.report.items import item_rows
-from consilience.report.league import league
+from consilience.report.league import flags_of, is_serious, league
 from consilience.report.overview import class_rows, computed, tiles, transitions, verdict
 from consilience.report.view import look_at
 
@@ -101,7 +101,7 @@ def render(consensus: Any, *, truth: Any = None, title: str | None = None, items
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
     view = look_at(consensus, truth)
     annotators = league(view)
-    flagged = np.asarray([bool(flags) for flags in view.annotators["flags"]], bool)
+    flagged = np.asarray([any(map(is_serious, flags_of(text))) for text in view.annotators["flags"]], bool)
     rows, more_classes = class_rows(view)
     style, script = _file("style.css"), _file("script.js")
     return _environment().get_template("page.html").render(
@@ -113,7 +113,7 @@ def render(consensus: Any, *, truth: Any = None, title: str | None = None, items
         made=date.today().isoformat(),
         run=consensus.run,
         verdict=verdict(view),
-        tiles=tiles(view, annotators["flagged"]),
+        tiles=tiles(view, int(flagged.sum())),
         classes=rows,
         more_classes=more_classes,
         one_class=len(consensus.model.classes) == 1,
