@@ -43,14 +43,15 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], of: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
-        check_replaceable(self.folder, _HEADER)
+        if not (self.folder.is_dir() and all(map(_unfinished, self.folder.iterdir()))):
+            check_replaceable(self.folder, _HEADER)
         self._content = {**_FORMAT, **json.loads(json.dumps(of, default=repr))}
         there = self._there()
+        if there is not None:
+            self._refuse_another(there, self._content)
+        self._clear()
         if there is None:
             self._write()
-            return
-        self._refuse_another(there, self._content)
-        self._clear()
 
     def of_labels(self, fingerprint: str) -> Self:
         """Say which labels it is of; a checkpoint of others is refused."""
@@ -72,7 +73,7 @@ class Checkpoint:
 
     def _clear(self) -> None:
         """Remove what a killed run left unfinished."""
-        for left in self.folder.glob(".*"):
+        for left in filter(_unfinished, self.folder.glob(".*")):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:
@@ -141,6 +142,11 @@ class Keeper:
         self.checkpoint.save(self.name, content, arrays)
         ended = time.monotonic()
         self._due = ended + _PATIENCE * (ended - begun)
+
+
+def _unfinished(file: Path) -> bool:
+    """Tell whether a killed run left this file or folder, by the names that are given to what is not finished."""
+    return file.name.startswith((f".{_HEADER}.", ".consilience-", ".labels.")) or ".npz." in file.name
 
 
 def _kind(name: str) -> dict[str, Any]:

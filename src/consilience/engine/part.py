@@ -141,17 +141,21 @@ class Part:
         indptr, annotator, label = self.data
         M, K = self.shape
         if self.share.n == 1 and label.size < SMALL:
-            return {(0, 1): vote_statistics(*self.data, vote_shares(indptr, label, self.gold, K), M)}
+            made = vote_statistics(*self.data, vote_shares(indptr, label, self.gold, K), M)
+            self._done(0, indptr.size - 1)
+            return {(0, 1): made}
         return share_parts(
             indptr, annotator, label, self.gold, M, K, share=self.share, done=self._done, threads=self.threads
         )
 
     def pairs(self) -> tuple[Codes, Codes]:
         """Count the label pairs of all pairs of annotators, as :func:`consilience.kernels.cooccurrence.count_pairs`."""
-        if self.release is None and len(self.share.blocks) == self.share.n:
-            return count_pairs(*self.data, *self.shape, threads=self.threads)
-        cut = self.share.blocks if pairs_fit(*self.shape) else self._pieces(_KEYS / 8, _pairs_before)
-        return count_pairs(*self.data, *self.shape, passed=cut, done=self._done, threads=self.threads)
+        whole = self.release is None and len(self.share.blocks) == self.share.n
+        if pairs_fit(*self.shape):
+            cut = None if whole else self.share.blocks
+            return count_pairs(*self.data, *self.shape, passed=cut, done=self._done, threads=self.threads)
+        pieces = [(0, self.data[0].size - 1)] if whole else self._pieces(_KEYS / 8, _pairs_before)
+        return count_pairs(*self.data, *self.shape, passed=pieces, done=self._done, threads=self.threads)
 
     def survey(self) -> Survey:
         """Look at the labels."""

@@ -207,7 +207,7 @@ class StreamedConsensus(Consensus):
             first += len(block.items)
         if not judged:
             raise DataError("no item has both a truth and a label")
-        return 100.0 * wrong / judged
+        return 100.0 * (wrong / judged)
 
     def save(
         self,
