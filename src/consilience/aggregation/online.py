@@ -3,8 +3,12 @@
 A stream holds the latest labels as they are, up to ``window`` of them, and everything before in sums
 (:mod:`consilience.aggregation.stream_past`).  While all labels fit the window, the result is what
 :func:`consilience.aggregate` gives on all of them.  Later, the items that were labelled longest ago are settled: their
-labels are summed up under the parameters of that time and are not seen again.  Then EM passes over the labels that are
-held, with the sums behind them (:mod:`consilience.aggregation.stream_em`), and what settled items are is not revised.
+labels are summed up under the parameters of that time.  Then EM passes over the labels that are held, with the sums
+behind them (:mod:`consilience.aggregation.stream_em`).
+
+Labels in sums are remembered as far as there is room (:mod:`consilience.aggregation.stream_archive`).  Those of an item
+that is labelled again are taken out of the sums and held with the new ones, and every new label pays for one old
+label that is looked at again in turn.  What does not fit stays in the sums for good, and is not revised.
 
 ``forget`` takes a share from the past of every annotator whom an update has labels of: what an annotator is shows in
 what they did lately.  Then nothing is held: every update is settled at once, so that items are judged by what their
@@ -26,9 +30,10 @@ from consilience.aggregation import registry
 from consilience.aggregation.aggregate import aggregate, warn_of
 from consilience.aggregation.em import Callback, Parameters
 from consilience.aggregation.fit import unconverged, vote_posterior
-from consilience.aggregation.stream_em import Held, Solved, posterior_of, ratios_of
+from consilience.aggregation.stream_archive import Archive
+from consilience.aggregation.stream_em import Held, Solved, likelihoods_of, posterior_of, ratios_of
 from consilience.aggregation.stream_input import read_update
-from consilience.aggregation.stream_names import Meeting, Vocabulary, joined
+from consilience.aggregation.stream_names import Meeting, Vocabulary, joined, lots
 from consilience.aggregation.stream_past import Past, sums_of
 from consilience.aggregation.stream_solve import STREAMED, Situation, behind, model_step, solve
 from consilience.annotations import Annotations, Origin
@@ -39,10 +44,12 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.grouping import group_by_item
 
-__all__ = ["WINDOW", "Stream", "what_is_held"]
+__all__ = ["REMEMBER", "WINDOW", "Stream", "what_is_held"]
 
 #: Labels that are held as they are, unless another number is asked for.
 WINDOW = 100_000
+#: Labels that are remembered beyond these, to be held again when their item is labelled again.
+REMEMBER = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,11 @@ class Stream:
         Share of the past that each update takes away, from 0 (nothing is forgotten) up to 1: annotators who change are
         followed.  Evidence halves in log(0.5) / log(1 - forget) updates.
     window
-        Labels that are held as they are; the rest of the past is kept in sums.  100 000, or none with ``forget``.
+        Labels that are held as they are and passed over; the rest of the past is kept in sums.  100 000, or none with
+        ``forget``.
+    remember
+        Labels beyond these that are remembered, 20 bytes each.  They are held again when their item is labelled again,
+        and in turn, one for every new label.  Ten million, or none with ``forget``.
     seed
         Decides everything that is random.
     **parameters
@@ -92,6 +103,7 @@ class Stream:
         *,
         forget: float = 0.0,
         window: int | None = None,
+        remember: int | None = None,
         seed: int | None = 0,
         **parameters: Any,
     ) -> None:
@@ -105,10 +117,11 @@ class Stream:
         registry.check_names(name, parameters, known)
         registry.check_parameters(parameters)
         self.method, self.seed, self.parameters = name, seed, dict(parameters)
-        self.forget, self.window = what_is_held(forget, window)
+        self.forget, self.window, self.remember = what_is_held(forget, window, remember)
         self.updates, self.seconds = 0, 0.0
         self.origin, self.notes, self._unsaid = Origin(), list[str](), list[str]()
-        self._items, self._annotators, self._past = Vocabulary(), Vocabulary(), Past(name)
+        self._items, self._annotators = Vocabulary(), Vocabulary()
+        self._past, self._archive = Past(name), Archive(self.remember)
         self.place: tuple[Path, Any] | None = None  #: the folder that it was loaded from, and how that looked
         self._held: list[Codes] = []  #: (4, labels) each: item, annotator, label, number of the update
         self._now: _Now | None = None
@@ -135,6 +148,11 @@ class Stream:
     def n_held(self) -> int:
         """How many labels are held as they are."""
         return sum(part.shape[1] for part in self._held)
+
+    @property
+    def n_remembered(self) -> int:
+        """How many labels are remembered beside these."""
+        return len(self._archive)
 
     @property
     def consensus(self) -> Consensus:
@@ -195,6 +213,7 @@ class Stream:
         method: str | None = None,
         forget: float | None = None,
         window: int | None = None,
+        remember: int | None = None,
     ) -> Stream:
         """Go on from a folder that :meth:`save`, or :meth:`consilience.Consensus.save` of a run, wrote.
 
@@ -204,12 +223,12 @@ class Stream:
             Of the stream, or of the run.
         method
             Another method to go on with, for runs of a method that cannot: "ds-em" goes on from the model of any run.
-        forget, window
-            Another share to forget, or another number of labels to hold, from now on.
+        forget, window, remember
+            Another share to forget, or other numbers of labels to hold and to remember, from now on.
         """
         from consilience.aggregation.stream_files import load_stream
 
-        return load_stream(Path(folder), method, forget, window)
+        return load_stream(Path(folder), method, forget=forget, window=window, remember=remember)
 
     # ---- labels in --------------------------------------------------------------------------------------
 
@@ -260,12 +279,12 @@ class Stream:
         self._say()
         return self
 
-    def revise(self, labels: Any, **reading: Any) -> Self:
-        """Judge settled items anew by what is known now, given their labels again.
+    def revise(self, labels: Any = None, **reading: Any) -> Self:
+        """Judge settled items anew by what is known now.
 
-        An update does not revise what settled items are, as their labels are not kept.  Who has them elsewhere can give
-        them once more, some items at a time: each item's part in the sums is replaced by what the present model makes
-        of it (the incremental E-step of Neal and Hinton).  Going over all items again and again leads to the batch.
+        Without labels, all that are remembered are held again: where none is lost, the consensus is then that of the
+        batch.  Labels that are known in sums only can be given once more, some items at a time: each item's part in
+        the sums is replaced by what the present model makes of it (the incremental E-step of Neal and Hinton).
 
         Parameters
         ----------
@@ -277,6 +296,10 @@ class Stream:
         """
         if self.forget:
             raise ParameterError("a stream that forgets judges items by what annotators were then: it does not revise")
+        if labels is None:
+            self._open(self._archive.items)
+            self._now = self._consensus = None
+            return self
         again = read_update(labels, reading, self.origin)
         if again is None:
             return self
@@ -301,8 +324,11 @@ class Stream:
     def _take(self, new: Annotations, classes: Ids, items: Meeting, annotators: Meeting) -> None:
         """Append labels to those that are held."""
         past = self._past
+        self._open(items.codes)
+        self._open(self._archive.next(new.n_labels))  # every new label pays for another look at an old one
         if classes != past.classes:
             place = past.widen(classes)
+            self._archive.recode(place)
             for part in self._held:
                 part[2] = place[part[2]]
         if not (self.updates or past.n_labels):
@@ -310,6 +336,7 @@ class Stream:
         self.updates += 1
         self._items, self._annotators = items.accept(), annotators.accept()
         past.grow(len(self._items), len(self._annotators))
+        past.items["lot"][len(self._items) - len(items.new) :] = lots(items.new)
         self.notes += new.origin.notes
         item, annotator = np.repeat(items.codes, new.labels_per_item), annotators.codes[new.annotator]
         repeats, exact = past.repeats(item, annotator)
@@ -322,6 +349,17 @@ class Stream:
         if new.gold is not None:
             past.know(items.codes[new.gold >= 0], new.gold[new.gold >= 0])
         self._now = self._consensus = None
+
+    def _open(self, items: Ints) -> None:
+        """Hold the remembered labels of these items again, so that old and new ones are judged together."""
+        items = np.sort(items[self._archive.has(items)])
+        if not items.size:
+            return
+        held = self._archive.take(items)
+        active = np.unique(held[1])
+        labels = self._labels(held, items, active, Ids.range(items.size), Ids.range(active.size))
+        self._past.take_back(items, active, labels, self._annotators.ids)
+        self._held.insert(0, held)
 
     def _say(self) -> None:
         """Warn of what is new among the notes, once nothing can be lost by it."""
@@ -447,8 +485,12 @@ class Stream:
         labels, solved = now.labels.select_items(which), now.solved
         hint, ratios = (None if x is None else x[which] for x in (solved.hint, now.ratios))
         found = replace(solved, posterior=solved.posterior[which], hint=hint)
-        likelihood = posterior_of(Held(labels, sums_of(labels, found.posterior), ratios), found.parameters)[1]
+        likelihood = likelihoods_of(Held(labels, self._past.sums, ratios), found.parameters)
+        # what is remembered is remembered whole: not an item of which other labels are known in sums only
+        whole = going & ~self._past.known(now.items)
         self._past.add(now.items[which], now.active, labels, found, likelihood, self._annotators.ids)
+        settled = held[:, whole[place]]
+        self._archive.add(settled, self._past.items["lot"][settled[0]])
         held = held[:, ~going[place]]
         self._held = [held] if held.size else []
         self._now = None
@@ -529,24 +571,28 @@ class Stream:
             "forget": self.forget,
             "window": self.window,
             "held": self.n_held,
+            "remembered": self.n_remembered,
         }
 
 
-def what_is_held(forget: Any, window: Any) -> tuple[float, int]:
-    """Check what is forgotten and held; nothing is held where something is forgotten."""
+def what_is_held(forget: Any, window: Any, remember: Any) -> tuple[float, int, int]:
+    """Check what is forgotten, held and remembered; nothing is held where something is forgotten."""
     number = isinstance(forget, int | float | np.integer | np.floating) and not isinstance(forget, bool)
     if not number or not 0 <= forget < 1:
         raise ParameterError(
             f"forget must be a number from 0 (nothing) up to 1, the share of the past that an update takes away, "
             f"not {forget!r}"
         )
-    if window is None:
-        return float(forget), 0 if forget else WINDOW
-    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 0:
-        raise ParameterError(f"window must be a whole number of labels ≥ 0, not {window!r}")
-    if forget and window:
-        raise ParameterError(
-            "forget and window exclude each other: labels that are held are judged by what annotators are now, "
-            "labels that are forgotten by what they were then"
-        )
-    return float(forget), int(window)
+    for name, value in (("window", window), ("remember", remember)):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise ParameterError(f"{name} must be a whole number of labels ≥ 0, not {value!r}")
+        if forget and value:
+            raise ParameterError(
+                f"forget and {name} exclude each other: labels that are held are judged by what annotators are now, "
+                "labels that are forgotten by what they were then"
+            )
+    given = ((WINDOW, window), (REMEMBER, remember))
+    held, kept = ((0 if forget else usual) if value is None else int(value) for usual, value in given)
+    return float(forget), held, kept

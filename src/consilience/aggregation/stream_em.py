@@ -41,7 +41,7 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR, Statistics, Sweep
 from consilience.kernels.votes import vote_statistics
 
-__all__ = ["Held", "Solved", "crowd_of", "fit_held", "posterior_of", "ratios_of"]
+__all__ = ["Held", "Solved", "crowd_of", "fit_held", "likelihoods_of", "posterior_of", "ratios_of"]
 
 #: The least that a posterior is taken to be, so that no past rules a class out for ever.
 _LEAST = 1e-150
@@ -85,6 +85,20 @@ def crowd_of(counts: Floats) -> Floats:
 def posterior_of(held: Held, at: Parameters) -> tuple[Floats, float]:
     """Give the posterior of the items under these parameters, (N, K), and the log-likelihood of their labels."""
     return _PastSweep(held).posterior(*at)
+
+
+def likelihoods_of(held: Held, at: Parameters) -> Floats:
+    """Give the log-probability of the labels of each item under these parameters, (N,)."""
+    a, (posterior, _) = held.labels, posterior_of(held, at)
+    best, every = posterior.argmax(axis=1), np.arange(posterior.shape[0])
+    # q_n(k) = π_k ρ_n(k) ∏ A_m(i, k) / Pr(labels), at the most probable k
+    A = np.log(np.maximum(at.confusions, FLOOR))[a.annotator, a.label, np.repeat(best, a.labels_per_item)]
+    made: Floats = np.log(np.maximum(at.prior, FLOOR))[best] - np.log(posterior[every, best])
+    made += np.bincount(np.repeat(every, a.labels_per_item), A, every.size)
+    if held.ratios is not None:
+        known = -1 if a.gold is None else a.gold
+        made += np.where(known >= 0, 0.0, np.log(held.ratios[every, best]))
+    return made
 
 
 def fit_held(

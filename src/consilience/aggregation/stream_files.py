@@ -14,7 +14,8 @@ import numpy as np
 
 from consilience._files import load_arrays, save_arrays
 from consilience.aggregation.online import Stream, what_is_held
-from consilience.aggregation.stream_names import Vocabulary
+from consilience.aggregation.stream_archive import Archive
+from consilience.aggregation.stream_names import Vocabulary, lots
 from consilience.aggregation.stream_solve import STREAMED
 from consilience.consensus import Consensus
 from consilience.exceptions import FolderError, FormatError, MethodError, ParameterError
@@ -25,9 +26,9 @@ __all__ = ["load_stream", "save_stream"]
 
 _FILE = "stream.npz"
 _FORMAT = {"format": "consilience.Stream", "version": 1}
-_ITEMS = ("n", "gold", "since", "mask")
+_ITEMS = ("n", "gold", "since", "mask", "likelihood", "lot")
 _SUMS = ("n_labels", "log_likelihood", "log_keep")
-_PLAIN = ("method", "seed", "parameters", "forget", "window", "updates", "seconds", "notes")
+_PLAIN = ("method", "seed", "parameters", "forget", "window", "remember", "updates", "seconds", "notes")
 
 
 def save_stream(stream: Stream, folder: str | os.PathLike[str], run: Consensus) -> None:
@@ -37,12 +38,15 @@ def save_stream(stream: Stream, folder: str | os.PathLike[str], run: Consensus) 
         raise FolderError(f"{folder} has changed since it was loaded; load it again, and update that")
     held, past = stream._columns(), stream._past
     content = {name: getattr(stream, name) for name in _PLAIN} | {name: getattr(past, name) for name in _SUMS}
+    remembered = stream._archive.tidy()
+    content["turn"] = stream._archive.turn
     # the posterior of all other items that have settled labels stands in the run
     opened = np.unique(held[0])
     opened = opened[past.known(opened)]
     arrays: dict[str, Any] = {name: past.items[name] for name in _ITEMS}
     arrays |= {
         "held": held,
+        "archive": remembered,
         "counts": past.annotators["counts"],
         "class_counts": past.class_counts,
         "latest_classes": past.latest_classes,
@@ -67,15 +71,20 @@ def _looks(folder: Path) -> Any:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def load_stream(folder: Path, method: str | None, forget: float | None, window: int | None) -> Stream:
+def load_stream(
+    folder: Path, method: str | None, *, forget: float | None, window: int | None, remember: int | None
+) -> Stream:
     """Read a stream, or make one of a run."""
     if SequenceRun.is_saved_in(folder):
         raise MethodError(f"{folder} is a run over sequences, which cannot go on from sums; aggregate all again")
     looks = _looks(folder)
-    stream = _saved(folder, method) if (folder / _FILE).is_file() else _of_run(folder, method, window)
+    stream = _saved(folder, method) if (folder / _FILE).is_file() else _of_run(folder, method, window, remember)
     stream.place = folder.resolve(), looks
-    if forget is not None or window is not None:
-        stream.forget, stream.window = what_is_held(stream.forget if forget is None else forget, window)
+    if (forget, window, remember) != (None, None, None):
+        share = stream.forget if forget is None else forget
+        stream.forget, stream.window, stream.remember = what_is_held(share, window, remember)
+        stream._archive.most = stream.remember
+        stream._archive.tidy()
     return stream
 
 
@@ -103,6 +112,8 @@ def _saved(folder: Path, method: str | None) -> Stream:
         past.annotators["counts"] = arrays["counts"]
         past.class_counts, past.latest_classes = arrays["class_counts"], arrays["latest_classes"]
         stream._held = [arrays["held"]] if arrays["held"].size else []
+        stream._archive = Archive(stream.remember, arrays["archive"])
+        stream._archive.turn = content["turn"]
     except (KeyError, IndexError, TypeError) as error:
         raise FormatError(f"{folder} is damaged: its {_FILE} does not belong to it ({error})") from error
     if method is not None and method != stream.method:
@@ -112,7 +123,7 @@ def _saved(folder: Path, method: str | None) -> Stream:
     return stream
 
 
-def _of_run(folder: Path, method: str | None, window: int | None) -> Stream:
+def _of_run(folder: Path, method: str | None, window: int | None, remember: int | None) -> Stream:
     """Make a stream of the run of a batch: hold its labels where they are few, else go on from its sums."""
     run = Consensus.load_part(folder, answers=False)
     made_by = run.run["method"]
@@ -125,11 +136,11 @@ def _of_run(folder: Path, method: str | None, window: int | None) -> Stream:
             "method='ds-em' (--method ds-em) goes on from its model"
         )
     given = run.run.get("parameters", {}) if name == made_by else {}
-    stream = Stream(name, window=window, seed=run.run.get("seed", 0), **given)
-    few = int(run.n_labels.sum()) <= stream.window
-    if few or stream._past.counts_pairs:
+    stream = Stream(name, window=window, remember=remember, seed=run.run.get("seed", 0), **given)
+    n_labels = int(run.n_labels.sum())
+    if n_labels <= max(stream.window, stream.remember) or stream._past.counts_pairs:
         run = Consensus.load(folder)
-    if few and run.annotations is not None:
+    if n_labels <= stream.window and run.annotations is not None:
         return _from_answers(stream, run)
     if name == "majority" and made_by != "majority":
         raise MethodError(f"{folder} keeps no votes, as it was made by {made_by}; go on with method='ds-em'")
@@ -138,6 +149,10 @@ def _of_run(folder: Path, method: str | None, window: int | None) -> Stream:
         if run.annotations is None:
             raise MethodError(f"{folder} keeps no labels whose pairs could be counted; go on with method='ds-em'")
         stream._past.pairs = pair_moments(run.annotations)
+    if n_labels <= stream.remember and run.annotations is not None:
+        a = run.annotations
+        columns = (a.item_of_label(), a.annotator, a.label, np.zeros(n_labels))
+        stream._archive = Archive(stream.remember, np.array(columns, np.int32))
     stream.note_of_auto()
     return stream
 
@@ -163,10 +178,12 @@ def _sum_up(stream: Stream, run: Consensus) -> None:
     past.items["belief"], past.items["n"] = run.posterior, run.n_labels.astype(np.int64)
     past.items["gold"] = np.where(known, run.choice.best, -1).astype(np.int32)
     past.items["since"], past.items["mask"] = np.zeros(labelled.size), np.zeros(labelled.size, np.uint64)
+    past.items["likelihood"] = np.where(labelled, float(run.run["log_likelihood"]) / max(labelled.sum(), 1), 0.0)
     if "votes" in past.items:
         past.items["votes"] = np.rint(run.posterior * run.n_labels[:, None])
         # what broke ties is not kept, but who won is
         past.items["belief"] = (run.posterior + np.eye(K)[run.choice.best]) / 2.0
+    past.items["lot"] = lots(run.item_ids)
     past.annotators["counts"] = run.counts.copy()
     past.class_counts = run.posterior[labelled].sum(axis=0)
     past.latest_classes = past.class_counts.copy()

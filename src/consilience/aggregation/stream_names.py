@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from consilience._ids import Ids, _as_text
 from consilience.kernels._arrays import Codes, Ints
 
-__all__ = ["Meeting", "Rows", "Vocabulary", "joined"]
+__all__ = ["Meeting", "Rows", "Vocabulary", "joined", "lots"]
 
 
 class Meeting(NamedTuple):
@@ -111,21 +111,29 @@ def _cast(names: pa.Array, kind: pa.DataType) -> pa.Array:
     return _as_text(names) if kind == pa.string() else names.cast(kind)
 
 
-def _keys(names: pa.Array) -> Codes:
+def lots(ids: Ids) -> Codes:
+    """Give every name a number that depends on the name alone: an order that is nobody's choice."""
+    return _keys(ids.to_arrow(), np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93], np.uint64))[:, 0]
+
+
+def _keys(names: pa.Array, seeds: Codes | None = None) -> Codes:
     """Give the hashes of names: of their bytes where they are text or numbers, else of how they are written."""
+    from consilience.kernels.names import SEEDS
     from consilience.kernels.strings import hashes
+
+    seeds = SEEDS if seeds is None else seeds
 
     if not len(names):
         return np.empty((0, 2), np.uint64)
     if pa.types.is_integer(names.type) or pa.types.is_floating(names.type):
         values = np.ascontiguousarray(names.to_numpy())
-        return hashes(np.arange(values.size + 1) * values.itemsize, values.view(np.uint8))
+        return hashes(np.arange(values.size + 1) * values.itemsize, values.view(np.uint8), seeds)
     if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
         names = names.cast(pa.string())
     _, offsets, data = names.buffers()
     width = np.int64 if pa.types.is_large_string(names.type) else np.int32
     window = np.frombuffer(offsets, width)[names.offset : names.offset + len(names) + 1]
-    return hashes(window, np.frombuffer(data or b"", np.uint8))
+    return hashes(window, np.frombuffer(data or b"", np.uint8), seeds)
 
 
 class Rows:

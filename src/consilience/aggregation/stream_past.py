@@ -11,6 +11,8 @@ name                what is known of settled labels                         shap
 ``gold``            known class of each item, -1 where unknown              (N,)
 ``since``           how far forgetting had come when the item settled       (N,)
 ``mask``            who labelled the item: two bits of 64 for each          (N,)
+``likelihood``      log-probability of the item's labels                    (N,)
+``lot``             a number by which items of one update are put in order  (N,)
 =================== ======================================================= ==========
 
 ``latest`` and ``latest_classes`` are the counts with the labels that were held at the last fit: where the next begins.
@@ -44,6 +46,8 @@ class Past:
             gold=np.zeros(0, np.int32),
             since=np.zeros(0),
             mask=np.zeros(0, np.uint64),
+            likelihood=np.zeros(0),
+            lot=np.zeros(0, np.uint64),
         )
         if method == "majority":
             self.items["votes"] = np.zeros((0, 0))
@@ -142,7 +146,7 @@ class Past:
             self.pairs = CoOccurrences(self.pairs.who, counts, *_names_of(self.pairs))
 
     def add(
-        self, items: Ints, active: Ints, labels: Annotations, found: Solved, log_likelihood: float, annotators: Ids
+        self, items: Ints, active: Ints, labels: Annotations, found: Solved, likelihood: Floats, annotators: Ids
     ) -> None:
         """Sum up labels of these items and annotators, in whose codes they are, under what was found of them."""
         new, rows = sums_of(labels, found.posterior), self.items
@@ -156,7 +160,27 @@ class Past:
         rows["since"][items] = self.log_keep
         rows["mask"][items] |= np.bitwise_or.reduceat(_bits(active[labels.annotator]), labels.indptr[:-1])
         self.n_labels += labels.n_labels
-        self.log_likelihood += log_likelihood
+        rows["likelihood"][items] += likelihood
+        self.log_likelihood += float(likelihood.sum())
+
+    def take_back(self, items: Ints, active: Ints, labels: Annotations, annotators: Ids) -> None:
+        """Take labels out of the sums again: all labels of these items."""
+        old, rows = sums_of(labels, self.posterior(items)), self.items
+        counts = self.annotators["counts"]
+        counts[active] = np.maximum(counts[active] - old.counts, 0.0)
+        self.class_counts = self.classes_without(items)
+        if self.pairs is not None:
+            here = pair_moments(labels)
+            gone = CoOccurrences(active[here.who], -here.counts.astype(np.float64), annotators, self.classes)
+            left = CoOccurrences(self.pairs.who, self.pairs.counts, annotators, self.classes) + gone
+            met = left.totals > 1e-9
+            self.pairs = CoOccurrences(left.who[met], left.counts[met], annotators, self.classes)
+        if "votes" in rows:
+            rows["votes"][items] = 0.0
+        self.n_labels -= labels.n_labels
+        self.log_likelihood -= float(rows["likelihood"][items].sum())
+        for name in ("n", "mask", "likelihood"):
+            rows[name][items] = 0
 
     def revise(self, items: Ints, active: Ints, labels: Annotations, posterior: Floats) -> None:
         """Replace the part of items in the sums, given all their labels and a new posterior."""

@@ -21,6 +21,7 @@ _READING = ("format_", "question", "item", "annotator", "label", "encoding", "du
 @click.argument("labels", type=click.Path())
 @click.option("--forget", type=float, help="Share of the past that every update takes away, from now on.")
 @click.option("--window", type=int, help="Labels that are held as they are, from now on; the rest is kept in sums.")
+@click.option("--remember", type=int, help="Labels in sums that are remembered, from now on, to be looked at again.")
 @click.option("--method", help="Go on with another method: ds-em goes on from the model of any run.")
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
 @click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
@@ -31,6 +32,7 @@ def command(
     labels: str,
     forget: float | None,
     window: int | None,
+    remember: int | None,
     method: str | None,
     truth: str | None,
     gold: str | None,
@@ -55,7 +57,7 @@ def command(
     options = {name: value for name, value in {**reading, "format": format_}.items() if value is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
-        stream = cs.Stream.load(run, method=method, forget=forget, window=window)
+        stream = cs.Stream.load(run, method=method, forget=forget, window=window, remember=remember)
         known = None if gold is None else cs.read_truth(gold, encoding=encoding)
         expected = None if truth is None else cs.read_truth(truth, encoding=encoding)
         before = stream.updates

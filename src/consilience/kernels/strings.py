@@ -38,10 +38,10 @@ def encode_bytes(offsets: Codes, data: Codes) -> tuple[Codes, Ints]:
     return names.codes, names.place
 
 
-def hashes(offsets: Codes, data: Codes) -> Codes:
+def hashes(offsets: Codes, data: Codes, seeds: Codes = SEEDS) -> Codes:
     """Give the two words of hash of the strings ``data[offsets[i]:offsets[i + 1]]``, (rows, 2)."""
     keys = np.empty((offsets.size - 1, 2), np.uint64)
-    _kernel(offsets.dtype.name)(offsets, data, 0, offsets.size - 1, SEEDS, keys)
+    _kernel(offsets.dtype.name)(offsets, data, 0, offsets.size - 1, seeds, keys)
     return keys
 
 
