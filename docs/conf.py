@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Any
+
 from consilience import __version__
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
 project = "consilience"
 author = "The consilience authors"
@@ -15,7 +22,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build"]  # pictures of the gallery are drawn into _gallery
 html_theme = "furo"
 html_title = f"consilience {release}"
 
@@ -27,3 +34,10 @@ autodoc_typehints = "none"  # docstrings say what is meant; the types are in the
 python_maximum_signature_line_length = 100
 napoleon_google_docstring = False
 napoleon_use_ivar = True
+
+
+def setup(app: Any) -> None:
+    """Draw the gallery before anything is read."""
+    from gallery import draw
+
+    app.connect("builder-inited", lambda _: draw(HERE / "gallery.md", HERE / "_gallery"))
