@@ -15,14 +15,14 @@ from benchmarks.figures import print_all
 #: sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering; labels that
 #: keep coming.
 SETS = {
-    "bench": ("reading", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
+    "bench": ("reading", "exports", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
     "methods": ("breaking", "ensembles", "adversaries"),
     "field": ("field", "calibration", "peers"),
     "structured": ("chain_pass", "sequences", "conll", "networks"),
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
-    "scale": ("online",),
+    "scale": ("scan", "online"),
 }
 
 

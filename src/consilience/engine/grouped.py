@@ -111,8 +111,7 @@ class _Seen:
                     return False
         self._file.write(words.data)
         if self._words is not None:
-            # it may grow to four times its size while the old one is still there
-            if 5 * self._words.nbytes > self._room:
+            if self._words.bytes_with(words.size) > self._room:
                 self._words = None
             elif not self._words.add(words):
                 return False

@@ -48,10 +48,10 @@ class Words:
     def __len__(self) -> int:
         return self._size
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that it takes."""
-        return self._slots.nbytes
+    def bytes_with(self, more: int) -> int:
+        """Give the memory that it takes while so many words are added."""
+        grows = 2 * (self._size + more) > self._slots.size
+        return self._slots.nbytes * (5 if grows else 1)
 
     def add(self, words: Codes) -> bool:
         """Add words; False, and the rest is left out, as soon as one is there already."""
