@@ -13,12 +13,14 @@ from consilience.report.svg import bar, confusion
 from consilience.report.view import View
 from consilience.sequence_run import SequenceRun
 
-__all__ = ["class_rows", "computed", "tiles", "transitions", "verdict"]
+__all__ = ["class_rows", "computed", "sentence", "tiles", "transitions", "verdict"]
 
 #: A label this sure can mostly be used as it is.
 SURE = 0.95
 _MOST_CLASSES = 20
 _MOST_TRANSITIONS = 20
+#: Reasons and pieces of advice, at most.
+_MOST_SENTENCES = 40
 #: What the page shows elsewhere.
 _ELSEWHERE = frozenset(
     ("N", "M", "K", "labels", "history", "warnings", "why", "parameters", "error_rate", "spans", "method", "chosen")
@@ -42,8 +44,8 @@ def verdict(view: View) -> dict[str, Any]:
     return {
         "kind": found.verdict,
         "headline": found.headline,
-        "reasons": [shown(reason, 400) for reason in found.reasons],
-        "advice": [shown(advice, 400) for advice in found.advice],
+        "reasons": [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]],
+        "advice": [shown(advice, 400) for advice in found.advice[:_MOST_SENTENCES]],
         "note": left_out,
     }
 
@@ -89,6 +91,12 @@ def _of_annotators(view: View, flagged: int) -> str:
     if worth is not None and worth == worth and view.consensus.run["M"] > 1:
         said.append(f"worth {worth:.1f} independent ones")
     return ", ".join(said)
+
+
+def sentence(text: str) -> str:
+    """Give a caution as a sentence that stands alone."""
+    said = shown(text, 600)
+    return said[0].upper() + said[1:] + ("" if said[-1] in ".!?" else ".")
 
 
 def class_rows(view: View) -> tuple[list[dict[str, Any]], str]:

@@ -29,7 +29,7 @@ from consilience.report.crowd import crowd
 from consilience.report.fitting import calibration, convergence
 from consilience.report.items import item_rows
 from consilience.report.league import flags_of, is_serious, league
-from consilience.report.overview import class_rows, computed, tiles, transitions, verdict
+from consilience.report.overview import class_rows, computed, sentence, tiles, transitions, verdict
 from consilience.report.view import look_at
 
 __all__ = ["render", "report", "save_with_report"]
@@ -129,7 +129,7 @@ def render(consensus: Any, *, truth: Any = None, title: str | None = None, items
         convergence=convergence(view),
         calibration=calibration(view),
         computed=computed(view),
-        warnings=[shown(sentence, 600) for sentence in consensus.warnings[:50]],
+        warnings=[sentence(text) for text in consensus.warnings[:50]],
     )  # fmt: skip
 
 
