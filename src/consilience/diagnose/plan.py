@@ -10,6 +10,9 @@ Three things are worth a label:
 * *gold*: knowing the truth of an item tells how good its annotators are: Σ r (1 - r) / n_m over its labels, r the
   probability that the label is right and n_m the labels of that annotator.
 
+How good somebody is, is known as far as their labels go: nobody is given more labels than they gave before (or ten),
+as long as others have something to tell.
+
 Where errors go together, the (t + 1)-th label of an item counts as
 
     (1 - ρ) / ((1 + t ρ) (1 + (t - 1) ρ)),
@@ -31,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience import _frames
-from consilience._annotator_table import information
+from consilience._annotator_table import FEW, information
 from consilience._files import atomic_file
 from consilience._ids import Ids
 from consilience._label_table import free_names
@@ -199,22 +202,27 @@ def plan(
     q, A = run.posterior, run.model.confusions
     doubt = -(q * np.log2(np.maximum(q, 1e-300))).sum(axis=1)
     joining = _joining(annotations, run, doubt, price, left, float(budget), open_to)
-    spent = float(price[joining.annotator].sum())
     np.subtract.at(left, joining.annotator, 1)
-    order = np.lexsort((joining.annotator, joining.item))
-    item, asked, gain = plan_labels(
-        q,
-        A,
-        annotations.indptr,
-        annotations.annotator,
-        open_to,
-        annotations.labels_per_item,
-        _weights(annotations, run),
-        price,
-        left,
-        float(budget) - spent,
-        np.stack([joining.item, joining.annotator], axis=1)[order],
-    )
+    item, asked, gain = joining.item[:0], joining.annotator[:0], np.empty(0)
+    trusted = np.maximum(annotations.labels_per_annotator, FEW)
+    weights = _weights(annotations, run)
+    for most in (np.minimum(left, trusted), left):
+        held = np.concatenate([joining.item, item]), np.concatenate([joining.annotator, asked])
+        order = np.lexsort(held[::-1])
+        more = plan_labels(
+            q,
+            A,
+            annotations.indptr,
+            annotations.annotator,
+            open_to,
+            annotations.labels_per_item,
+            weights,
+            price,
+            most - np.bincount(asked, minlength=M),
+            float(budget) - float(price[held[1]].sum()),
+            np.stack(held, axis=1)[order],
+        )
+        item, asked, gain = (np.concatenate(pair) for pair in zip((item, asked, gain), more, strict=True))
     best_first = np.lexsort((item, -gain / price[asked]))
     item, asked, gain = item[best_first], asked[best_first], gain[best_first]
     whole_item = np.concatenate([joining.item, item])
@@ -235,7 +243,7 @@ def plan(
         joining=int(joining.item.size),
         wrong_now=now,
         wrong_then=then,
-        notes=_notes(annotations, left, float(budget) - spent - float(price[asked].sum()), price),
+        notes=_notes(annotations, left, float(budget) - float(price[whole_asked].sum()), price),
         item_ids=annotations.item_ids,
         annotator_ids=ids,
         origin=annotations.origin,
