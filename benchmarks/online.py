@@ -38,14 +38,16 @@ def _labels(a: Annotations, which: Ints) -> Annotations:
     return Annotations(*grouped, items=a.item_ids.take(items), annotators=a.annotator_ids, classes=a.class_ids)
 
 
-def nearness(name: str, a: Annotations, truth: Ints, window: int | None, promise: float | None) -> list[Figure]:
+def nearness(
+    name: str, a: Annotations, truth: Ints, window: int | None, promise: float | None, remember: int | None = None
+) -> list[Figure]:
     batch = cs.aggregate(a, "ds-em")
     known = truth >= 0
     error = 100.0 * float(np.mean(batch.choice.best[known] != truth[known]))
     figures = []
     for by in ("items", "labels"):
         for updates in (10, 50):
-            stream = cs.Stream("ds-em", window=window)
+            stream = cs.Stream("ds-em", window=window, remember=remember)
             begun = time.perf_counter()
             for piece in pieces(a, updates, by):
                 stream.update(piece)
@@ -62,6 +64,7 @@ def nearness(name: str, a: Annotations, truth: Ints, window: int | None, promise
             agree = float(np.mean(same))
             old, young = (float(np.mean(same[tenth])) for tenth in (place < a.n_items / 10, place >= 0.9 * a.n_items))
             held = "all held" if stream.window >= a.n_labels else f"{stream.window} held"
+            held += ", sums only beyond" if remember == 0 else ""
             what = f"{name}, {updates} updates by {by}, {held}"
             figures.append(Figure(f"labels as batch: {what}", agree, promise, up=True, unit="%"))
             print(
@@ -125,5 +128,7 @@ def run() -> list[Figure]:
                 figures += nearness(name, a, truth, None, 100.0)
                 figures += nearness(name, a, truth, a.n_labels // 4, None)
         crowd = cs.simulate(200_000, 1000, 4, labels_per_item=5, spammers=0.2, seed=0)
-        figures += nearness("10^6 labels, M = 1000, K = 4", crowd.annotations, crowd.truth, None, None)
+        shape = "10^6 labels, M = 1000, K = 4"
+        figures += nearness(shape, crowd.annotations, crowd.truth, None, 98.0)
+        figures += nearness(shape, crowd.annotations, crowd.truth, None, None, remember=0)
         return figures + drift() + cost()
