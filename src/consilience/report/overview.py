@@ -104,7 +104,7 @@ def class_rows(view: View) -> tuple[list[dict[str, Any]], str]:
     consensus = view.consensus
     K = len(consensus.model.classes)
     items = np.bincount(consensus.choice.best[view.labelled], minlength=K)
-    expected = consensus.posterior[view.labelled].sum(axis=0)
+    expected = consensus.posterior.sum(axis=0, where=view.labelled[:, None])
     order = np.argsort(-items, kind="stable")[:_MOST_CLASSES] if K > _MOST_CLASSES else np.arange(K)
     total = max(int(items.sum()), 1)
     most = max(float(items.max()), 1.0)
