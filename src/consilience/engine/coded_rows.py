@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from consilience._building import no_id
 from consilience.engine.coder import Coder, item_keys
+from consilience.engine.progress import Callback, steps
 from consilience.exceptions import DataError
 from consilience.io.batches import LabelFiles, ahead
 from consilience.kernels._arrays import Codes, Ints
@@ -34,23 +35,23 @@ class Repeats(NamedTuple):
     """Answers that repeat an earlier one, and an example where it was asked for."""
 
     n: int = 0
-    item: int = -1  #: number of the first item with such an answer, or the row where it first stands
+    row: int = -1  #: where the first item with such an answer first stands
     annotator: int = -1
 
     @classmethod
-    def in_block(cls, n: int, indptr: Ints, annotator: Codes, items: Ints, example: bool) -> Repeats:
-        """Take down the ``n`` repeats of a block whose items have these numbers."""
+    def in_block(cls, n: int, indptr: Ints, annotator: Codes, first: Ints, example: bool) -> Repeats:
+        """Take down the ``n`` repeats of a block whose items first stand in these rows."""
         if not n or not example:
             return cls(n)
         item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
         order = np.lexsort((annotator, item))
         again = (np.diff(item[order]) == 0) & (np.diff(annotator[order].astype(np.int64)) == 0)
         at = order[int(np.argmax(again))]
-        return cls(n, int(items[item[at]]), int(annotator[at]))
+        return cls(n, int(first[item[at]]), int(annotator[at]))
 
     def plus(self, other: Repeats) -> Repeats:
         """Add those of another block; the example is the earlier one."""
-        first = min((one for one in (self, other) if one.item >= 0), key=lambda one: one.item, default=self)
+        first = min((one for one in (self, other) if one.row >= 0), key=lambda one: one.row, default=self)
         return first._replace(n=self.n + other.n)
 
 
@@ -67,8 +68,8 @@ class CodedRows:
         Type of the item's names.
     """
 
-    def __init__(self, files: LabelFiles, tell: Callable[[int], None] | None = None) -> None:
-        self.files, self._tell = files, tell
+    def __init__(self, files: LabelFiles, callback: Callback | None = None) -> None:
+        self.files, self._callback = files, callback
         self.annotators = Coder(files.columns["annotator"])
         self.labels = Coder(files.columns["label"])
         self.n_rows = self.unlabelled = 0
@@ -78,7 +79,12 @@ class CodedRows:
         """Give the batches; each is coded while the one before is worked on."""
         return ahead(self._batches())
 
+    def steps(self, what: str, n_rows: int) -> Callable[[int], None]:
+        """Give a function to be told how many rows more are done."""
+        return steps(self._callback, what, n_rows) or (lambda _: None)
+
     def _batches(self) -> Iterator[CodedBatch]:
+        tell = self.steps(f"reading {self.files.where}", self.files.n_rows)
         for file, row, (items, annotators, labels) in self.files.batches("item", "annotator", "label"):
             with _naming(file):
                 annotator, label = self.annotators.encode(annotators), self.labels.encode(labels)
@@ -91,8 +97,7 @@ class CodedRows:
                 self.unlabelled += int(np.count_nonzero(label < 0))
             yield CodedBatch(self.n_rows, file, row, items, annotator, label)
             self.n_rows += len(items)
-            if self._tell is not None:
-                self._tell(len(items))
+            tell(len(items))
 
     def keys(self, batch: CodedBatch, items: pa.Array | None = None, rows: Ints | None = None) -> Codes:
         """Give words by which the items of a batch, or those of some of its rows, are known: (rows,) or (rows, 2)."""

@@ -43,10 +43,10 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
     # the last item of a batch may go on in the next
     waiting: list[tuple[Codes, Codes]] = []
     name: pa.Array | None = None
-    n_items = 0
+    begun = 0
 
-    def write(begin: Ints, names: pa.Array, pieces: list[tuple[Codes, Codes]]) -> None:
-        nonlocal n_items, repeats
+    def write(row: int, begin: Ints, names: pa.Array, pieces: list[tuple[Codes, Codes]]) -> None:
+        nonlocal repeats
         by, said = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
         indptr = np.append(begin, by.size).astype(np.int64)
         if said.size and said.min() < 0:
@@ -54,10 +54,8 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
             indptr = np.concatenate([[0], np.cumsum(labelled)])[indptr]
             by, said = by[labelled], said[labelled]
         indptr, by, said, n = drop_repeats(indptr, by, said, len(rows.annotators), keep)
-        numbers = np.arange(n_items, n_items + begin.size)
-        repeats = repeats.plus(Repeats.in_block(n, indptr, by, numbers, keep == "all" and not repeats.n))
+        repeats = repeats.plus(Repeats.in_block(n, indptr, by, row + begin, keep == "all" and not repeats.n))
         writer.append(np.diff(indptr), by, said, names)
-        n_items += begin.size
 
     try:
         for batch in rows:
@@ -70,14 +68,15 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
                 return None
             first, last = int(starts[0]), int(starts[-1])
             if name is not None:
-                write(np.zeros(1, np.int64), name, [*waiting, (batch.annotator[:first], batch.label[:first])])
+                write(begun, np.zeros(1, np.int64), name, [*waiting, (batch.annotator[:first], batch.label[:first])])
             if last > first:
-                write(starts[:-1] - first, names[:-1], [(batch.annotator[first:last], batch.label[first:last])])
-            waiting, name = [(batch.annotator[last:], batch.label[last:])], names[-1:]
+                rest = [(batch.annotator[first:last], batch.label[first:last])]
+                write(batch.row + first, starts[:-1] - first, names[:-1], rest)
+            waiting, name, begun = [(batch.annotator[last:], batch.label[last:])], names[-1:], batch.row + last
         if not seen.distinct():
             return None
         if name is not None:
-            write(np.zeros(1, np.int64), name, waiting)
+            write(begun, np.zeros(1, np.int64), name, waiting)
         return repeats
     finally:
         seen.close()

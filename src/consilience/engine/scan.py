@@ -30,7 +30,7 @@ from consilience.engine.coded_rows import CodedRows, Repeats
 from consilience.engine.gold import digest_of_truth, gold_of_items
 from consilience.engine.grouped import write_grouped
 from consilience.engine.memory import memory_bytes, room
-from consilience.engine.progress import Callback, steps
+from consilience.engine.progress import Callback
 from consilience.engine.scanned import Scanned
 from consilience.engine.scattered import name_of_row, write_scattered
 from consilience.engine.store import META, Store
@@ -99,8 +99,8 @@ def scan(
     work = Path(tempfile.mkdtemp(prefix=".consilience-" if where else "consilience-", dir=where))
     try:
         folder = work / "store" if spill is None else Path(spill)
-        ingest = _Ingest(files, folder, work, room(limit), spill is not None, callback)
-        ingest.run(classes, duplicates, gold, source)
+        ingest = _Ingest(files, source, classes, duplicates, gold, callback)
+        ingest.run(folder, work, room(limit), lasting=spill is not None)
         return Scanned(Store.open(folder), limit, None if where else work)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
@@ -120,67 +120,58 @@ def _kept(folder: str | os.PathLike[str], source: dict[str, Any]) -> Store | Non
 
 
 class _Ingest:
-    """One way from files to a store."""
+    """The way from files to a store."""
 
     def __init__(
-        self, files: LabelFiles, folder: Path, work: Path, space: int, lasting: bool, callback: Callback | None
+        self,
+        files: LabelFiles,
+        source: dict[str, Any],
+        classes: Sequence[Any] | None,
+        duplicates: Duplicates,
+        gold: Any,
+        callback: Callback | None,
     ) -> None:
-        self.files, self.folder, self.work, self.space = files, folder, work, space
-        self.lasting, self.callback = lasting, callback
+        self.files, self.source, self.classes, self.gold = files, source, classes, gold
+        self.duplicates, self.callback = duplicates, callback
         self.origin = Origin(files.columns["item"], files.columns["annotator"], files.columns["label"])
 
-    def run(self, classes: Sequence[Any] | None, duplicates: Duplicates, gold: Any, source: dict[str, Any]) -> None:
-        """Try it in the order in which the rows come; where items turn out to be scattered, begin anew."""
-        if not (
-            self._attempt(write_grouped, classes, duplicates, gold, source)
-            or self._attempt(write_scattered, classes, duplicates, gold, source)
-        ):
-            raise AssertionError("rows in any order can be written")
+    def run(self, folder: Path, work: Path, space: int, *, lasting: bool) -> None:
+        """Write rows in the order in which they come, and if items turn out to be scattered, begin anew."""
+        for write in (write_grouped, write_scattered):
+            rows = CodedRows(self.files, self.callback)
+            try:
+                with StoreWriter(folder, self.origin, lasting=lasting) as writer:
+                    repeats = write(rows, writer, KEPT[self.duplicates], work, space)
+                    if repeats is None:
+                        raise _Scattered
+                    self._finish(rows, writer, repeats)
+                return
+            except _Scattered:
+                continue
 
-    def _attempt(
-        self, write: Any, classes: Sequence[Any] | None, duplicates: Duplicates, gold: Any, source: dict[str, Any]
-    ) -> bool:
+    def _finish(self, rows: CodedRows, writer: StoreWriter, repeats: Repeats) -> None:
+        """Settle what can only be known when all rows have been read."""
         files = self.files
-        rows = CodedRows(files, steps(self.callback, f"reading {files.where}", files.n_rows))
-        try:
-            with StoreWriter(self.folder, self.origin, lasting=self.lasting) as writer:
-                repeats: Repeats | None = write(rows, writer, KEPT[duplicates], self.work, self.space)
-                if repeats is None:
-                    raise _Scattered
-                if not rows.n_rows:
-                    raise DataError(f"{files.where} has no rows: there is nothing to aggregate")
-                notes = notes_on_rows(rows.unlabelled, rows.n_rows, files.where, self.origin.label)
-                if repeats.n and duplicates == "error":
-                    raise self._repeated(repeats, rows, write is write_grouped, writer)
-                notes += notes_on_repeats(repeats.n, duplicates)
-                annotators, labels = rows.annotators.ids, rows.labels.ids
-                if files.untyped:
-                    annotators, labels = numbers_where_all_are(annotators), numbers_where_all_are(labels)
-                class_ids, rank = code_classes(labels, np.arange(len(labels), dtype=np.int32), classes, files.where)
-                writer.end_items(untyped=files.untyped)
-                known = None if gold is None else gold_of_items(gold, writer.names(), class_ids, self.origin.item)
-                if files.state() != source["files"]:
-                    raise DataError(f"{files.where} was changed while it was read; scan it again")
-                for note in notes:
-                    warn(f"{files.where}: {note}", DataWarning)
-                writer.finish(annotators, class_ids, rank=rank, gold=known, notes=tuple(notes), source=source)
-        except _Scattered:
-            shutil.rmtree(self.folder, ignore_errors=True) if not self.lasting else None
-            return False
-        return True
+        if not rows.n_rows:
+            raise DataError(f"{files.where} has no rows: there is nothing to aggregate")
+        notes = notes_on_rows(rows.unlabelled, rows.n_rows, files.where, self.origin.label)
+        if repeats.n and self.duplicates == "error":
+            raise self._repeated(repeats, rows)
+        notes += notes_on_repeats(repeats.n, self.duplicates)
+        annotators, labels = rows.annotators.ids, rows.labels.ids
+        if files.untyped:
+            annotators, labels = numbers_where_all_are(annotators), numbers_where_all_are(labels)
+        class_ids, rank = code_classes(labels, np.arange(len(labels), dtype=np.int32), self.classes, files.where)
+        writer.end_items(untyped=files.untyped)
+        known = None if self.gold is None else gold_of_items(self.gold, writer.names(), class_ids, self.origin.item)
+        if files.state() != self.source["files"]:
+            raise DataError(f"{files.where} was changed while it was read; scan it again")
+        for note in notes:
+            warn(f"{files.where}: {note}", DataWarning)
+        writer.finish(annotators, class_ids, rank=rank, gold=known, notes=tuple(notes), source=self.source)
 
-    def _repeated(self, repeats: Repeats, rows: CodedRows, grouped: bool, writer: StoreWriter) -> DataError:
-        annotator = rows.annotators.ids[repeats.annotator]
-        if grouped:
-            writer.end_items()
-            item, before = None, 0
-            for names in writer.names():
-                if repeats.item < before + len(names):
-                    item = names[repeats.item - before].as_py()
-                    break
-                before += len(names)
-        else:
-            item = name_of_row(self.files, repeats.item)
+    def _repeated(self, repeats: Repeats, rows: CodedRows) -> DataError:
+        annotator, item = rows.annotators.ids[repeats.annotator], name_of_row(self.files, repeats.row)
         return DataError(
             f"{self.files.where} has {repeats.n} repeated answers; for example annotator {annotator!r} answers item "
             f"{item!r} more than once. Remove them, or choose duplicates='last', 'first' or 'keep'"

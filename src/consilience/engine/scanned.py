@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,6 @@ import numpy as np
 from consilience.annotations import Annotations, Origin
 from consilience.engine.store import Store
 from consilience.exceptions import DataError
-from consilience.kernels._arrays import Ints
 
 __all__ = ["Scanned"]
 
@@ -108,11 +108,12 @@ class Scanned:
 
     def describe(self) -> dict[str, Any]:
         """Sum the data up in plain numbers, as :meth:`consilience.Annotations.describe` does."""
-        per_item = np.zeros(1, np.int64)
+        per_item: Counter[int] = Counter()
         per_annotator, per_class = np.zeros(self.n_annotators, np.int64), np.zeros(self.n_classes, np.int64)
         gold_items = 0
         for block in self.blocks():
-            per_item = _sum(per_item, np.bincount(block.labels_per_item))
+            lengths, times = np.unique(block.labels_per_item, return_counts=True)
+            per_item.update(dict(zip(lengths.tolist(), times.tolist(), strict=True)))
             per_annotator += block.labels_per_annotator
             per_class += np.bincount(block.label, minlength=self.n_classes)
             gold_items += 0 if block.gold is None else int((block.gold >= 0).sum())
@@ -123,9 +124,9 @@ class Scanned:
             "classes": self.n_classes,
             "labels": self.n_labels,
             "labels_per_item": _spread(per_item),
-            "labels_per_annotator": _spread(np.bincount(per_annotator)),
+            "labels_per_annotator": _spread(Counter(per_annotator.tolist())),
             "label_shares": dict(zip(map(str, self.store.class_ids), shares.tolist(), strict=True)),
-            "unlabelled_items": int(per_item[0]),
+            "unlabelled_items": per_item[0],
             "gold_items": gold_items,
             "notes": list(self.origin.notes),
         }
@@ -153,16 +154,9 @@ class Scanned:
         )
 
 
-def _sum(one: Ints, two: Ints) -> Ints:
-    """Add counts of different lengths."""
-    total = np.zeros(max(one.size, two.size), np.int64)
-    total[: one.size] += one
-    total[: two.size] += two
-    return total
-
-
-def _spread(times: Ints) -> dict[str, float]:
+def _spread(times: Counter[int]) -> dict[str, float]:
     """Give smallest, median and largest of numbers, where ``times[x]`` of them are x."""
-    there, before = np.flatnonzero(times), np.cumsum(times)
-    middle = [int(np.searchsorted(before, at, "right")) for at in ((before[-1] - 1) // 2, before[-1] // 2)]
-    return {"min": int(there[0]), "median": sum(middle) / 2, "max": int(there[-1])}
+    values = np.array(sorted(times))
+    before = np.cumsum([times[value] for value in values.tolist()])
+    middle = values[np.searchsorted(before, [(before[-1] - 1) // 2, before[-1] // 2], "right")]
+    return {"min": int(values[0]), "median": float(middle.mean()), "max": int(values[-1])}

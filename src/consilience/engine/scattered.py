@@ -50,9 +50,11 @@ def write_scattered(rows: CodedRows, writer: StoreWriter, keep: str, folder: Pat
     shift = max(0, rows.n_rows.bit_length() - _COUNTERS.bit_length() + 1)
     labels_at = np.zeros((rows.n_rows >> shift) + 1, np.int64)
     runs, repeats = [], Repeats()
+    tell = rows.steps("bringing items together", 2 * rows.n_rows)
     with ThreadPoolExecutor(threads) as pool:
         for run, more in pool.map(lambda path: _make_run(path, width, rows, keep), paths):
             repeats = repeats.plus(more)
+            tell(rows.n_rows // n_parts)
             if run is not None:
                 runs.append(run)
                 labels_at += run.labels_at(shift, labels_at.size)
@@ -62,6 +64,7 @@ def write_scattered(rows: CodedRows, writer: StoreWriter, keep: str, folder: Pat
         first, words, lengths, by, said = _lay_together(runs, low, high)
         if first.size:
             writer.append(lengths, by, said, names_of_words(words, rows.kind) if names is None else names.take(first))
+        tell(high - low)
     return repeats
 
 

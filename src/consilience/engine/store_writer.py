@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,6 +61,7 @@ class StoreWriter:
         else:
             self._fresh = self._folder
             self._fresh.mkdir()
+            self._stack.push(self._drop_unfinished)
         self._stack.callback(self._close)
         self._indptr = _Column(self._fresh / "indptr.npy", np.dtype(np.int64))
         self._annotator = _Column(self._fresh / "annotator.npy", np.dtype(np.uint8))
@@ -183,6 +185,10 @@ class StoreWriter:
             self._stack.__exit__(kind, error, None)
             raise error
         self._stack.__exit__(kind, error, trace)
+
+    def _drop_unfinished(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            shutil.rmtree(self._fresh)
 
     def _close(self) -> None:
         for column in (self._indptr, self._annotator, self._label):
