@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces fuzz libraries clean
+.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces scale fuzz libraries clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -58,6 +58,9 @@ tables: $(VENV)/.peers
 
 subspaces: $(VENV)/.peers
 	$(BIN)/python -m benchmarks subspaces
+
+scale: $(READY)
+	$(BIN)/python -m benchmarks scale
 
 # Bytes at random for every reader of files; SECONDS=600 runs each for ten minutes.
 SECONDS ?= 120

@@ -1,4 +1,5 @@
-"""Sets of benchmarks: ``make bench``, ``paper``, ``methods``, ``field``, ``structured``, ``tables`` and ``subspaces``.
+"""Sets of benchmarks: ``make bench``, ``paper``, ``methods``, ``field``, ``structured``, ``tables``, ``subspaces``
+and ``scale``.
 
 ``python -m benchmarks pairs`` runs one.
 """
@@ -12,8 +13,8 @@ from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
 #: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, peers, and labels to buy;
-#: sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering; labels that
-#: keep coming.
+#: sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering; labels larger
+#: than memory, on clusters, killed runs, and labels that keep coming.
 SETS = {
     "bench": ("reading", "exports", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
@@ -22,7 +23,7 @@ SETS = {
     "structured": ("chain_pass", "sequences", "conll", "networks"),
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
-    "scale": ("scan", "online"),
+    "scale": ("scan", "engines", "kills", "online"),
 }
 
 
