@@ -62,7 +62,11 @@ def recognise(source: Source) -> str | None:
     sure = place is not None and (len(votes) > 2 or alike)
     if not _in_common(rows, votes, _COMMON if sure else _COMMON_ALONE):
         return None
-    what = "rows are items" if place is None else f"items in the column {source.names[place]!r}"
+    what = "rows are items"
+    if place is not None:
+        what = (
+            f"items in the column {source.names[place]!r}" if source.names[place] else "items in a column without name"
+        )
     return f"no column of annotators or labels, {what}, and the other {len(votes)} columns have values in common"
 
 
