@@ -39,7 +39,9 @@ def with_copies(seed: int, n_copies: int, flip: float = 0.0, per_item: float = 6
 
 
 def effective(annotations: Annotations, method: str = "auto") -> tuple[float, Any, bool]:
-    return effective_annotators(annotations, quietly(annotations, method).model)
+    number, groups, by_gold = effective_annotators(annotations, quietly(annotations, method).model)
+    assert number is not None
+    return number, groups, by_gold
 
 
 # ---- copies --------------------------------------------------------------------------------------------------------
@@ -151,6 +153,11 @@ def test_too_little_to_tell(labels: list[list[int]]) -> None:
         np.full(K, 1 / K), np.tile(np.eye(K), (M, 1, 1)), annotations.class_ids, annotations.annotator_ids
     )
     assert effective_annotators(annotations, model) == (float(M), (), False)
+
+
+def test_of_very_many_classes_nothing_is_said() -> None:
+    annotations = cs.simulate(400, 6, 70, seed=1).annotations
+    assert effective_annotators(annotations, quietly(annotations, "majority").model) == (None, (), False)
 
 
 # ---- changes over time ---------------------------------------------------------------------------------------------

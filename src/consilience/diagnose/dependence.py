@@ -45,8 +45,8 @@ from consilience.moments.label_pairs import label_pairs, labels_of_some
 
 __all__ = ["Dependence", "dependence", "effective_number", "groups_of_copies", "model_without"]
 
-#: Pairs of labels to look at, about.
-_PAIRS = 1 << 18
+#: Pairs of labels to look at, about: fewer with many classes, whose squares count.
+_PAIRS, _LEAST_PAIRS = 1 << 22, 1 << 13
 #: Two annotators are copies when so many items in common show, so surely, that at least this share was copied.
 _COMMON, _SURE, _SHARE = 20, 5.0, 0.75
 #: Three or more who all agree on this share of their common items may have made the model their own.
@@ -97,11 +97,12 @@ def dependence(annotations: Annotations, model: DawidSkene, weights: Floats | No
     weights
         How many times the labels of each annotator count for q, (M,): once by default.
     """
-    items, indptr, annotator, label = labels_of_some(annotations, _PAIRS)
+    K = annotations.n_classes
+    items, indptr, annotator, label = labels_of_some(annotations, max(_LEAST_PAIRS, _PAIRS // K**2))
     first, second = label_pairs(indptr)
     two = annotator[first] != annotator[second]  # repeated answers of one annotator say nothing of two
     first, second = first[two], second[two]
-    M, K = annotations.n_annotators, annotations.n_classes
+    M = annotations.n_annotators
     prior, A = np.maximum(model.prior, FLOOR), np.maximum(model.confusions, FLOOR)
     m, j = annotator[first], annotator[second]
     q = _without_two(prior, A, indptr, annotator, label, first, second, np.ones(M) if weights is None else weights)

@@ -16,6 +16,8 @@ __all__ = ["annotator_health", "effective_annotators"]
 
 #: Labels that are enough to see who answers with whom.
 _SAMPLE = 50_000
+#: Classes, beyond which the tables of what two annotators say would take too long.
+_MOST_CLASSES = 64
 #: Known answers that are enough to go by them alone.
 _ENOUGH_GOLD = 30
 
@@ -41,12 +43,14 @@ def annotator_health(annotations: Annotations, consensus: Consensus) -> Health:
 
 def effective_annotators(
     annotations: Annotations, model: DawidSkene
-) -> tuple[float, tuple[tuple[int, ...], ...], bool]:
+) -> tuple[float | None, tuple[tuple[int, ...], ...], bool]:
     """Give the effective number of independent annotators, the groups who answer as one, and whether gold told.
 
     Without gold (at least 30 items with two labels), errors that all annotators share do not show, and the number is
-    the most that it can be.
+    the most that it can be.  With more than 64 classes nothing is said.
     """
+    if annotations.n_classes > _MOST_CLASSES:
+        return None, (), False
     a = _sample(annotations)
     active = a.labels_per_annotator > 0
     if a.n_classes < 2 or int(active.sum()) < 3 or not (a.labels_per_item > 1).any():
