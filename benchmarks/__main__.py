@@ -1,5 +1,4 @@
-"""Sets of benchmarks: ``make bench``, ``paper``, ``methods``, ``field``, ``structured``, ``tables``, ``subspaces``
-and ``scale``.
+"""Sets of benchmarks, each with a target of make, such as ``make bench``, ``make paper`` and ``make scale``.
 
 ``python -m benchmarks pairs`` runs one.
 """
@@ -12,9 +11,9 @@ from importlib import import_module
 from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
-#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, peers, and labels to buy;
-#: sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering; labels larger
-#: than memory, on clusters, killed runs, and labels that keep coming.
+#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, peers, and labels
+#: to buy; sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering; labels
+#: larger than memory, on clusters, killed runs, and labels that keep coming.
 SETS = {
     "bench": ("reading", "exports", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
