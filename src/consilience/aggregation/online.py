@@ -375,9 +375,7 @@ class Stream:
         if len(self._held) > 1:
             held = np.concatenate(self._held, axis=1)
             _, group = np.unique(held[0].astype(np.int64) * self.n_annotators + held[1], return_inverse=True)
-            last = np.zeros(group.max(initial=-1) + 1, np.int64)
-            np.maximum.at(last, group, held[3])
-            stays = held[3] == last[group]
+            stays = held[3] == _last_update(group, held[3])[group]
             self._held = [np.ascontiguousarray(held[:, stays])]
             if repeats := int((~stays).sum()):
                 self._note(
@@ -473,9 +471,7 @@ class Stream:
         """
         now, held = self._fitted(callback), self._columns()
         place = np.searchsorted(now.items, held[0])
-        last = np.zeros(now.items.size, np.int64)
-        np.maximum.at(last, place, held[3])
-        updates, turn = np.unique(last, return_inverse=True)
+        updates, turn = np.unique(_last_update(place, held[3]), return_inverse=True)
         left = self.n_held - np.cumsum(np.bincount(turn, now.labels.labels_per_item, updates.size))
         stop = int(np.searchsorted(-left, -keep))  # the first after which few enough are left
         if keep and 0 < left[-2:][0] <= self.window:
@@ -573,6 +569,14 @@ class Stream:
             "held": self.n_held,
             "remembered": self.n_remembered,
         }
+
+
+def _last_update(group: Ints, update: Codes) -> Ints:
+    """Give the number of the last update of each group."""
+    last = np.zeros(group.max(initial=-1) + 1, np.int64)
+    order = np.argsort(update, kind="stable")
+    last[group[order]] = update[order]  # of several the last one stays
+    return last
 
 
 def what_is_held(forget: Any, window: Any, remember: Any) -> tuple[float, int, int]:
