@@ -415,3 +415,15 @@ def test_what_was_recognised_is_logged(tmp_path: Path, caplog: pytest.LogCapture
     caplog.set_level("INFO", "consilience")
     quiet(EXAMPLES["toloka"].put(tmp_path))
     assert "assignments.tsv: Toloka assignments (its header has 'ASSIGNMENT:worker_id' and 'OUTPUT:…')" in caplog.text
+
+
+def test_a_wide_table_of_thousands_of_annotators(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(0, 3, (6, 8_000))
+    text = "item," + ",".join(f"annotator{m}" for m in range(8_000)) + "\n"
+    text += "".join(f"i{n}," + ",".join(["", "cat", "dog"][v] for v in row) + "\n" for n, row in enumerate(matrix))
+    path = put(tmp_path, "wide.csv", text)
+    assert cs.recognise(path).name == "wide"
+    annotations = cs.read(path)
+    assert (annotations.n_items, annotations.n_annotators) == (6, 8_000)
+    assert annotations.n_labels == int((matrix > 0).sum())

@@ -283,7 +283,8 @@ def read_export(found: Recognised, item: str | None, question: str | None) -> Ex
     if source is None:
         raise ParameterError(f"{found.name!r} is not the export of a tool")
     modules = [import_module(f"consilience.io.{name}") for name in EXPORTS[found.name].modules]
-    module = next((module for module in modules if module.recognise(source) is not None), modules[0])
+    # of the shapes that a tool exports, the one that this is
+    module = next((one for one in modules[1:] if one.recognise(source) is not None), modules[0])
     if source.shape not in module.SHAPES:
         raise FormatError(
             f"{source.name} cannot be read as {found.title}: expected {_shapes(module.SHAPES)}, got "

@@ -49,6 +49,7 @@ _LINE_ENDINGS = (".jsonl", ".ndjson", ".manifest")
 
 #: This much of a text, and this many records, are looked at to tell what a file is.
 SAMPLE, _RECORDS = 1 << 16, 50
+_LONGEST = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,14 @@ class Source:
         """Give the first characters of a text, up to the end of a line."""
         if not self.delimiter:
             return ""
-        raw = documents.read_bytes(self.path, SAMPLE)
+        # of a table with thousands of columns, some rows
+        most = min(max(SAMPLE, 20 * sum(len(name) + 1 for name in self.names)), _LONGEST)
+        raw = documents.read_bytes(self.path, most)
         try:
             text = raw.decode(self.encoding, "replace").removeprefix("\ufeff")
         except (LookupError, UnicodeError):
             return ""  # for the reader to complain about
-        return text if len(raw) < SAMPLE else text[: max(text.rfind("\n"), 0)]
+        return text if len(raw) < most else text[: max(text.rfind("\n"), 0)]
 
 
 def look(path: Path, encoding: str, *, by_name: bool = True) -> Source:
