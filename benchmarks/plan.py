@@ -46,7 +46,7 @@ REAL = {
 }
 #: Labels of an item at the start.
 START = 2
-ROUNDS, STARTS = 10, 3
+ROUNDS, STARTS = 10, 5
 POLICIES = ("random", "least confident", "plan")
 _COLOURS = {"random": "#6b7280", "least confident": "#c2410c", "plan": "#1d4ed8"}
 

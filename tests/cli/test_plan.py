@@ -75,6 +75,8 @@ def test_wrong_usage_and_data_that_cannot_be_used(planned: Run, tmp_path: Path, 
     empty, words = tmp_path / "empty.csv", tmp_path / "words.csv"
     empty.write_text("worker,cost\n")
     words.write_text("worker,cost\na0,cheap\n")
+    tokens = tmp_path / "names.conll"
+    tokens.write_text("Ann B-PER B-PER O\nLee I-PER O O\n")
     for arguments, status in (
         ((labels,), 2),
         ((labels, "--budget", "many"), 2),
@@ -84,6 +86,7 @@ def test_wrong_usage_and_data_that_cannot_be_used(planned: Run, tmp_path: Path, 
         ((labels, "--budget", 3, "--costs", empty), 1),
         ((labels, "--budget", 3, "--costs", words), 1),
         ((tmp_path / "absent.csv", "--budget", 3), 1),
+        ((tokens, "--budget", 3), 1),
     ):
         done = planned(*arguments)
         assert (done.status, done.out) == (status, ""), arguments

@@ -56,6 +56,8 @@ def command(
         # what was dropped or merged is printed below
         warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
         annotations = cs.read(labels, format=format_, **reading)
+        if not isinstance(annotations, cs.Annotations):
+            raise cs.exceptions.DataError(f"{labels} has labels of tokens in order; plan is for items by themselves")
         if gold is not None:
             annotations = annotations.with_gold(cs.read_truth(gold, encoding=reading["encoding"], like=annotations))
         own = annotations.origin.annotator

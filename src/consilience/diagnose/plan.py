@@ -208,6 +208,9 @@ def plan(
     weights = _weights(annotations, run)
     for most in (np.minimum(left, trusted), left):
         held = np.concatenate([joining.item, item]), np.concatenate([joining.annotator, asked])
+        rest = float(budget) - float(price[held[1]].sum())
+        if rest < float(price.min()) - 1e-9:
+            break
         order = np.lexsort(held[::-1])
         more = plan_labels(
             q,
@@ -219,7 +222,7 @@ def plan(
             weights,
             price,
             most - np.bincount(asked, minlength=M),
-            float(budget) - float(price[held[1]].sum()),
+            rest,
             np.stack(held, axis=1)[order],
         )
         item, asked, gain = (np.concatenate(pair) for pair in zip((item, asked, gain), more, strict=True))

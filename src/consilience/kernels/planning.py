@@ -78,7 +78,8 @@ def plan_labels(
         Pairs that are planned already, (P, 2), sorted by item; their cost is not counted, they use no capacity.
     """
     N = q.shape[0]
-    A = np.ascontiguousarray(confusions)
+    q, A = np.ascontiguousarray(q), np.ascontiguousarray(confusions)
+    n_labels = np.ascontiguousarray(n_labels, np.int64)
     noise = noise_of(A)
     best, worth = np.full((N, _SHORT_LIST), -1, np.int32), np.zeros((N, _SHORT_LIST))
     open_to = np.ascontiguousarray(candidates[0], np.int64), np.ascontiguousarray(candidates[1], np.int64)
