@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,7 @@ def write_predictions(
 
 
 def _version(consensus: Consensus) -> str:
-    from consilience import __version__
-
-    return f"consilience {__version__} {consensus.run.get('method', '')}".rstrip()
+    return f"consilience {metadata.version('consilience')} {consensus.run.get('method', '')}".rstrip()
 
 
 def _of_source(path: Path, question: str | None) -> tuple[list[dict[str, Any]], label_studio.Control, dict[Any, Any]]:
