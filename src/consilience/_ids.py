@@ -6,7 +6,7 @@ Columns arrive as pyarrow arrays, whatever frame or file they came from.  :func:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -37,11 +37,30 @@ _DECIMAL = r"^-?(0|[1-9][0-9]*)\.[0-9]+$"
 class Ids(Sequence[Any]):
     """An immutable vocabulary: code k stands for ``ids[k]``."""
 
-    __slots__ = ("_arrow", "_numpy")
+    __slots__ = ("_held", "_load", "_numpy", "_size")
 
     def __init__(self, values: Any) -> None:
-        self._arrow: pa.Array = values if isinstance(values, pa.Array) else pa.array(values)
+        self._held: pa.Array | None = values if isinstance(values, pa.Array) else pa.array(values)
+        self._load: Callable[[], pa.Array] | None = None
+        self._size = len(self._held)
         self._numpy: np.ndarray[Any, Any] | None = None
+
+    @classmethod
+    def lazily(cls, size: int, load: Callable[[], pa.Array]) -> Ids:
+        """Give a vocabulary of this size whose names are loaded when they are first asked for."""
+        made = cls.__new__(cls)
+        made._held, made._load, made._size, made._numpy = None, load, size, None
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ids, (self._arrow,)
+
+    @property
+    def _arrow(self) -> pa.Array:
+        if self._held is None:
+            assert self._load is not None
+            self._held = self._load()
+        return self._held
 
     @classmethod
     def range(cls, n: int) -> Ids:
@@ -112,7 +131,7 @@ class Ids(Sequence[Any]):
         return cls(pa.array(content["names"], kind))
 
     def __len__(self) -> int:
-        return len(self._arrow)
+        return self._size
 
     @overload
     def __getitem__(self, index: int) -> Any: ...

@@ -132,7 +132,11 @@ def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("name", ["indptr.npy", "annotator.npy", "label.npy", "gold.npy", "items.arrow", "meta.json"])
+ARRAYS = ["indptr.npy", "annotator.npy", "label.npy", "gold.npy"]
+FILES = [*ARRAYS, "items.arrow", "annotators.arrow", "classes.arrow", "meta.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_damage_is_named(tmp_path: Path, name: str) -> None:
     store = Store.from_annotations(labels(), tmp_path / "store")
     file = store.folder / name

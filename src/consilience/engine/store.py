@@ -1,15 +1,17 @@
 """Labels on disk: the arrays of :class:`consilience.Annotations` in a folder, opened as memory maps.
 
-=================== ================================================ ==========================
-file                content                                          shape, type
-=================== ================================================ ==========================
-``indptr.npy``      where the labels of each item begin              (N + 1,) int64
-``annotator.npy``   who said it                                      (labels,) smallest unsigned
-``label.npy``       what they said                                   (labels,) smallest unsigned
-``gold.npy``        class of items whose truth is known, or -1       (N,) int32; may be absent
-``items.arrow``     names of the items, an Arrow file of many blocks (N,)
-``meta.json``       sizes, names of annotators and classes, notes, fingerprint
-=================== ================================================ ==========================
+==================== ================================================ ==========================
+file                 content                                          shape, type
+==================== ================================================ ==========================
+``indptr.npy``       where the labels of each item begin              (N + 1,) int64
+``annotator.npy``    who said it                                      (labels,) smallest unsigned
+``label.npy``        what they said                                   (labels,) smallest unsigned
+``gold.npy``         class of items whose truth is known, or -1       (N,) int32; may be absent
+``items.arrow``      names of the items, an Arrow file of many blocks (N,)
+``annotators.arrow`` names of the annotators                          (M,)
+``classes.arrow``    names of the classes                             (K,)
+``meta.json``        sizes, names of the columns, notes, fingerprint
+==================== ================================================ ==========================
 
 A map takes no memory of its own: pages come when they are read, and :meth:`Store.release` lets them go again.
 """
@@ -65,7 +67,7 @@ class Store:
         meta = self._meta()
         try:
             self.n_items, self.n_labels = int(meta["n_items"]), int(meta["n_labels"])
-            self.annotator_ids, self.class_ids = Ids.from_json(meta["annotators"]), Ids.from_json(meta["classes"])
+            self.annotator_ids, self.class_ids = (self._names(name) for name in ("annotators", "classes"))
             self.origin = Origin(**meta["columns"], notes=tuple(meta["notes"]))
             self.fingerprint = str(meta["fingerprint"])
             self.source: dict[str, Any] | None = meta.get("source")
@@ -80,7 +82,13 @@ class Store:
         except (KeyError, TypeError, ValueError, OSError, EOFError, pa.ArrowException) as error:
             raise self._damaged(str(error)) from error
         self._batch_edges = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        if self._batch_edges[-1] != self.n_items or self.indptr[0] != 0 or self.indptr[-1] != self.n_labels:
+        sizes_told = self.n_annotators == meta["n_annotators"] and self.n_classes == meta["n_classes"]
+        if (
+            not sizes_told
+            or self._batch_edges[-1] != self.n_items
+            or self.indptr[0] != 0
+            or self.indptr[-1] != self.n_labels
+        ):
             raise self._damaged("its files do not belong together")
 
     @classmethod
@@ -134,8 +142,11 @@ class Store:
         )
 
     def item_ids(self, first: int = 0, stop: int | None = None) -> Ids:
-        """Give the names of the items from ``first`` to before ``stop``."""
+        """Give the names of the items from ``first`` to before ``stop``, to be read when they are needed."""
         stop = self.n_items if stop is None else stop
+        return Ids.lazily(stop - first, lambda: self._item_names(first, stop))
+
+    def _item_names(self, first: int, stop: int) -> pa.Array:
         low = max(int(np.searchsorted(self._batch_edges, first, "right")) - 1, 0)
         parts: list[pa.Array] = []
         for at in range(low, len(self._batch_edges) - 1):
@@ -144,7 +155,7 @@ class Store:
                 break
             names = self._items.get_batch(at).column(0)
             parts.append(names[max(first - begin, 0) : max(stop - begin, 0)])
-        return Ids(parts[0] if len(parts) == 1 else pa.concat_arrays(parts))
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def cut(self, labels: int) -> list[tuple[int, int]]:
         """Cut the items into ranges ``(first, stop)`` of at most about ``labels`` labels, all about equally many."""
@@ -198,6 +209,10 @@ class Store:
         if meta.get("version") != FORMAT["version"]:
             raise FormatError(f"{self.folder} has format version {meta.get('version')}; this release reads 1")
         return meta
+
+    def _names(self, name: str) -> Ids:
+        with pa.OSFile(str(self.folder / f"{name}.arrow")) as file, pa.ipc.open_file(file) as content:
+            return Ids(content.get_batch(0).column(0))
 
     def _mapped(self, name: str, size: int, dtype: np.dtype[Any]) -> Any:
         array = np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)

@@ -147,9 +147,11 @@ class StoreWriter:
             "gold": has_gold,
             "fingerprint": self._fingerprint(annotators, classes, has_gold),
             "source": source,
-            "annotators": annotators.to_json(),
-            "classes": classes.to_json(),
         }
+        for name, ids in (("annotators", annotators), ("classes", classes)):
+            batch = pa.record_batch([ids.to_arrow()], [name])
+            with pa.ipc.new_file(str(self._fresh / f"{name}.arrow"), batch.schema) as file:
+                file.write_batch(batch)
         (self._fresh / META).write_text(json.dumps(meta, ensure_ascii=False), "utf-8")
         self._finished = True
 
