@@ -85,6 +85,7 @@ def test_gold_and_names_of_columns(run: Run, tmp_path: Path, late: Path) -> None
     assert done.status == 1
     assert "no column 'page'" in done.err
     assert run("update", tmp_path / "run", late, "--item", "task", "--annotator", "worker").status == 0
+    assert "page" in table(tmp_path / "run/labels.csv")[0]
 
 
 def refused(run: Run, folder: Path, status: int, words: str, *arguments: Any) -> None:
