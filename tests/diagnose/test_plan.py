@@ -363,6 +363,16 @@ def test_too_few_annotators_are_told() -> None:
     assert "find two more" in plan(cs.simulate(50, 1, 2, labels_per_item=1).annotations, 5).notes[0]
 
 
+@pytest.mark.parametrize(
+    "use", [lambda data: plan(data, 5), cs.diagnose, cs.agreement], ids=["plan", "diagnose", "agreement"]
+)
+def test_tokens_in_order_are_refused(use: Any, tmp_path: Path) -> None:
+    (tmp_path / "names.conll").write_text("Ann B-PER B-PER O\nLee I-PER O O\n")
+    for data in (tmp_path / "names.conll", cs.read_sequences(tmp_path / "names.conll")):
+        with pytest.raises(cs.exceptions.DataError, match="labels of tokens in order"):
+            use(data)
+
+
 # ---- does it help --------------------------------------------------------------------------------------------------
 
 

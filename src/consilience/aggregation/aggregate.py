@@ -23,8 +23,9 @@ from consilience.engine.passes import InMemory, Labels, OnDisk, Passes, passes_o
 from consilience.engine.place import check_engine, fits, holds_parquet, on_disk, passes_at, spilled
 from consilience.engine.scanned import Scanned
 from consilience.engine.streamed import StreamedConsensus
-from consilience.exceptions import EngineWarning, FewLabelsWarning, MethodError, ParameterError, warn
+from consilience.exceptions import DataError, EngineWarning, FewLabelsWarning, MethodError, ParameterError, warn
 from consilience.kernels.votes import vote_statistics
+from consilience.sequences import SequenceAnnotations
 
 __all__ = ["aggregate", "as_annotations", "cautions_of", "diagnose_run", "examine_run", "story", "warn_of"]
 
@@ -290,10 +291,12 @@ def as_annotations(data: Any, **reading: Any) -> Annotations:
 
     if isinstance(data, Annotations):
         return data
+    if isinstance(data, SequenceAnnotations):
+        raise DataError("these are labels of tokens in order, and only items by themselves can be used here")
     if isinstance(data, str | os.PathLike):
         from consilience.io import read
 
-        return read(data, **reading)
+        return as_annotations(read(data, **reading))
     if _frames.is_frame(data) and is_long(_frames.columns_of(data)):
         return Annotations.from_frame(data)
     return Annotations.from_matrix(data)
