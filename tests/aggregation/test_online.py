@@ -677,6 +677,17 @@ def test_folders_that_are_not_of_a_stream_are_refused(crowd: cs.datasets.Simulat
         cs.Stream.load(tmp_path / "run")
 
 
+def test_runs_whose_items_are_not_alone_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "names.conll").write_text("Ann B-PER B-PER\nLee I-PER O\nsaw O O\n\nBob B-PER O\nslept O O\n")
+    quietly(cs.read_sequences(tmp_path / "names.conll"), "majority+hmm").save(tmp_path / "sentences")
+    with pytest.raises(MethodError, match="a run over sequences, which cannot go on from sums"):
+        cs.Stream.load(tmp_path / "sentences")
+    rows = pd.DataFrame([(n, w, n % 2) for n in range(4) for w in "abc"], columns=["task", "worker", "label"])
+    quietly(rows, graph=[(0, 2), (1, 3)], delta=1.0).save(tmp_path / "network")
+    with pytest.raises(MethodError, match="a run over a graph, which cannot go on from sums"):
+        cs.Stream.load(tmp_path / "network", method="ds-em")
+
+
 def test_of_two_updates_at_a_time_none_is_lost(crowd: cs.datasets.Simulation, tmp_path: Path) -> None:
     first, second, third = cut(crowd.annotations, 3)
     cs.Stream().update(first).save(tmp_path / "run")
