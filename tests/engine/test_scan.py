@@ -287,6 +287,15 @@ def test_only_scattered_items_are_brought_together(
     assert ways == expected
 
 
+def test_rows_that_stand_alone_are_not_waited_for(
+    tmp_path: Path, ways: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouped, "_ALONE", 8)
+    folder = put(tmp_path / "labels", {"item": list(range(40)), "annotator": [1, 2] * 20, "label": [0, 1] * 20})
+    assert cs.scan(folder).annotations() == cs.read(folder)
+    assert ways == ["grouped", "scattered"]
+
+
 def test_items_that_come_back_are_found_by_shares_of_memory(tmp_path: Path) -> None:
     words = np.random.default_rng(0).permutation(5000).astype(np.int64)
     for last, distinct in ((-1, True), (17, False)):

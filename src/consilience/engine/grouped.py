@@ -21,6 +21,9 @@ from consilience.kernels.grouping import drop_repeats
 
 __all__ = ["write_grouped"]
 
+#: After so many items of which most had a single row, the others are expected to follow: it is not worth going on.
+_ALONE = 1 << 18
+
 
 def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path, room: int) -> Repeats | None:
     """Write rows as they come, unless an item comes back after others: then give up and return None.
@@ -43,7 +46,7 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
     # the last item of a batch may go on in the next
     waiting: list[tuple[Codes, Codes]] = []
     name: pa.Array | None = None
-    begun = 0
+    begun = n_begun = 0
 
     def write(row: int, begin: Ints, names: pa.Array, pieces: list[tuple[Codes, Codes]]) -> None:
         nonlocal repeats
@@ -63,6 +66,9 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
             if not starts.size:
                 waiting.append((batch.annotator, batch.label))
                 continue
+            n_begun += starts.size
+            if n_begun >= _ALONE and 5 * n_begun > 4 * (batch.row + len(batch.items)):
+                return None
             names = names_at(batch.items, starts)
             if not seen.add(rows.keys(batch, names, starts)):
                 return None
