@@ -99,10 +99,10 @@ def rob_symnmf(
         converged.append(fitted.converged)
     cautions = _cautions(graph)
     details = {"pairs_missing": pairs.missing}
-    best, ordered = _most_likely(passes, found)
+    best, ordered, likelihood = _most_likely(passes, found)
     if tol > 0 and not converged[best]:
         cautions.append((f"the imputation did not converge in {max_iter} sweeps; raise max_iter", ConvergenceWarning))
-    return _fit(passes, best, ordered, votes, rng, histories[best], converged[best], cautions, details)
+    return _fit(passes, best, ordered, likelihood, votes, rng, histories[best], converged[best], cautions, details)
 
 
 def des_symnmf(
@@ -239,25 +239,27 @@ def _from_matrix(
             U[group.members] = square_root(part.reshape(side, side), K).reshape(-1, K, K)
     factor = _rotate_groups(U, graph, votes, **{**options, "random_state": rng})
     found = model_of_factor(factor, passes.labels_per_annotator, shrinkage)
-    best, ordered = _most_likely(passes, [found])
-    return _fit(passes, best, ordered, votes, rng, [], True, cautions, details)
+    best, ordered, likelihood = _most_likely(passes, [found])
+    return _fit(passes, best, ordered, likelihood, votes, rng, [], True, cautions, details)
 
 
-def _most_likely(passes: Passes, found: Sequence[Parameters]) -> tuple[int, list[Parameters]]:
-    """Order the classes of every model by agreement, and tell which model gives the labels the largest probability."""
+def _most_likely(passes: Passes, found: Sequence[Parameters]) -> tuple[int, list[Parameters], float]:
+    """Order the classes of every model by agreement; tell which gives the labels the largest probability, and which."""
     ordered, likelihoods = [], []
     for parameters in found:
         statistics = passes.sweep(*parameters, gold=False)
         order = by_agreement(statistics)
         ordered.append(Parameters(parameters.prior[order], np.ascontiguousarray(parameters.confusions[:, :, order])))
         likelihoods.append(statistics.log_likelihood)
-    return int(np.argmax(likelihoods)), ordered
+    best = int(np.argmax(likelihoods))
+    return best, ordered, likelihoods[best] if not passes.has_gold else passes.sweep(*ordered[best]).log_likelihood
 
 
 def _fit(
     passes: Passes,
     best: int,
     found: list[Parameters],
+    log_likelihood: float,
     votes: Parameters,
     rng: np.random.Generator,
     history: list[float],
@@ -277,7 +279,7 @@ def _fit(
     return Fit(
         model,
         passes.posterior(model),
-        passes.sweep(*found[best]).log_likelihood,
+        log_likelihood,
         converged,
         history,
         tuple(cautions),

@@ -20,7 +20,7 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, pairs_fit
 from consilience.kernels.em import SMALL, Statistics, Sweep
 from consilience.kernels.grouping import components
-from consilience.kernels.votes import share_parts, vote_shares, vote_statistics
+from consilience.kernels.votes import said_counts, share_parts, vote_shares, vote_statistics
 
 __all__ = ["Part", "Survey", "join"]
 
@@ -166,10 +166,9 @@ class Part:
             ends = indptr[first : stop + 1]
             lengths, (low, high) = np.diff(ends), (ends[0], ends[-1])
             by = annotator[low:high]
-            cells = by.astype(np.int64) * K + label[low:high]
             known = np.empty(0, np.int32) if self.gold is None else self.gold[first:stop]
             made = Survey(
-                np.bincount(cells, minlength=M * K).reshape(M, K),
+                said_counts(by, label[low:high], M, K),
                 components(ends - low, by, M),
                 int(lengths.max(initial=0)),
                 int((lengths == 0).sum()),

@@ -126,13 +126,16 @@ def _source(name: str, K: int, prefetch: bool, write: bool) -> str:
         "log_large": repr(512 * float(np.log(2.0))),
         "sum_p": " + ".join(f"p{k}" for k in range(K)),
     }
+    kept = (line.replace("{prefetch}", "") for line in template.splitlines() if prefetch or "{prefetch}" not in line)
+    return unrolled("\n".join(kept), K).format(**values)
+
+
+def unrolled(template: str, K: int) -> str:
+    """Write a line with @ once for every class, with the class for @."""
     lines: list[str] = []
-    for line in template.splitlines():
-        if "{prefetch}" in line and not prefetch:
-            continue
-        text = line.replace("{prefetch}", "")
-        lines += [text.replace("@", str(k)) for k in range(K)] if "@" in text else [text]
-    return "\n".join(lines).format(**values)
+    for line in template.lstrip("\n").splitlines():
+        lines += [line.replace("@", str(k)) for k in range(K)] if "@" in line else [line]
+    return "\n".join(lines)
 
 
 def _looped_sweep(

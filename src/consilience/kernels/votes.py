@@ -10,9 +10,9 @@ import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.em import SMALL, Statistics
+from consilience.kernels.em import MOST_UNROLLED, SMALL, Statistics, unrolled
 
-__all__ = ["share_parts", "share_statistics", "vote_counts", "vote_shares", "vote_statistics"]
+__all__ = ["said_counts", "share_parts", "share_statistics", "vote_counts", "vote_shares", "vote_statistics"]
 
 
 def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
@@ -84,7 +84,7 @@ def share_parts(
     """Give :func:`share_statistics` of a share of the blocks; as with :class:`~consilience.kernels.em.Sweep`."""
     K = n_classes
     known = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
-    kernel = _share_kernel(annotator.dtype.name, label.dtype.name)
+    kernel = _share_kernel(K, annotator.dtype.name, label.dtype.name)
 
     def leaf(first: int, stop: int) -> Statistics:
         counts, class_counts = np.zeros((n_annotators * K, K)), np.zeros(K)
@@ -96,9 +96,35 @@ def share_parts(
     return blocks.fold(leaf, share, threads)
 
 
-def _share(
+# A line with @ stands once for every class, with the class for @.
+_SHARE = """
+def {name}(first, last, indptr, annotator, label, gold, counts, class_counts):
+    q = zeros({K})
+    n@ = 0.0
+    for n in range(first, last):
+        start, stop = uint64(indptr[n]), uint64(indptr[n + 1])
+        if start == stop:
+            continue
+        if gold.size > 0 and gold[n] >= 0:
+            q[gold[n]] = 1.0
+        else:
+            one = 1.0 / (stop - start)
+            for i in range(start, stop):
+                q[label[i]] += one
+        p@ = q[@]
+        for i in range(start, stop):
+            r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
+            counts[r, @] += p@
+        n@ += p@
+        q[@] = 0.0
+    class_counts[@] += n@
+"""
+
+
+def _looped_share(
     first: Any, last: Any, indptr: Any, annotator: Any, label: Any, gold: Any, counts: Any, class_counts: Any
 ) -> None:
+    """The same for any number of classes, with a loop where the other is unrolled."""
     K = counts.shape[1]
     q = np.zeros(K)
     for n in range(first, last):
@@ -119,6 +145,22 @@ def _share(
         for k in range(K):
             class_counts[k] += q[k]
             q[k] = 0.0
+
+
+def said_counts(annotator: Codes, label: Codes, n_annotators: int, n_classes: int) -> Ints:
+    """Give how often each annotator gave each label, (M, K)."""
+    M, K = n_annotators, n_classes
+    said = np.zeros(M * K, np.int64)
+    if label.size < SMALL:
+        said += np.bincount(annotator.astype(np.int64) * K + label, minlength=M * K)
+    else:
+        _said_kernel(annotator.dtype.name, label.dtype.name)(annotator, label, K, said)
+    return said.reshape(M, K)
+
+
+def _said(annotator: Any, label: Any, K: Any, said: Any) -> None:
+    for i in range(label.size):
+        said[np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])] += 1
 
 
 def _count(indptr: Any, label: Any, counts: Any) -> None:
@@ -145,26 +187,37 @@ def _count_kernel(label: str) -> Callable[..., None]:
     return compiled(_count, types.void(array("int64"), array(label), array("float64", 2, readonly=False)))
 
 
+@lru_cache(maxsize=32)
+def _share_kernel(K: int, annotator: str, label: str) -> Callable[..., None]:
+    from numba import types
+
+    from consilience.kernels._compile import array, compiled, from_source
+
+    signature = types.void(
+        types.int64,
+        types.int64,
+        array("int64"),
+        array(annotator),
+        array(label),
+        array("int32"),
+        array("float64", 2, readonly=False),
+        array("float64", readonly=False),
+    )
+    if K > MOST_UNROLLED:
+        return compiled(_looped_share, signature)
+    names = {"uint64": np.uint64, "zeros": np.zeros}
+    source = unrolled(_SHARE, K).format(name=f"share_{K}", K=K)
+    return compiled(from_source(source, f"share_{K}", __name__, __file__, names), signature)
+
+
 @lru_cache(maxsize=8)
-def _share_kernel(annotator: str, label: str) -> Callable[..., None]:
+def _said_kernel(annotator: str, label: str) -> Callable[..., None]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
-    counts, class_counts = array("float64", 2, readonly=False), array("float64", readonly=False)
-    return compiled(
-        _share,
-        types.void(
-            types.int64,
-            types.int64,
-            array("int64"),
-            array(annotator),
-            array(label),
-            array("int32"),
-            counts,
-            class_counts,
-        ),
-    )
+    said = array("int64", readonly=False)
+    return compiled(_said, types.void(array(annotator), array(label), types.int64, said))
 
 
 @lru_cache(maxsize=8)
