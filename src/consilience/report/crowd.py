@@ -21,7 +21,9 @@ from consilience.report.view import View
 __all__ = ["common_items", "crowd"]
 
 #: Annotators that are drawn, and those whose name is written, at most.
-_MOST, _NAMED = 60, 24
+_MOST, _NAMED = 60, 30
+#: Up to so many annotators all names are written, and all links drawn.
+_FEW = 12
 #: Strongest links that each has.
 _STRONGEST = 3
 #: Items that the links are counted on, at most.
@@ -89,7 +91,7 @@ def _links(shared: Ints) -> Ints:
         strongest = np.argsort(-shared, axis=1, kind="stable")[:, :_STRONGEST]
         np.put_along_axis(kept, strongest, True, axis=1)
         kept = (kept | kept.T | tree | tree.T) & (shared > 0)
-        if len(shared) <= 12:
+        if len(shared) <= _FEW:
             kept = shared > 0
     links = np.argwhere(np.triu(kept, 1)).T
     return links[:, np.argsort(shared[links[0], links[1]], kind="stable")]
@@ -142,17 +144,21 @@ def _edges(shared: Ints, links: Ints, places: Floats) -> list[Markup]:
 
 def _nodes(a: Annotations, who: Ints, places: Floats, flagged: Bools, labels: Ints) -> list[Markup]:
     most = float(labels[who].max())
-    drawn = []
-    for rank, m in enumerate(who.tolist()):
-        x, y = _point(places[rank])
+    points = [_point(place) for place in places]
+    circles: list[Markup] = []
+    names: list[Markup] = []
+    taken = [(x, y, 6.0) for x, y in points]  # no name lies on a circle or on another name
+    for (x, y), m in zip(points, who.tolist(), strict=True):
         r = 2.5 + 6.5 * float(np.sqrt(labels[m] / most))
         title = element("title", f"{shown(a.annotator_ids[m])}: {count(labels[m])} labels")
-        kind = "node flagged" if flagged[m] else "node"
-        drawn.append(element("circle", title, cx=x, cy=y, r=r, class_=kind))
-        if rank < _NAMED:
-            place = {"x": x, "y": y + r + 10, "text_anchor": "middle", "class_": "name"}
-            drawn.append(element("text", shown(a.annotator_ids[m], 14), **place))
-    return drawn
+        circles.append(element("circle", title, cx=x, cy=y, r=r, class_="node flagged" if flagged[m] else "node"))
+        name, low = shown(a.annotator_ids[m], 14), y + r + 10
+        half = 3.0 * len(name)
+        free = all(abs(x - u) > half + w or abs(low - 4 - v) > 9 for u, v, w in taken if (u, v) != (x, y))
+        if len(names) < _NAMED and (free or len(who) <= _FEW):
+            taken.append((x, low - 4, half))
+            names.append(element("text", name, x=x, y=low, text_anchor="middle", class_="name"))
+    return circles + names
 
 
 def _sentences(view: View) -> list[str]:
