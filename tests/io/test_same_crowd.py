@@ -189,3 +189,39 @@ def test_every_format_says_the_same(tmp_path: Path, name: str, seed: int) -> Non
     np.testing.assert_array_equal(ours["confidence"], theirs["confidence"])
     decided = theirs["margin"] > 0
     assert ours["label"][decided].tolist() == theirs["label"][decided].tolist()
+
+
+# ---- real crowds ----------------------------------------------------------------------------------------------------
+
+REAL = ("bluebird", "rte", "dog52", "labelme", "music", "zencrowd_us")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_crowds_written_wide(data_folder: Path, tmp_path: Path, name: str) -> None:
+    plain = read(data_folder / name / "labels.csv")
+    item, annotator, label = plain.origin.item, plain.origin.annotator, plain.origin.label
+    frame = plain.to_frame("pandas").pivot(index=item, columns=annotator, values=label)
+    frame.to_csv(tmp_path / "wide.csv")
+    annotations = read(tmp_path / "wide.csv")
+    assert cs.recognise(tmp_path / "wide.csv").name == "wide"
+
+    def text(a: cs.Annotations) -> list[tuple[str, ...]]:
+        return sorted(tuple(str(value).removesuffix(".0") for value in row) for row in said_in(a))
+
+    assert text(annotations) == text(plain)
+    frame.to_csv(tmp_path / "votes.csv", index=False)
+    assert cs.recognise(tmp_path / "votes.csv").name == "wide"
+    assert read(tmp_path / "votes.csv").n_labels == plain.n_labels
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("header", [["picture", "who", "said"], ["task", "who", "said"], ["a", "b", "c"]])
+def test_real_crowds_with_other_names_are_not_taken_for_wide_ones(
+    data_folder: Path, tmp_path: Path, name: str, header: list[str]
+) -> None:
+    frame = read(data_folder / name / "labels.csv").to_frame("pandas")
+    frame.set_axis(header, axis=1).to_csv(tmp_path / "long.csv", index=False)
+    assert cs.recognise(tmp_path / "long.csv").name == "csv"
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    shuffled.set_axis(header, axis=1).to_csv(tmp_path / "long.csv", index=False)
+    assert cs.recognise(tmp_path / "long.csv").name == "csv"
