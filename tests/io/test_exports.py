@@ -402,6 +402,23 @@ def test_spans_are_pointed_to_where_they_are_read(tmp_path: Path) -> None:
     spans = '{"id": 1, "text": "EU", "label": [[0, 2, "ORG"]]}\n'
     with pytest.raises(DataError, match="spans of text or relations, which are not labels of whole items"):
         cs.read(put(tmp_path, "admin.jsonl", spans))
+    marked = '{"text": "EU", "spans": [{"start": 0, "end": 2, "label": "ORG"}], "answer": "accept", "_input_hash": 1}\n'
+    with pytest.raises(DataError, match="spans of text, which are not labels of whole items"):
+        cs.read(put(tmp_path, "ner.jsonl", marked))
+
+
+def test_questions_of_prodigy(tmp_path: Path) -> None:
+    """Whether each of several labels applies: a question for each."""
+
+    def told(label: str, answer: str, who: str) -> str:
+        return json.dumps({"_input_hash": 5, "label": label, "answer": answer, "_session_id": who}) + "\n"
+
+    text = told("A", "accept", "x") + told("B", "reject", "x") + told("A", "reject", "y")
+    path = put(tmp_path, "teach.jsonl", text)
+    with pytest.raises(ColumnError, match="several questions: 'A', 'B'"):
+        cs.read(path)
+    assert rows_of(quiet(path, question="A")) == [(5, "x", "accept"), (5, "y", "reject")]
+    assert rows_of(quiet(path, question="B")) == [(5, "x", "reject")]
 
 
 @pytest.mark.parametrize("name", TOKENS)

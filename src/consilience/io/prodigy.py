@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.exceptions import DataError
 from consilience.io.export import Export, choose, column_of, joined, left_out
 from consilience.io.source import Source
 
@@ -42,6 +43,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     answers: list[Any] = []
     chosen: list[Any] = []
     about: list[Any] = []
+    spans = False
     for record in source.records():
         items.append(record.get(item or "_input_hash"))
         annotators.append(record.get("_annotator_id") or record.get("_session_id"))
@@ -50,7 +52,12 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         accepted = record.get("accept")
         chosen.append(accepted if is_choice and isinstance(accepted, list) else [] if is_choice else None)
         label = record.get("label")
-        about.append(None if is_choice or isinstance(label, list | dict) else "" if label is None else str(label))
+        marked = label is None and isinstance(record.get("spans"), list)
+        no_label = is_choice or marked or isinstance(label, list | dict)
+        about.append(None if no_label else "" if label is None else str(label))
+        spans = spans or marked
+    if spans and not any(told is not None for told in (*chosen, *about)):
+        raise DataError(f"{source.name} has spans of text, which are not labels of whole items; use read_sequences")
     wanted = _question(question, chosen, about, answers, source.name)
     labels: list[Any] = []
     ignored, refused, other = (np.zeros(len(items), np.bool_) for _ in range(3))
@@ -68,7 +75,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     total = len(items)
     notes = (
         *left_out(int(ignored.sum()), total, "answers", "ignored"),
-        *left_out(int(refused.sum()), total, "answers", "rejected, which says only what the item is not"),
+        *left_out(int(refused.sum()), total, "answers", "rejected, or nothing chosen"),
     )
     return Export(
         column_of(items, "_input_hash", source.name),
