@@ -15,7 +15,7 @@ __all__ = ["command", "run_aggregate"]
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 
 #: A report holds all items in memory: it is not made of more than this that were streamed.
-_MOST_REPORTED = 1_000_000
+_MOST_REPORTED = 200_000
 
 
 class _Named(NamedTuple):

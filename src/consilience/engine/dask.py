@@ -65,7 +65,8 @@ def connect(scheduler: Any = None) -> Iterator[Cluster]:
             client = found
         else:
             if scheduler is None:
-                options = {"n_workers": blocks.thread_count(), "threads_per_worker": 1, "dashboard_address": None}
+                options: dict[str, Any] = {"n_workers": blocks.thread_count(), "threads_per_worker": 1}
+                options |= {"dashboard_address": None, "silence_logs": logging.ERROR}
                 address: Any = stack.enter_context(distributed.LocalCluster(processes=True, **options))
             else:
                 address = scheduler
