@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import gc
 import json
 import os
@@ -332,6 +333,27 @@ def test_more_labels_of_few_items_than_a_block_holds(tmp_path: Path, monkeypatch
     assert cs.scan(folder, memory=1).annotations() == cs.read(folder)
 
 
+def test_more_partitions_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scattered, "_OPEN", 3)
+    folder = put(tmp_path / "labels", crowd("text"))
+    assert quietly(cs.scan, folder).annotations() == quietly(cs.read, folder)
+
+
+def test_a_group_of_rows_need_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_ROWS", 1 << 14)
+    column = np.random.default_rng(0).permutation(1 << 20)
+    table = pa.table({"item": column, "annotator": column, "label": column})
+    path = tmp_path / "labels.parquet"
+    pq.write_table(table, path, row_group_size=1 << 20, use_dictionary=False, compression="none")
+    names = ("item", "annotator", "label")
+    files = batches.label_files(path, format=None, given=dict.fromkeys(names), encoding="utf-8")
+    before, most, n_rows = pa.total_allocated_bytes(), 0, 0
+    for batch in files.batches(*names):
+        most, n_rows = max(most, pa.total_allocated_bytes() - before), n_rows + len(batch.columns[0])
+    assert n_rows == 1 << 20
+    assert most < table.nbytes / 2
+
+
 # ---- keeping it -------------------------------------------------------------------------------------------------
 
 
@@ -405,6 +427,17 @@ def test_files_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(batches.LabelFiles, "batches", changing)
     with pytest.raises(DataError, match="labels was changed while it was read"):
         quietly(cs.scan, folder)
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(import_module("consilience.engine.scan"), "write_grouped", full)
+    folder = put(tmp_path / "labels", crowd("numbers"))
+    with pytest.raises(FolderError, match=r"is full: labels needs about 0\.1 GB there"):
+        cs.scan(folder, spill=tmp_path / "kept")
+    assert [path.name for path in tmp_path.iterdir()] == ["labels"]
 
 
 # ---- bad input --------------------------------------------------------------------------------------------------

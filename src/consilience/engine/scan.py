@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -35,7 +36,7 @@ from consilience.engine.scanned import Scanned
 from consilience.engine.scattered import name_of_row, write_scattered
 from consilience.engine.store import META, Store
 from consilience.engine.store_writer import StoreWriter
-from consilience.exceptions import DataError, DataWarning, FormatError, warn
+from consilience.exceptions import DataError, DataWarning, FolderError, FormatError, warn
 from consilience.io.batches import LabelFiles, label_files
 
 __all__ = ["scan"]
@@ -102,12 +103,23 @@ def scan(
         ingest = _Ingest(files, source, classes, duplicates, gold, callback)
         ingest.run(folder, work, room(limit), lasting=spill is not None)
         return Scanned(Store.open(folder), limit, None if where else work)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(work, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            place = tempfile.gettempdir() if where is None else where
+            raise FolderError(
+                f"the disk of {place} is full: {files.where} needs about {_needed(files)} there while it is read; "
+                "choose another place with spill=… or the environment variable TMPDIR"
+            ) from error
         raise
     finally:
         if where is not None:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _needed(files: LabelFiles) -> str:
+    """Say what rows in any order take on disk: records of 32 bytes, runs and the store of 8 bytes each."""
+    return f"{max(files.n_rows * 48 / 1e9, 0.1):.1f} GB"
 
 
 def _kept(folder: str | os.PathLike[str], source: dict[str, Any]) -> Store | None:

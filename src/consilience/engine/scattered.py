@@ -36,7 +36,7 @@ __all__ = ["name_of_row", "write_scattered"]
 #: Bytes of memory for a row while its partition is put together, and for a label while runs are laid together.
 _ROW, _LABEL = 72, 48
 #: Smaller partitions than memory allows are faster, because they fit the cache; up to so many files.
-_AT_ONCE, _FILES = 1 << 20, 128
+_AT_ONCE, _FILES, _OPEN = 1 << 20, 128, 500
 #: Most rows that a block of the third step spans, and most of its counters.
 _SPAN, _COUNTERS = 1 << 20, 1 << 14
 
@@ -60,7 +60,7 @@ def write_scattered(rows: CodedRows, writer: StoreWriter, keep: str, folder: Pat
                 labels_at += run.labels_at(shift, labels_at.size)
     names = None if width == 1 else _NamesOfRows(rows.files)
     assert rows.kind is not None
-    for low, high in _blocks(runs, labels_at, shift, rows.n_rows, max(room // _LABEL, 1)):
+    for low, high in _blocks(runs, labels_at, shift, rows.n_rows, room):
         first, words, lengths, by, said = _lay_together(runs, low, high)
         if first.size:
             writer.append(lengths, by, said, names_of_words(words, rows.kind) if names is None else names.take(first))
@@ -82,14 +82,22 @@ def _partition(rows: CodedRows, paths: list[Path]) -> int:
 
     width = 1
     with ExitStack() as stack:
-        files = [stack.enter_context(path.open("wb", buffering=0)) for path in paths]
+        # a system lets a process have about a thousand files open; others are opened for every write
+        files = [stack.enter_context(path.open("wb")) for path in paths[:_OPEN]]
         for batch in rows:
             keys = rows.keys(batch).view(np.uint64)
             width = keys.ndim
-            records, edges = partition(keys, batch.row, batch.annotator, batch.label, len(files), width == 1)
-            for file, (a, b) in zip(files, pairwise(edges.tolist()), strict=True):
-                if b > a:
-                    file.write(records[a:b].data)
+            records, edges = partition(keys, batch.row, batch.annotator, batch.label, len(paths), width == 1)
+            for at, (a, b) in enumerate(pairwise(edges.tolist())):
+                if b == a:
+                    continue
+                if at < _OPEN:
+                    files[at].write(records[a:b].data)
+                else:
+                    with paths[at].open("ab") as file:
+                        file.write(records[a:b].data)
+    for path in paths[_OPEN:]:
+        path.touch()
     return width
 
 
@@ -157,12 +165,13 @@ def _make_run(path: Path, width: int, rows: CodedRows, keep: str) -> tuple[_Run 
 # ---- runs to the store ------------------------------------------------------------------------------------------
 
 
-def _blocks(runs: list[_Run], labels_at: Ints, shift: int, n_rows: int, most: int) -> Iterator[tuple[int, int]]:
-    """Cut the rows into blocks where items with at most about ``most`` labels first stand."""
+def _blocks(runs: list[_Run], labels_at: Ints, shift: int, n_rows: int, room: int) -> Iterator[tuple[int, int]]:
+    """Cut the rows into blocks such that the items that first stand there, with their labels, take little memory."""
+    most, span = max(room // _LABEL, 1), max(min(room // _LABEL, _SPAN), 1)
     low = held = 0
     for at, n in enumerate(labels_at.tolist()):
         begin, end = at << shift, min((at + 1) << shift, n_rows)
-        if begin > low and (held + n > most or end - low > _SPAN):
+        if begin > low and (held + n > most or end - low > span):
             yield low, begin
             low, held = begin, 0
         if n > most:

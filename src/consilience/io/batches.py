@@ -124,7 +124,9 @@ def _parquet(place: Path, pick: Picked) -> LabelFiles:
         with whole(file):
             footer = pq.read_metadata(file)
             texts = [name for name in names if name != columns["item"] and _has_dictionary(footer, name)]
-            with pq.ParquetFile(file, metadata=footer, read_dictionary=texts, buffer_size=_BUFFER) as content:
+            # pages as they are needed: a group of rows may be larger than memory
+            options = {"metadata": footer, "read_dictionary": texts, "buffer_size": _BUFFER, "pre_buffer": False}
+            with pq.ParquetFile(file, **options) as content:
                 yield from content.iter_batches(_ROWS, columns=list(names))
 
     n_rows = sum(footer.num_rows for footer in footers)
