@@ -378,6 +378,23 @@ EXAMPLES: dict[str, Example] = {
         question="score",
         notes=("1 of 2 judgments were left out: score -1",),
     ),
+    "mt-bench-table": Example(
+        "human.parquet",
+        _parquet(
+            question_id=[81, 81, 82],
+            model_a=["x", "y", "x"],
+            model_b=["y", "x", "y"],
+            winner=["model_a", "model_b", "tie"],
+            judge=["author_1", "expert_2", "author_1"],
+            turn=[1, 1, 2],
+        ),
+        "mt-bench",
+        [
+            ("81/x vs y/turn 1", "author_1", "model_a"),
+            ("81/x vs y/turn 1", "expert_2", "model_a"),
+            ("82/x vs y/turn 2", "author_1", "tie"),
+        ],
+    ),
     "snorkel-text": Example(
         "L_train.txt",
         b"0 1 -1\n1 -1 1\n-1 -1 -1\n",

@@ -1,4 +1,4 @@
-"""LLM judges as MT-Bench writes them: JSON Lines, an object for each judgment.
+"""LLM judges as MT-Bench writes them: JSON Lines or a table, an object or a row for each judgment.
 
 =========== =========================================== ======================================================
 question    ``score``                                   ``winner``
@@ -16,26 +16,29 @@ judges saw in different orders are the same item.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from consilience._ids import Ids, numbers_where_all_are
 from consilience.io.export import Export, choose, column_of, left_out
 from consilience.io.source import Source
 
 __all__ = ["SHAPES", "read", "recognise"]
 
-SHAPES = ("records", "object")
+SHAPES = ("records", "object", "table")
 
 _SCORE, _WINNER = "score", "winner"
 _PAIRS = (("model_1", "model_2"), ("model_a", "model_b"))
+_FIELDS = ("question_id", "model", "judge", "turn", "score", "winner", "g1_winner", "g2_winner", *_PAIRS[0], *_PAIRS[1])
 _TIES = ("tie", "inconsistent", "tie (inconsistent)")
 
 
 def recognise(source: Source) -> str | None:
     """Say why these are such judgments, or None."""
-    keys = source.sample[0].keys() if source.sample else ()
-    if "judge" in keys and "question_id" in keys and _kind(source.sample[0]):
+    first = dict.fromkeys(source.names) if source.shape == "table" else next(iter(source.sample), {})
+    if "judge" in first and "question_id" in first and _kind(first):
         return "records with 'question_id', 'judge' and a 'score' or the winner of a pair of models"
     return None
 
@@ -48,7 +51,7 @@ def _kind(record: dict[str, Any]) -> str | None:
 
 def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the judgments of one kind."""
-    rows = [(kind, record) for record in source.records() if (kind := _kind(record)) is not None]
+    rows = [(kind, record) for record in _records(source) if (kind := _kind(record)) is not None]
     kinds = [kind for kind in (_SCORE, _WINNER) if any(found == kind for found, _ in rows)]
     wanted = choose(kinds, question, source.name)
     records = [record for kind, record in rows if kind == wanted]
@@ -70,6 +73,18 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         notes=tuple(notes),
         row="judgment",
     )
+
+
+def _records(source: Source) -> Iterable[dict[str, Any]]:
+    """Give the judgments of JSON, or of a table."""
+    if source.shape != "table":
+        return source.records()
+    table = source.columns(name for name in source.names if name in _FIELDS)
+    if _SCORE in table.column_names:
+        numbers = numbers_where_all_are(Ids(table[_SCORE].combine_chunks())).to_arrow()
+        table = table.set_column(table.column_names.index(_SCORE), _SCORE, numbers)
+    records: list[dict[str, Any]] = table.to_pylist()
+    return records
 
 
 def _judges(items: list[str], records: list[dict[str, Any]]) -> list[Any]:
