@@ -289,3 +289,31 @@ def test_the_bar_says_how_fast_and_how_long() -> None:
     assert meter.told(first, 12.5) == "pass 1, log-likelihood -5.00"
     later = first._replace(iteration=3, change=1e-4, left=9000)
     assert meter.told(later, 14.5) == "pass 3, log-likelihood -5.00, change 1e-04, 3k labels/s, 2:30:00 left"
+
+
+# ---- the command line ---------------------------------------------------------------------------------------
+
+
+def test_the_command_line_streams_folders(parquet: Any, tmp_path: Path) -> None:
+    import json
+
+    from click.testing import CliRunner
+
+    from consilience.cli import cli
+
+    folder, labels, truth = parquet
+    (tmp_path / "truth.csv").write_text("task,label\n" + "".join(f"{item},{label}\n" for item, label in truth.items()))
+    (tmp_path / "gold.csv").write_text(f"task,label\n0,{truth[0]}\n")
+    options = ["--method", "ds-em", "--memory", "1GiB", "--labels-format", "parquet", "--out", str(tmp_path / "run")]
+    options += ["--truth", str(tmp_path / "truth.csv"), "--gold", str(tmp_path / "gold.csv"), "--json"]
+    options += ["--checkpoint", str(tmp_path / "kept")]
+    done = CliRunner().invoke(cli, ["aggregate", str(folder), *options], catch_exceptions=False)
+    summary = json.loads(done.stdout)
+    here = cs.aggregate(labels, "ds-em", gold={0: truth[0]})
+    assert summary["log_likelihood"] == here.run["log_likelihood"]
+    assert summary["gold_items"] == 1
+    assert summary["error_rate"] == here.error_rate(truth)
+    assert {"labels.parquet", "model.npz", "report.html"} <= {file.name for file in (tmp_path / "run").iterdir()}
+    assert {"checkpoint.json", "labels", "em.npz", "votes.npz"} == {file.name for file in (tmp_path / "kept").iterdir()}
+    again = CliRunner().invoke(cli, ["aggregate", str(folder), *options], catch_exceptions=False)
+    assert json.loads(again.stdout)["history"] == summary["history"]
