@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,53 @@ def test_of_repeated_answers_the_time_is_that_of_the_answer_kept(frame: pd.DataF
     assert moments(annotations).items() <= (wanted(whole).items() if keep == "last" else wanted(frame).items())
 
 
+def studio(who: int, hour: str, said: str, cancelled: bool = False) -> dict[str, Any]:
+    value = {"from_name": "animal", "to_name": "text", "type": "choices", "value": {"choices": [said]}}
+    when = f"2026-01-05T{hour}:00:00Z"
+    return {"completed_by": who, "created_at": when, "was_cancelled": cancelled, "result": [value]}
+
+
+def flat(who: int, hour: str, said: str) -> dict[str, Any]:
+    when = f"2026-01-05T{hour}:00:00Z"
+    return {"id": 1, "text": "x", "animal": said, "annotator": who, "annotation_id": who, "created_at": when}
+
+
+EXPORTS = {
+    "batch.csv": (
+        "HITId,WorkerId,AssignmentStatus,SubmitTime,Answer.animal\n"
+        "h1,w1,Approved,Mon Jan 05 10:00:00 PST 2026,cat\nh1,w2,Rejected,Mon Jan 05 09:00:00 PST 2026,dog\n"
+        "h1,w3,Approved,Mon Jan 05 11:00:00 PST 2026,dog\n"
+    ),
+    "answers.tsv": (
+        "OUTPUT:animal\tASSIGNMENT:task_id\tASSIGNMENT:worker_id\tASSIGNMENT:status\tASSIGNMENT:submitted\n"
+        "cat\tt1\tw1\tAPPROVED\t2026-01-05T10:00:00\ndog\tt1\tw2\tREJECTED\t2026-01-05T09:00:00\n"
+        "dog\tt1\tw3\tAPPROVED\t2026-01-05T11:00:00\n"
+    ),
+    "full.csv": (
+        "_unit_id,_created_at,_worker_id,animal,animal_gold\n1,1/5/2026 10:00:00,w1,cat,\n1,1/5/2026 11:00:00,w3,dog,\n"
+    ),
+    "studio.json": json.dumps(
+        [
+            {
+                "id": 1,
+                "data": {"text": "x"},
+                "annotations": [studio(1, "10", "cat"), studio(2, "09", "dog", True), studio(3, "11", "dog")],
+            }
+        ]
+    ),
+    "flat.json": json.dumps([flat(1, "10", "cat"), flat(3, "11", "dog")]),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_exports_of_tools_have_times(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(EXPORTS[name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)  # what is left out
+        annotations = cs.read(tmp_path / name, question="animal")
+    assert np.datetime_as_string(np.asarray(annotations.time), unit="h").tolist() == ["2026-01-05T10", "2026-01-05T11"]
+
+
 def test_columns_of_times() -> None:
     assert parse_times(["2026-01-02", "2026-01-01T10:00:00"]).tolist() == [  # type: ignore[union-attr]
         pd.Timestamp("2026-01-02"),
@@ -93,6 +142,8 @@ def test_columns_of_times() -> None:
     numbers = parse_times([3, None, 1])
     np.testing.assert_array_equal(np.asarray(numbers), [3.0, np.nan, 1.0])
     np.testing.assert_array_equal(np.asarray(parse_times(["10.5", "9"])), [10.5, 9.0])
+    for text in ("2/24/2015 11:35:55", "Tue Feb 24 11:35:55 PST 2015"):
+        assert str(np.asarray(parse_times([text, None]))[0]) == "2015-02-24T11:35:55.000000"
     assert parse_times(["soon", "later"]) is None
     assert parse_times([None, None]) is None
     assert parse_times([True, False]) is None

@@ -45,6 +45,13 @@ def parse_times(column: Any) -> Times | None:
         except pa.ArrowInvalid:
             continue
         return parse_times(parsed)
+    # 2/24/2015 11:35:55, and Mon Jan 05 10:00:00 PST 2026, whose zone is left out: all rows have it
+    plain = pc.replace_substring_regex(values, r"^\w{3} (\w{3} +\d+ \d+:\d+:\d+) \w+ (\d{4})$", r"\1 \2")
+    for form in ("%m/%d/%Y %H:%M:%S", "%b %d %H:%M:%S %Y"):
+        try:
+            return _dates(pc.strptime(plain, format=form, unit="us"))
+        except pa.ArrowInvalid:
+            continue
     return None
 
 

@@ -27,6 +27,7 @@ __all__ = ["SHAPES", "read", "recognise"]
 SHAPES = ("table",)
 
 _UNIT, _WORKER, _TAINTED, _GOLD = "_unit_id", "_worker_id", "_tainted", "_gold"
+_TIME = "_created_at"
 
 
 def recognise(source: Source) -> str | None:
@@ -53,7 +54,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         known = questions_among(encode(shown[place].combine_chunks())[0], columns) or others
         known = [question] if question in others and question is not None else known
     wanted = choose(known, question, source.name)
-    more = [name for name in (wanted + _GOLD, _TAINTED) if name in source.names]
+    more = [name for name in (wanted + _GOLD, _TAINTED, _TIME) if name in source.names]
     table = source.columns([place, _WORKER, wanted, *more])
     notes: tuple[str, ...] = ()
     if _TAINTED in more:
@@ -74,4 +75,5 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         notes=notes,
         untyped=True,
         row="judgment",
+        time=table[_TIME].combine_chunks() if _TIME in more else None,
     )

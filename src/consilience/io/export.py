@@ -10,6 +10,7 @@ name            meaning                                                         
 ``label``       what they said; null where they said nothing                         (rows,), or codes and ids
 ``counts``      which rows are labels: cancelled work and known truths are not       (rows,) bool, None for all
 ``gold``        the truth of the row's item, where the file knows it                 (rows,), or None
+``time``        when it was said, where the file knows it                            (rows,), or None
 =============== ==================================================================== =========================
 
 The item of a row that does not count stays: it has no label, but it is there.
@@ -26,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consilience._building import checked_times
 from consilience._ids import Ids, encode, name_rows, numbers_where_all_are
 from consilience.annotations import Annotations, Duplicates, Origin
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, IdError, ParameterError, warn
@@ -68,6 +70,7 @@ class Export:
     notes: tuple[str, ...] = ()  #: what was left out and why
     untyped: bool = False  #: text without types: numbers are found afterwards
     row: str = "row"  #: what the file has one of for each label
+    time: pa.Array | None = None
 
 
 def annotations_of(
@@ -109,6 +112,9 @@ def annotations_of(
         origin=origin,
         where=where,
         untyped=export.untyped,
+        time=None
+        if export.time is None
+        else checked_times(export.time.filter(pa.array(counts)), "time", where, asked=False),
     )
     if gold is not None:
         return made.with_gold(gold)

@@ -110,6 +110,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=(item or "id", "completed_by", wanted),
         notes=notes,
         row="annotation",
+        time=pa.array([str(made["created_at"]) if "created_at" in made else None for made in every], pa.string()),
     )
 
 

@@ -61,6 +61,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=(place, "annotator", question),
         untyped=untyped,
         row="annotation",
+        time=columns.get("created_at"),
     )
 
 
@@ -104,6 +105,9 @@ def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str]
     answers = [name for name in likely if name not in _OWN]
     wanted = dict.fromkeys((place, "annotator", *answers))
     columns = {}
+    times = [record.get("created_at") for record in records]
+    if all(isinstance(time, str) for time in times):
+        columns["created_at"] = pa.array(times, pa.string())
     for name in wanted:
         values = [record.get(name) for record in records]
         if name in answers:

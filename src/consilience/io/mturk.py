@@ -25,6 +25,7 @@ SHAPES = ("table",)
 
 _ANSWER, _PACKED = "Answer.", "Answer.taskAnswers"
 _SIGNS = ("HITId", "WorkerId", "AssignmentStatus")
+_TIME = "SubmitTime"
 
 
 def recognise(source: Source) -> str | None:
@@ -40,7 +41,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     if missing := [name for name in (place, *_SIGNS[1:]) if name not in source.names]:
         raise ColumnError(f"{source.name} has no column {missing[0]!r}, which results of Mechanical Turk have")
     asked = [name for name in source.names if name.startswith(_ANSWER)]
-    others = ["Reject"] if "Reject" in source.names else []
+    others = [name for name in ("Reject", _TIME) if name in source.names]
     table = source.columns([place, *_SIGNS[1:], *asked, *others])
     given = {name.removeprefix(_ANSWER): table[name].combine_chunks() for name in asked if name != _PACKED}
     if _PACKED in asked:
@@ -48,7 +49,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     given = answers.with_options_joined(given)
     wanted = choose(list(given), question and question.removeprefix(_ANSWER), source.name)
     rejected = _is(table["AssignmentStatus"], "rejected")
-    if others:
+    if "Reject" in others:
         rejected |= np.asarray(table["Reject"].is_valid())
     return Export(
         table[place].combine_chunks(),
@@ -58,6 +59,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=(place, "WorkerId", _ANSWER + wanted),
         notes=left_out(int(rejected.sum()), table.num_rows, "assignments", "rejected"),
         untyped=True,
+        time=table[_TIME].combine_chunks() if _TIME in others else None,
     )
 
 

@@ -25,6 +25,7 @@ SHAPES = ("table",)
 
 _INPUT, _OUTPUT, _GOLDEN = "INPUT:", "OUTPUT:", "GOLDEN:"
 _TASK, _WORKER, _STATUS = "ASSIGNMENT:task_id", "ASSIGNMENT:worker_id", "ASSIGNMENT:status"
+_TIMES = ("ASSIGNMENT:submitted", "ASSIGNMENT:started")
 _REFUSED = ("REJECTED", "SKIPPED", "EXPIRED", "ACTIVE")
 
 
@@ -44,7 +45,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     if not places or (missing := [name for name in (*places, _WORKER) if name not in source.names]):
         raise ColumnError(f"{source.name} has no column {(missing if places else [_TASK])[0]!r}")
     more = [name for name in (_GOLDEN + wanted, _STATUS) if name in source.names]
-    table = source.columns([*places, _WORKER, _OUTPUT + wanted, *more])
+    when = [name for name in _TIMES if name in source.names][:1]
+    table = source.columns([*places, _WORKER, _OUTPUT + wanted, *more, *when])
     table = table.filter(pc.or_(table[_WORKER].is_valid(), table[_OUTPUT + wanted].is_valid()))
     refused = np.zeros(table.num_rows, np.bool_)
     if _STATUS in more:
@@ -59,6 +61,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=(places[0] if len(places) == 1 else "INPUT", _WORKER, _OUTPUT + wanted),
         notes=left_out(int(refused.sum()), table.num_rows, "answers", "rejected, skipped, expired or not submitted"),
         untyped=True,
+        time=table[when[0]].combine_chunks() if when else None,
     )
 
 
