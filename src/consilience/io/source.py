@@ -159,7 +159,9 @@ def _texts_of_parquet(path: Path, names: list[str], most: int | None = None) -> 
             if pa.types.is_floating(column.type):
                 column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
             columns[name] = column.cast(pa.string())
-        return pa.table(columns)
+        texts = pa.table(columns)
+        texts.validate(full=True)  # a damaged file can hold text that is none
+        return texts
     except (pa.ArrowException, OSError, KeyError, UnicodeError) as error:
         raise FormatError(f"cannot read {path.name} as a table of text: {str(error).splitlines()[0]}") from error
 
