@@ -43,7 +43,8 @@ DRAWN: dict[str, Callable[[cs.Consensus, Any, Any], Any]] = {
 @pytest.mark.parametrize("name", DRAWN)
 def test_files_of_every_kind(name: str, run: cs.Consensus, simulated: Simulation, tmp_path: Path) -> None:
     start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
-    for kind, magic in start.items():
+    # how a file is written does not depend on the picture: one of them in every form will do
+    for kind, magic in start.items() if name == "learning_curve" else (("svg", start["svg"]),):
         DRAWN[name](run, simulated.truth, tmp_path / f"picture.{kind}")
         assert (tmp_path / f"picture.{kind}").read_bytes().startswith(magic)
     svg = (tmp_path / "picture.svg").read_bytes()
