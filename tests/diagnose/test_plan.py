@@ -184,12 +184,12 @@ def test_uncertain_items_go_to_those_who_tell_most() -> None:
     assert found.wrong_then < found.wrong_now
 
 
-def test_nobody_gets_more_labels_than_they_gave_while_others_have_something_to_tell(
+def test_nobody_gets_more_than_half_as_many_labels_as_they_gave_while_others_have_something_to_tell(
     crowd: cs.datasets.Simulation, run: cs.Consensus
 ) -> None:
     given = crowd.annotations.labels_per_annotator
     found = plan(crowd.annotations, 200, consensus=run)
-    assert (np.bincount(found.annotator, minlength=12) <= given).all()
+    assert (np.bincount(found.annotator, minlength=12) <= np.maximum(given // 2, 10)).all()
     whole = plan(crowd.annotations, 3000, consensus=run)
     assert (np.bincount(whole.annotator, minlength=12) > given).any()
 

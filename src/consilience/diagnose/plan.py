@@ -10,8 +10,8 @@ Three things are worth a label:
 * *gold*: knowing the truth of an item tells how good its annotators are: Σ r (1 - r) / n_m over its labels, r the
   probability that the label is right and n_m the labels of that annotator.
 
-How good somebody is, is known as far as their labels go: nobody is given more labels than they gave before (or ten),
-as long as others have something to tell.
+How good somebody is, is known as far as their labels go: nobody is given more than half as many labels as they gave
+before (or ten), as long as others have something to tell.
 
 Where errors go together, the (t + 1)-th label of an item counts as
 
@@ -53,6 +53,8 @@ __all__ = ["Plan", "plan"]
 _FORMAT = {"format": "consilience.Plan", "version": 1}
 #: What is not urgent may take this share of the budget for joining.
 _SPARE = 0.25
+#: Labels that somebody is given, as a share of those that show how good they are.
+_TRUST = 0.5
 #: Labels of an item, beyond which another one counts as the last of these.
 _MOST_LABELS = 1000
 
@@ -173,7 +175,7 @@ def plan(
         column, or an array in the order of the annotators).  1 by default.
     capacity
         How many labels an annotator can give, in the same forms.  Whom a mapping or frame does not name is not asked.
-        Without it anybody can give any number, and most go to the best.
+        Without it anybody can give any number.
     candidates
         A frame with an item and an annotator column: the only pairs that can be asked.  All by default.
     gold
@@ -204,7 +206,7 @@ def plan(
     joining = _joining(annotations, run, doubt, price, left, float(budget), open_to)
     np.subtract.at(left, joining.annotator, 1)
     item, asked, gain = joining.item[:0], joining.annotator[:0], np.empty(0)
-    trusted = np.maximum(annotations.labels_per_annotator, FEW)
+    trusted = np.maximum((_TRUST * annotations.labels_per_annotator).astype(np.int64), FEW)
     weights = _weights(annotations, run)
     for most in (np.minimum(left, trusted), left):
         held = np.concatenate([joining.item, item]), np.concatenate([joining.annotator, asked])
