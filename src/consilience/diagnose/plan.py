@@ -188,7 +188,7 @@ def plan(
     >>> import consilience as cs
     >>> crowd = cs.simulate(200, 10, 3, labels_per_item=2, seed=1)
     >>> cs.plan(crowd.annotations, budget=50)
-    <Plan: 50 labels of 47 items, 0 of them to join annotators>
+    <Plan: 50 labels of 50 items, 0 of them to join annotators>
     """
     annotations, run = _labels_of(data, consensus, method, seed)
     if not (_is_number(budget) and np.isfinite(budget) and budget >= 0):
