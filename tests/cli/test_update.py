@@ -43,7 +43,8 @@ def test_a_run_that_is_updated_is_the_run_of_all_labels(
     done = run("update", tmp_path / "parts", late)
     assert done.status == 0, done.err
     assert "48 labels of 12 items by 4 annotators, 2 classes" in done.out
-    assert {*FILES, "stream.npz"} <= {file.name for file in (tmp_path / "parts").iterdir()}
+    assert {*FILES, "stream.npz", "report.html"} <= {file.name for file in (tmp_path / "parts").iterdir()}
+    assert "48" in (tmp_path / "parts" / "report.html").read_text("utf-8")
     parts, whole = ({row["task"]: row for row in table(tmp_path / name / "labels.csv")} for name in ("parts", "whole"))
     assert parts == whole
     assert cs.load(tmp_path / "parts").run["updates"] == 1

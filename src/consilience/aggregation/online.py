@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -134,7 +135,13 @@ class Stream(Learning):
 
     # ---- files ------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | os.PathLike[str], *, run: Consensus | None = None) -> None:
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        run: Consensus | None = None,
+        add: Callable[[Path], object] | None = None,
+    ) -> None:
         """Write the run and what is needed to go on to a folder that appears whole or not at all.
 
         It holds what :meth:`consilience.Consensus.save` writes (:func:`consilience.load` reads it), and ``stream.npz``.
@@ -146,10 +153,12 @@ class Stream(Learning):
             Where to.
         run
             The consensus to write, where its story has more to tell than the stream's own.
+        add
+            As for :meth:`consilience.Consensus.save`.
         """
         from consilience.aggregation.stream_files import save_stream
 
-        save_stream(self, folder, self.consensus if run is None else run)
+        save_stream(self, folder, self.consensus if run is None else run, add)
 
     @classmethod
     def load(

@@ -7,6 +7,7 @@ already, and where it keeps few enough labels these are held as if they had just
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ _SUMS = ("n_labels", "log_likelihood", "log_keep")
 _PLAIN = ("method", "seed", "parameters", "forget", "window", "remember", "updates", "seconds", "notes")
 
 
-def save_stream(stream: Stream, folder: str | os.PathLike[str], run: Consensus) -> None:
+def save_stream(
+    stream: Stream, folder: str | os.PathLike[str], run: Consensus, add: Callable[[Path], object] | None = None
+) -> None:
     """Write the stream's run, and beside it what the stream knows."""
     place = Path(folder).resolve()
     if stream.place is not None and stream.place[0] == place and stream.place[1] != _looks(place):
@@ -58,7 +61,13 @@ def save_stream(stream: Stream, folder: str | os.PathLike[str], run: Consensus) 
     if past.pairs is not None:
         arrays |= {"who": past.pairs.who, "pairs": past.pairs.counts}
     described = {**_FORMAT, **content, "arrays": list(arrays)}
-    run.save(folder, add=lambda fresh: save_arrays(fresh / _FILE, described, **arrays))
+
+    def more(fresh: Path) -> None:
+        save_arrays(fresh / _FILE, described, **arrays)
+        if add is not None:
+            add(fresh)
+
+    run.save(folder, add=more)
     stream.place = place, _looks(place)
 
 

@@ -73,7 +73,12 @@ def command(
         story["warnings"] = [*story["warnings"], f"{labels} has no rows: nothing is new"]
     consensus = replace(consensus, run=story)
     if new or out is not None:
-        stream.save(target, run=consensus)
+        from consilience.report import render
+
+        with _output.waiting("writing the run and its report"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
+            page = render(consensus, truth=expected)
+            stream.save(target, run=consensus, add=lambda fresh: (fresh / "report.html").write_text(page, "utf-8"))
     _output.show_notes(consensus.warnings)
     if as_json:
         click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False, default=float))
