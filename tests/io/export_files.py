@@ -74,6 +74,9 @@ def _parquet(**columns: list[Any]) -> bytes:
     return packed.getvalue()
 
 
+_NOW = "2026-01-02T10:00:00Z"
+
+
 def _choice(control: str, *choices: str) -> dict[str, Any]:
     value = {"choices": list(choices)}
     return {"id": "x", "from_name": control, "to_name": "text", "type": "choices", "value": value}
@@ -84,7 +87,7 @@ def _task(n: int, *made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by(who: Any, *results: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"id": 1, "completed_by": who, "result": list(results), "was_cancelled": False, "lead_time": 3.1, **more}
+    return {"id": 1, "completed_by": who, "result": list(results), "was_cancelled": False, "created_at": _NOW, **more}
 
 
 LABEL_STUDIO = [
@@ -99,8 +102,15 @@ LABEL_STUDIO = [
 ]
 
 _MIN = [
-    {"text": "text 1", "id": 1, "topic": "plant", "annotator": "ann@example.org", "annotation_id": 5, "lead_time": 2.0},
-    {"text": "text 1", "id": 1, "topic": "animal", "annotator": 10, "annotation_id": 6, "lead_time": 2.0},
+    {
+        "text": "text 1",
+        "id": 1,
+        "topic": "plant",
+        "annotator": "ann@example.org",
+        "annotation_id": 5,
+        "created_at": _NOW,
+    },
+    {"text": "text 1", "id": 1, "topic": "animal", "annotator": 10, "annotation_id": 6, "created_at": _NOW},
     {
         "text": "text 2",
         "id": 2,
@@ -111,9 +121,9 @@ _MIN = [
     },
 ]
 
-_MTURK = ("HITId", "Title", "AssignmentId", "WorkerId", "AssignmentStatus", "Input.url")
+_MTURK = ("HITId", "SubmitTime", "AssignmentId", "WorkerId", "AssignmentStatus", "Input.url")
 _TOLOKA = ("INPUT:image", "OUTPUT:result", "GOLDEN:result", "ASSIGNMENT:task_id", "ASSIGNMENT:worker_id")
-_APPEN = ("_unit_id", "_golden", "_tainted", "_trust", "_worker_id", "_ip", "mood", "mood_gold", "text")
+_APPEN = ("_unit_id", "_created_at", "_golden", "_tainted", "_trust", "_worker_id", "_ip", "mood", "mood_gold", "text")
 
 
 def _prodigy(n: int, who: str, answer: str, **more: Any) -> dict[str, Any]:
@@ -206,7 +216,7 @@ EXAMPLES: dict[str, Example] = {
         "result.csv",
         _table(
             ("annotation_id", "annotator", "created_at", "id", "lead_time", "text", "topic", "updated_at"),
-            (5, "ann@example.org", "x", 1, 2.9, "text 1", "plant", "x"),
+            (5, "ann@example.org", _NOW, 1, 2.9, "text 1", "plant", "x"),
             (6, 10, "x", 1, 2.9, "text 1", "animal", "x"),
             (7, 10, "x", 2, 2.9, "text 2", '"{""choices"": [""b"", ""a""]}"', "x"),
         ),
@@ -217,10 +227,10 @@ EXAMPLES: dict[str, Example] = {
         "Batch_1_batch_results.csv",
         _table(
             (*_MTURK, "Answer.category.label", "Approve", "Reject"),
-            ("H1", "t", "A1", "W1", "Approved", "u1", "cat", "", ""),
-            ("H1", "t", "A2", "W2", "Rejected", "u1", "dog", "", ""),
-            ("H2", "t", "A3", "W1", "Submitted", "u2", "dog", "", ""),
-            ("H2", "t", "A4", "W3", "Submitted", "u2", "cat", "", "too fast"),
+            ("H1", "Mon Jan 05 10:00:00 PST 2026", "A1", "W1", "Approved", "u1", "cat", "", ""),
+            ("H1", "Mon Jan 05 10:00:00 PST 2026", "A2", "W2", "Rejected", "u1", "dog", "", ""),
+            ("H2", "Mon Jan 05 11:00:00 PST 2026", "A3", "W1", "Submitted", "u2", "dog", "", ""),
+            ("H2", "Mon Jan 05 11:00:00 PST 2026", "A4", "W3", "Submitted", "u2", "cat", "", "too fast"),
         ),
         "mturk",
         [("H1", "W1", "cat"), ("H2", "W1", "dog")],
@@ -230,9 +240,9 @@ EXAMPLES: dict[str, Example] = {
         "options.csv",
         _table(
             (*_MTURK, "Answer.mood.good", "Answer.mood.bad"),
-            ("H1", "t", "A1", "W1", "Approved", "u1", "true", "false"),
-            ("H1", "t", "A2", "W2", "Approved", "u1", "false", "true"),
-            ("H2", "t", "A3", "W1", "Approved", "u2", "true", "true"),
+            ("H1", "Mon Jan 05 10:00:00 PST 2026", "A1", "W1", "Approved", "u1", "true", "false"),
+            ("H1", "Mon Jan 05 10:00:00 PST 2026", "A2", "W2", "Approved", "u1", "false", "true"),
+            ("H2", "Mon Jan 05 11:00:00 PST 2026", "A3", "W1", "Approved", "u2", "true", "true"),
         ),
         "mturk",
         [("H1", "W1", "good"), ("H1", "W2", "bad"), ("H2", "W1", "bad|good")],
@@ -241,8 +251,8 @@ EXAMPLES: dict[str, Example] = {
         "packed.csv",
         _table(
             (*_MTURK, "Answer.taskAnswers"),
-            ("H1", "t", "A1", "W1", "Approved", "u1", '"[{""cat"":{""label"":""x""}}]"'),
-            ("H1", "t", "A2", "W2", "Approved", "u1", '"[{""cat"":{""label"":""y""}}]"'),
+            ("H1", "Mon Jan 05 10:00:00 PST 2026", "A1", "W1", "Approved", "u1", '"[{""cat"":{""label"":""x""}}]"'),
+            ("H1", "Mon Jan 05 10:00:00 PST 2026", "A2", "W2", "Approved", "u1", '"[{""cat"":{""label"":""y""}}]"'),
         ),
         "mturk",
         [("H1", "W1", "x"), ("H1", "W2", "y")],
@@ -267,10 +277,21 @@ EXAMPLES: dict[str, Example] = {
         "full.csv",
         _table(
             _APPEN,
-            (100, "false", "false", 0.9, 31, "1.2.3.4", "neutral", "", "hi"),
-            (100, "false", "false", 0.9, 32, "1.2.3.5", "negative", "", "hi"),
-            (200, "true", "true", 0.4, 32, "1.2.3.5", "negative", "positive", "late"),
-            (300, "true", "false", 0.9, 31, "1.2.3.4", '"neutral\nnegative"', '"neutral\nnegative"', "both"),
+            (100, "2/24/2015 11:35:55", "false", "false", 0.9, 31, "1.2.3.4", "neutral", "", "hi"),
+            (100, "2/24/2015 11:35:55", "false", "false", 0.9, 32, "1.2.3.5", "negative", "", "hi"),
+            (200, "2/24/2015 11:36:55", "true", "true", 0.4, 32, "1.2.3.5", "negative", "positive", "late"),
+            (
+                300,
+                "2/24/2015 11:37:55",
+                "true",
+                "false",
+                0.9,
+                31,
+                "1.2.3.4",
+                '"neutral\nnegative"',
+                '"neutral\nnegative"',
+                "both",
+            ),
         ),
         "appen",
         [(100, 31, "neutral"), (100, 32, "negative"), (200, 32, "negative"), (300, 31, "neutral|negative")],

@@ -45,6 +45,7 @@ __all__ = [
     "questions_among",
     "refuse_question",
     "text_column",
+    "time_column",
 ]
 
 #: A column as codes, -1 where missing, and the names behind them.
@@ -257,6 +258,11 @@ def text_column(column: pa.Array) -> pa.Array:
     if pa.types.is_string(column.type):
         return column
     return pa.array([None if v is None else _as_text(v) for v in column.to_pylist()], pa.string())
+
+
+def time_column(values: Iterable[Any]) -> pa.Array:
+    """Make a column of dates as JSON has them, which are text of plain characters; what is none is missing."""
+    return pa.array([v if type(v) is str and v.isascii() else None for v in values], pa.string())
 
 
 def _as_text(value: Any) -> str:

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience.exceptions import DataError, FormatError
-from consilience.io.export import Export, choose, column_of, joined, left_out
+from consilience.io.export import Export, choose, column_of, joined, left_out, time_column
 from consilience.io.source import Source
 
 __all__ = [
@@ -110,7 +110,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=(item or "id", "completed_by", wanted),
         notes=notes,
         row="annotation",
-        time=pa.array([str(made["created_at"]) if "created_at" in made else None for made in every], pa.string()),
+        time=time_column(made.get("created_at") for made in every),
     )
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from consilience._ids import encode
 from consilience.exceptions import ColumnError
-from consilience.io.export import Export, choose, column_of, questions_among
+from consilience.io.export import Export, choose, column_of, questions_among, time_column
 from consilience.io.label_studio import KINDS, plain
 from consilience.io.source import Source
 
@@ -105,9 +105,7 @@ def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str]
     answers = [name for name in likely if name not in _OWN]
     wanted = dict.fromkeys((place, "annotator", *answers))
     columns = {}
-    times = [record.get("created_at") for record in records]
-    if all(isinstance(time, str) for time in times):
-        columns["created_at"] = pa.array(times, pa.string())
+    columns["created_at"] = time_column(record.get("created_at") for record in records)
     for name in wanted:
         values = [record.get(name) for record in records]
         if name in answers:
