@@ -127,7 +127,7 @@ _APPEN = ("_unit_id", "_created_at", "_golden", "_tainted", "_trust", "_worker_i
 
 
 def _prodigy(n: int, who: str, answer: str, **more: Any) -> dict[str, Any]:
-    return {"text": f"t{n}", "answer": answer, "_input_hash": n, "_task_hash": n, "_annotator_id": who, **more}
+    return {"text": f"t{n}", "answer": answer, "_input_hash": n, "_timestamp": 1767600000, "_annotator_id": who, **more}
 
 
 def _pair(question: int, first: str, second: str, g1: str, g2: str, judge: str) -> dict[str, Any]:

@@ -44,6 +44,7 @@ __all__ = [
     "left_out",
     "questions_among",
     "refuse_question",
+    "seconds_column",
     "text_column",
     "time_column",
 ]
@@ -263,6 +264,11 @@ def text_column(column: pa.Array) -> pa.Array:
 def time_column(values: Iterable[Any]) -> pa.Array:
     """Make a column of dates as JSON has them, which are text of plain characters; what is none is missing."""
     return pa.array([v if type(v) is str and v.isascii() else None for v in values], pa.string())
+
+
+def seconds_column(values: Iterable[Any]) -> pa.Array:
+    """Make a column of times that are counted in seconds; what is no such number is missing."""
+    return pa.array([float(v) if type(v) in (int, float) and 0 <= v < _EXACT else None for v in values], pa.float64())
 
 
 def _as_text(value: Any) -> str:

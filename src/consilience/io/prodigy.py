@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from consilience.exceptions import DataError
-from consilience.io.export import Export, choose, column_of, joined, left_out
+from consilience.io.export import Export, choose, column_of, joined, left_out, seconds_column
 from consilience.io.source import Source
 
 __all__ = ["SHAPES", "read", "recognise"]
@@ -43,11 +43,13 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     answers: list[Any] = []
     chosen: list[Any] = []
     about: list[Any] = []
+    times: list[Any] = []
     spans = False
     for record in source.records():
         items.append(record.get(item or "_input_hash"))
         annotators.append(record.get("_annotator_id") or record.get("_session_id"))
         answers.append(record.get("answer"))
+        times.append(record.get("_timestamp"))
         is_choice = isinstance(record.get("options"), list) or isinstance(record.get("accept"), list)
         accepted = record.get("accept")
         chosen.append(accepted if is_choice and isinstance(accepted, list) else [] if is_choice else None)
@@ -85,6 +87,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=("_input_hash" if item is None else item, "_annotator_id", wanted or "answer"),
         notes=notes,
         row="answer",
+        time=seconds_column(times),
     )
 
 
