@@ -7,8 +7,9 @@ go up cannot; of others, one word each is kept and looked up, in memory as long 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow as pa
 from consilience.engine.coded_rows import CodedRows, Repeats
 from consilience.engine.coder import names_at, run_starts
 from consilience.engine.store_writer import StoreWriter
+from consilience.io.batches import ahead
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import drop_repeats
 
@@ -41,51 +43,68 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
     room
         Bytes of memory that may be used.
     """
-    seen = _Seen(folder / "begun", room)
-    repeats = Repeats()
+    seen, repeats = _Seen(folder / "begun", room), Repeats()
+    try:
+        with closing(ahead(_whole_items(rows, seen))) as blocks:
+            for row, begin, names, by, said in blocks:
+                indptr = np.append(begin, by.size)
+                if said.size and said.min() < 0:
+                    labelled = said >= 0
+                    indptr = np.concatenate([[0], np.cumsum(labelled)])[indptr]
+                    by, said = by[labelled], said[labelled]
+                indptr, by, said, n = drop_repeats(indptr, by, said, len(rows.annotators), keep)
+                repeats = repeats.plus(Repeats.in_block(n, indptr, by, row + begin, keep == "all" and not repeats.n))
+                writer.append(np.diff(indptr), by, said, names)
+        return repeats
+    except _ComesBack:
+        return None
+    finally:
+        seen.close()
+
+
+class _ComesBack(Exception):  # noqa: N818 - not an error
+    """An item begins for the second time."""
+
+
+class _Items(NamedTuple):
+    """Rows of items that are whole."""
+
+    row: int  #: the first, counted over all files
+    begin: Ints  #: where each item begins, counted from it
+    names: pa.Array
+    annotator: Codes
+    label: Codes
+
+
+def _whole_items(rows: CodedRows, seen: _Seen) -> Iterator[_Items]:
     # the last item of a batch may go on in the next
     waiting: list[tuple[Codes, Codes]] = []
     name: pa.Array | None = None
-    begun = n_begun = 0
-
-    def write(row: int, begin: Ints, names: pa.Array, pieces: list[tuple[Codes, Codes]]) -> None:
-        nonlocal repeats
-        by, said = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
-        indptr = np.append(begin, by.size).astype(np.int64)
-        if said.size and said.min() < 0:
-            labelled = said >= 0
-            indptr = np.concatenate([[0], np.cumsum(labelled)])[indptr]
-            by, said = by[labelled], said[labelled]
-        indptr, by, said, n = drop_repeats(indptr, by, said, len(rows.annotators), keep)
-        repeats = repeats.plus(Repeats.in_block(n, indptr, by, row + begin, keep == "all" and not repeats.n))
-        writer.append(np.diff(indptr), by, said, names)
-
-    try:
-        for batch in rows:
-            starts = run_starts(batch.items, name)
-            if not starts.size:
-                waiting.append((batch.annotator, batch.label))
-                continue
-            n_begun += starts.size
-            if n_begun >= _ALONE and 5 * n_begun > 4 * (batch.row + len(batch.items)):
-                return None
-            names = names_at(batch.items, starts)
-            if not seen.add(rows.keys(batch, names, starts)):
-                return None
-            first, last = int(starts[0]), int(starts[-1])
-            if name is not None:
-                write(begun, np.zeros(1, np.int64), name, [*waiting, (batch.annotator[:first], batch.label[:first])])
-            if last > first:
-                rest = [(batch.annotator[first:last], batch.label[first:last])]
-                write(batch.row + first, starts[:-1] - first, names[:-1], rest)
-            waiting, name, begun = [(batch.annotator[last:], batch.label[last:])], names[-1:], batch.row + last
-        if not seen.distinct():
-            return None
+    row = n_begun = 0
+    alone = np.zeros(1, np.int64)
+    for batch in rows:
+        starts = run_starts(batch.items, name)
+        if not starts.size:
+            waiting.append((batch.annotator, batch.label))
+            continue
+        n_begun += starts.size
+        if n_begun >= _ALONE and 5 * n_begun > 4 * (batch.row + len(batch.items)):
+            raise _ComesBack
+        names = names_at(batch.items, starts)
+        if not seen.add(rows.keys(batch, names, starts)):
+            raise _ComesBack
+        first, last = int(starts[0]), int(starts[-1])
         if name is not None:
-            write(begun, np.zeros(1, np.int64), name, waiting)
-        return repeats
-    finally:
-        seen.close()
+            waiting.append((batch.annotator[:first], batch.label[:first]))
+            yield _Items(row, alone, name, *map(np.concatenate, zip(*waiting, strict=True)))
+        if last > first:
+            inner = batch.annotator[first:last], batch.label[first:last]
+            yield _Items(batch.row + first, starts[:-1] - first, names[:-1], *inner)
+        waiting, name, row = [(batch.annotator[last:], batch.label[last:])], names[-1:], batch.row + last
+    if not seen.distinct():
+        raise _ComesBack
+    if name is not None:
+        yield _Items(row, alone, name, *map(np.concatenate, zip(*waiting, strict=True)))
 
 
 class _Seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +160,7 @@ def _delimited(place: Path, pick: Picked, encoding: str, delimiter: str | None) 
     return LabelFiles(place.name, (place,), columns, most, True, read)
 
 
-def ahead(source: Iterator[T]) -> Iterator[T]:
+def ahead(source: Iterator[T]) -> Generator[T]:
     """Have the next ready when it is asked for."""
     with ThreadPoolExecutor(1, thread_name_prefix="consilience-read") as pool:
         coming = pool.submit(next, source, None)
