@@ -35,6 +35,8 @@ __all__ = ["des_symnmf", "model_of_factor", "rob_symnmf", "symnmf"]
 _START_SMOOTHING = 0.1
 #: Relative change of SymNMF's objective that ends it (App. C).
 _ROTATED = 1e-6
+#: Models are told apart by the likelihood of so many labels.
+_JUDGED = 1 << 21
 #: Random models that ``+em`` may go on from too: where a class is rare, pairs alone may miss it.
 _RANDOM_MODELS = 8
 
@@ -244,15 +246,22 @@ def _from_matrix(
 
 
 def _most_likely(passes: Passes, found: Sequence[Parameters]) -> tuple[int, list[Parameters], float]:
-    """Order the classes of every model by agreement; tell which gives the labels the largest probability, and which."""
+    """Order the classes of every model by agreement; give the place of the one that makes the labels most probable.
+
+    Where there are many items, a sample of them is enough to tell.  The log-likelihood that is given is that of all.
+    """
+    step = passes.n_labels // _JUDGED
+    judged = passes if step <= 1 else passes_of(passes.sample(step))
     ordered, likelihoods = [], []
     for parameters in found:
-        statistics = passes.sweep(*parameters, gold=False)
+        statistics = judged.sweep(*parameters, gold=False)
         order = by_agreement(statistics)
         ordered.append(Parameters(parameters.prior[order], np.ascontiguousarray(parameters.confusions[:, :, order])))
         likelihoods.append(statistics.log_likelihood)
     best = int(np.argmax(likelihoods))
-    return best, ordered, likelihoods[best] if not passes.has_gold else passes.sweep(*ordered[best]).log_likelihood
+    if judged is passes and not passes.has_gold:
+        return best, ordered, likelihoods[best]
+    return best, ordered, passes.sweep(*ordered[best]).log_likelihood
 
 
 def _fit(

@@ -49,6 +49,7 @@ class Passes(ABC):
     origin: Origin
     checkpoint: Checkpoint | None = None
     callback: Callback | None = None
+    _last: tuple[tuple[Any, ...], Statistics] | None = None
 
     @property
     def n_annotators(self) -> int:
@@ -87,7 +88,11 @@ class Passes(ABC):
 
     def sweep(self, prior: Floats, confusions: Floats, *, gold: bool = True) -> Statistics:
         """Run the E-step under these parameters; without ``gold``, known truths are not looked at."""
-        return self._total(self._each("sweep", prior, confusions, gold))
+        asked: tuple[Any, ...] = prior, confusions, gold
+        kept = self._last
+        if kept is None or not all(map(np.array_equal, asked, kept[0])):  # asked twice in a row, it is run once
+            kept = self._last = asked, self._total(self._each("sweep", *asked))
+        return kept[1]
 
     @cached_property
     def votes(self) -> Statistics:
