@@ -40,7 +40,7 @@ FEW = 5
 TRIALS = 5
 #: How often to toss coins that come up as the confidences say.
 TOSSES = 200
-#: The constants to choose from, (_CORRELATION, _DOUBT).
+#: The constants to choose from, (TYPICAL, _DOUBT).
 GRID = tuple(itertools.product((0.1, 0.15, 0.2, 0.25, 0.3), (0.03, 0.04, 0.05, 0.06, 0.07)))
 
 
@@ -123,7 +123,7 @@ class Before(NamedTuple):
 
     def with_constants(self, correlation: float, doubt: float) -> Fit:
         """Bring confidence down by other constants."""
-        with patch.multiple(calibration, _CORRELATION=correlation, _DOUBT=doubt):
+        with patch.multiple(calibration, TYPICAL=correlation, _DOUBT=doubt):
             return replace(self.fit, posterior=calibration.soften(*self.arguments, **self.options))
 
 
@@ -143,7 +143,7 @@ def before_softening(on: Crowd) -> Before:
 def leave_one_out(crowds: Mapping[str, Crowd]) -> list[Figure]:
     """Choose the constants on ten crowds, and judge them on the eleventh."""
     fits = {name: before_softening(on) for name, on in crowds.items()}
-    usual = calibration._CORRELATION, calibration._DOUBT
+    usual = calibration.TYPICAL, calibration._DOUBT
 
     def errors(constants: tuple[float, float]) -> Floats:
         """Give the calibration error on each crowd."""

@@ -112,7 +112,7 @@ def by_lot(crowd: Crowd) -> Row:
 
 def single_chain(s: SequenceAnnotations, context: bool) -> tuple[Codes, Floats]:
     never, votes = forbidden(s), vote_posterior(s.tokens)
-    fit = _bayes(s, votes, never, context=context, states=1, max_iter=500, tol=1e-5, callback=None)
+    fit = _bayes(s, votes, never, context=context, states=1, max_iter=500, tol=1e-5, callback=None, cluster=None)
     posterior = fit.model.posterior(s)
     return fit.model.decode(s, posterior, never), posterior
 

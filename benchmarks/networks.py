@@ -150,7 +150,8 @@ def trial(name: str, annotations: Annotations, graph: Any, truth: Ints) -> dict[
     }
     joined = as_graph(graph, annotations)
     for start in STARTS:
-        seeded = {"random_state": 0} if "random_state" in registry.resolve(start)[0].parameters else {}
+        takes_seed = "random_state" in registry.resolve(start)[0].parameters
+        seeded: dict[str, Any] = {"random_state": 0} if takes_seed else {}
         alone = registry.fit(start, annotations, **seeded)
         rows[start] = measured(alone, truth)
         rows[f"{start}+network"] = measured(network_em(annotations, joined, method=alone), truth)

@@ -23,6 +23,10 @@ from consilience.spans import SpanScores, are_tags, find_spans, span_scores
 __all__ = ["SequenceRun"]
 
 
+#: Fields of a run that are given by name.
+_AFTERWARDS = "diagnose", "annotations", "examine"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SequenceRun(Consensus):
     """A consensus of sequences: tokens are its items.
@@ -143,7 +147,7 @@ class SequenceRun(Consensus):
             tokens, bounds, sequence_ids, rank[p], position_ids, words[0] if words else None, *names[:2]
         )
         return cls(
-            *(getattr(run, name) for name in run.__dataclass_fields__ if name not in ("diagnose", "annotations", "examine")),
+            *(getattr(run, name) for name in run.__dataclass_fields__ if name not in _AFTERWARDS),
             annotations=run.annotations,
             examine=run.examine,
             chains=ChainMixture.load(Path(folder) / "chains.npz"),
