@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -129,9 +129,6 @@ class StoreWriter:
             What the labels came from, in plain values.
         """
         self.end_items()
-        self._annotator.close(code_dtype(len(annotators)))
-        self._label.close(code_dtype(len(classes)), rank)
-        self._indptr.close(np.dtype(np.int64))
         has_gold = gold is not None and len(gold[0]) > 0
         if gold is not None and has_gold:
             self._write_gold(*gold)
@@ -145,7 +142,7 @@ class StoreWriter:
             "columns": {"item": origin.item, "annotator": origin.annotator, "label": origin.label},
             "notes": [*origin.notes, *notes],
             "gold": has_gold,
-            "fingerprint": self._fingerprint(annotators, classes, has_gold),
+            "fingerprint": self._fingerprint(annotators, classes, rank, has_gold),
             "source": source,
         }
         for name, ids in (("annotators", annotators), ("classes", classes)):
@@ -165,9 +162,18 @@ class StoreWriter:
             column.write(values)
         column.close(column.dtype)
 
-    def _fingerprint(self, annotators: Ids, classes: Ids, has_gold: bool) -> str:
+    def _fingerprint(self, annotators: Ids, classes: Ids, rank: Codes | None, has_gold: bool) -> str:
+        """Close the columns, each on a core of its own, and take the fingerprint of all parts."""
+        close: dict[str, Callable[[], None]] = {
+            "indptr": lambda: self._indptr.close(np.dtype(np.int64)),
+            "annotator": lambda: self._annotator.close(code_dtype(len(annotators))),
+            "label": lambda: self._label.close(code_dtype(len(classes)), rank),
+        }
+
         def digest(at: int, _: int) -> bytes:
             part = PARTS[at]
+            if part in close:
+                close[part]()
             if part == "items":
                 return digest_of_names(self.names())
             if part in ("annotators", "classes"):
