@@ -1,4 +1,7 @@
-"""How good each annotator is, in numbers and words."""
+"""How good each annotator is, in numbers and words.
+
+T. Louis, "Finding the observed information matrix when using the EM algorithm" (1982).
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ FEW = 10
 _SPAM = 0.02
 #: Somebody is biased when chance makes it look so with a probability below this.
 _CHANCE = 0.01
+#: However doubtful the truths are, a label is worth so much of one whose truth is known.
+_LEAST_WORTH = 0.1
 #: A specialist recognises a class at least so often, and is right on others less often by at least this.
 _KNOWS, _BETTER = 0.85, 0.1
 
@@ -81,12 +86,11 @@ def annotator_columns(
 
     The accuracy is the expected share of an annotator's labels that are right, over the items that they labelled.  If
     the truths were known, its interval would be Jeffreys' for so many labels.  They are known with probabilities r
-    only, which adds to the variance:
+    only.  The information about p that this leaves is what known truths would give, less what is missing (Louis 1982):
 
-        Var  =  p (1 - p) / n  +  Σ r (1 - r) / n²,
+        n / (p (1 - p))  -  Σ r (1 - r) / (p (1 - p))²   =   n (1 - f) / (p (1 - p)),   f = Σ r (1 - r) / (n p (1 - p)),
 
-    so the interval is Jeffreys' for as many labels as would have that variance.  Doubt about the model itself is not in
-    it.
+    so the interval is Jeffreys' for n (1 - f) labels.  What the other annotators are like is taken as known.
 
     Parameters
     ----------
@@ -123,8 +127,7 @@ def annotator_columns(
 def _worth(right: Floats, n: Floats, doubt: Floats) -> Floats:
     """Give the share of labels with known truth that would tell as much, (M,)."""
     p = (right + 0.5) / (n + 1.0)
-    variance = p * (1.0 - p)
-    share: Floats = variance / (variance + doubt / np.maximum(n, 1.0))
+    share: Floats = np.maximum(1.0 - doubt / (np.maximum(n, 1.0) * p * (1.0 - p)), _LEAST_WORTH)
     return share
 
 
