@@ -36,19 +36,17 @@ def main():
     store, times, rng = cs.scan(sys.argv[1]).store, int(sys.argv[2]), random.Random(0)
     options = {"tol": 0.0, "max_iter": 60}
     here = registry.fit("ds-em", OnDisk(store), **options)
-    finished = 0
-    worst = 0.0
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
-    with cluster, distributed.Client(cluster, set_as_default=False) as client:
-        for time in range(times):
-            client.wait_for_workers(2)
+    finished, worst = 0, 0.0
+    options_of_cluster = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    for _ in range(times):
+        with distributed.LocalCluster(**options_of_cluster) as cluster, distributed.Client(cluster) as client:
             victim, at = rng.choice(sorted(client.run(os.getpid).values())), rng.randrange(1, 60)
             def kill(state):
                 if state.iteration == at: os.kill(victim, signal.SIGKILL)
             with OnCluster(OnDisk(store), Cluster(client)) as passes:
                 there = registry.fit("ds-em", passes, callback=kill, **options)
-            finished += 1
-            worst = max(worst, abs(there.log_likelihood / here.log_likelihood - 1.0))
+        finished += 1
+        worst = max(worst, abs(there.log_likelihood / here.log_likelihood - 1.0))
     print(json.dumps({"finished": finished, "worst": worst}))
 
 if __name__ == "__main__":
