@@ -70,6 +70,15 @@ def test_written_in_any_blocks_it_is_the_same(tmp_path: Path) -> None:
         assert store.fingerprint == fingerprint(made)
 
 
+def test_names_of_more_text_than_offsets_of_32_bits_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = labels()
+    store = Store.from_annotations(made, tmp_path / "store")
+    monkeypatch.setattr("consilience.engine.store._WIDE", 50)
+    assert store.item_ids().to_arrow().type == pa.large_string()
+    assert list(store.item_ids()) == list(made.item_ids)
+    assert store.item_ids(0, 2) == made.item_ids[:2]
+
+
 def test_codes_grow_as_annotators_come(tmp_path: Path) -> None:
     code = np.array([0, 255, 256, 65_535, 65_536], np.int32)
     with StoreWriter(tmp_path / "store") as writer:

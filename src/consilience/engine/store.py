@@ -39,6 +39,9 @@ __all__ = ["FORMAT", "META", "Store", "let_go"]
 FORMAT = {"format": "consilience.Store", "version": 1}
 META = "meta.json"
 
+#: Text of this many bytes does not fit an array of strings with offsets of 32 bits.
+_WIDE = 1 << 31
+
 
 class Store:
     """Coded labels in a folder; :meth:`annotations` gives any block of items as ordinary Annotations.
@@ -155,6 +158,8 @@ class Store:
                 break
             names = self._items.get_batch(at).column(0)
             parts.append(names[max(first - begin, 0) : max(stop - begin, 0)])
+        if sum(names.nbytes for names in parts) >= _WIDE and pa.types.is_string(parts[0].type):
+            parts = [names.cast(pa.large_string()) for names in parts]
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def cut(self, labels: int) -> list[tuple[int, int]]:
