@@ -161,15 +161,20 @@ class Part:
         """Look at the labels."""
         indptr, annotator, label = self.data
         M, K = self.shape
+        together = np.zeros(M, np.int64)
+        known_together: list[bool] = []  # once a piece shows that all belong together, no other needs to
 
         def look(first: int, stop: int) -> Survey:
             ends = indptr[first : stop + 1]
             lengths, (low, high) = np.diff(ends), (ends[0], ends[-1])
             by = annotator[low:high]
             known = np.empty(0, np.int32) if self.gold is None else self.gold[first:stop]
+            component = together if known_together else components(ends - low, by, M)
+            if not component.any():
+                known_together.append(True)
             made = Survey(
                 said_counts(by, label[low:high], M, K),
-                components(ends - low, by, M),
+                component,
                 int(lengths.max(initial=0)),
                 int((lengths == 0).sum()),
                 np.bincount(known[known >= 0], minlength=K),
