@@ -31,6 +31,8 @@ from consilience.aggregation.em import ConfusionStep
 from consilience.annotations import Annotations
 from consilience.engine.dask import OnCluster, connect
 from consilience.engine.passes import InMemory, OnDisk
+from consilience.engine.place import on_disk
+from consilience.engine.scanned import Scanned
 from consilience.engine.store import Store
 
 def main():
@@ -41,7 +43,7 @@ def main():
         items=mapped.item_ids, annotators=mapped.annotator_ids, classes=mapped.class_ids,
     )
     with connect() as cluster, OnCluster(OnDisk(store), cluster) as dask:
-        places = {"local": InMemory(copied), "stream": OnDisk(store), "dask": dask}
+        places = {"local": InMemory(copied), "stream": on_disk(Scanned(store, 2 << 30)), "dask": dask}
         at = [ConfusionStep(pseudo)(places["local"].votes) for pseudo in (0.1, 0.2)]
         found = {name: [] for name in places}
         for turn in range(repeats + 1):
