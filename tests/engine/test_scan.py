@@ -7,6 +7,9 @@ import errno
 import gc
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +30,7 @@ from consilience.engine import coder, grouped, scattered
 from consilience.engine.fingerprint import fingerprint
 from consilience.engine.memory import memory_bytes
 from consilience.engine.store import Store
+from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import (
     ColumnError,
     ConsilienceWarning,
@@ -394,6 +398,26 @@ def test_kept_labels_are_found_again(tmp_path: Path, ways: list[str]) -> None:
     assert ways
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "labels"]
     Store.open(kept).verify()
+
+
+def test_what_a_killed_scan_left_is_removed_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
+    folder = put(tmp_path / "labels", crowd("numbers"))
+    script = f"""
+import os, signal
+import consilience as cs
+from consilience.engine.store_writer import StoreWriter
+StoreWriter.finish = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+cs.scan({str(folder)!r}, spill={str(tmp_path / "kept")!r})
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "kept").exists()
+    assert len(list(tmp_path.glob(".consilience-*"))) == 1
+    living = WorkFolder(tmp_path)
+    quietly(cs.scan, folder, spill=tmp_path / "kept")
+    assert list(tmp_path.glob(".consilience-*")) == [living.path]
+    living.remove()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "labels"]
 
 
 def test_a_damaged_store_is_made_anew(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from consilience.engine.memory import memory_bytes, room
 from consilience.engine.passes import InMemory, OnDisk, Passes
 from consilience.engine.scanned import Scanned
 from consilience.engine.store import Store
+from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import ParameterError
 
 __all__ = ["ENGINES", "check_engine", "fits", "holds_parquet", "on_disk", "passes_at", "spilled"]
@@ -42,8 +42,8 @@ def fits(scanned: Scanned) -> bool:
 
 def spilled(annotations: Annotations, memory: int | str | None = None) -> Scanned:
     """Write labels that are in memory to a temporary folder, to be streamed from there."""
-    folder = Path(tempfile.mkdtemp(prefix="consilience-"))
-    return Scanned(Store.from_annotations(annotations, folder / "store"), memory_bytes(memory), folder)
+    work = WorkFolder()
+    return Scanned(Store.from_annotations(annotations, work.path / "store"), memory_bytes(memory), work)
 
 
 def on_disk(scanned: Scanned) -> OnDisk:

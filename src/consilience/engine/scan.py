@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from consilience._building import (
     notes_on_repeats,
     notes_on_rows,
 )
-from consilience._files import check_replaceable
+from consilience._files import atomic_folder, check_replaceable
 from consilience._ids import Ids, numbers_where_all_are, to_column
 from consilience.annotations import Origin
 from consilience.engine.coded_rows import CodedRows, Repeats
@@ -36,6 +34,7 @@ from consilience.engine.scanned import Scanned
 from consilience.engine.scattered import name_of_row, write_scattered
 from consilience.engine.store import META, Store
 from consilience.engine.store_writer import StoreWriter
+from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import DataError, DataWarning, FolderError, FormatError, warn
 from consilience.io.batches import LabelFiles, label_files
 
@@ -96,25 +95,33 @@ def scan(
             return Scanned(kept, limit)
         check_replaceable(spill, META)
         Path(spill).absolute().parent.mkdir(parents=True, exist_ok=True)
-    where = None if spill is None else Path(spill).absolute().parent
-    work = Path(tempfile.mkdtemp(prefix=".consilience-" if where else "consilience-", dir=where))
+    place = None if spill is None else Path(spill).absolute().parent
+    work = WorkFolder(place)
     try:
-        folder = work / "store" if spill is None else Path(spill)
-        ingest = _Ingest(files, source, classes, duplicates, gold, callback)
-        ingest.run(folder, work, room(limit), lasting=spill is not None)
-        return Scanned(Store.open(folder), limit, None if where else work)
-    except BaseException as error:
-        shutil.rmtree(work, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            place = tempfile.gettempdir() if where is None else where
-            raise FolderError(
-                f"the disk of {place} is full: {files.where} needs about {_needed(files)} there while it is read; "
-                "choose another place with spill=… or the environment variable TMPDIR"
-            ) from error
+        _Ingest(files, source, classes, duplicates, gold, callback).run(work.path, room(limit))
+        if spill is None:
+            return Scanned(Store.open(work.path / "store"), limit, work)
+        _move(work.path / "store", Path(spill))
+    except OSError as error:
+        work.remove()
+        if error.errno != errno.ENOSPC:
+            raise
+        raise FolderError(
+            f"the disk of {work.path.parent} is full: {files.where} needs about {_needed(files)} there while it is "
+            "read; choose another place with spill=… or the environment variable TMPDIR"
+        ) from error
+    except BaseException:
+        work.remove()
         raise
-    finally:
-        if where is not None:
-            shutil.rmtree(work, ignore_errors=True)
+    work.remove()
+    return Scanned(Store.open(spill), limit)
+
+
+def _move(store: Path, spill: Path) -> None:
+    """Put a store in its place in one step."""
+    with atomic_folder(spill, META) as fresh:
+        for file in store.iterdir():
+            file.rename(fresh / file.name)
 
 
 def _needed(files: LabelFiles) -> str:
@@ -147,12 +154,12 @@ class _Ingest:
         self.duplicates, self.callback = duplicates, callback
         self.origin = Origin(files.columns["item"], files.columns["annotator"], files.columns["label"])
 
-    def run(self, folder: Path, work: Path, space: int, *, lasting: bool) -> None:
+    def run(self, work: Path, space: int) -> None:
         """Write rows in the order in which they come, and if items turn out to be scattered, begin anew."""
         for write in (write_grouped, write_scattered):
             rows = CodedRows(self.files, self.callback)
             try:
-                with StoreWriter(folder, self.origin, lasting=lasting) as writer:
+                with StoreWriter(work / "store", self.origin, lasting=False) as writer:
                     repeats = write(rows, writer, KEPT[self.duplicates], work, space)
                     if repeats is None:
                         raise _Scattered

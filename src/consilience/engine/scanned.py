@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import weakref
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from consilience.annotations import Annotations, Origin
 from consilience.engine.store import Store
+from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import DataError
 
 __all__ = ["Scanned"]
@@ -36,10 +35,10 @@ class Scanned:
         Bytes that the process may take.
     """
 
-    def __init__(self, store: Store, memory: int, temporary: Path | None = None) -> None:
+    def __init__(self, store: Store, memory: int, temporary: WorkFolder | None = None) -> None:
         self._store: Store | None = store
         self.memory = memory
-        self._remove = weakref.finalize(self, shutil.rmtree, temporary, True) if temporary else lambda: None
+        self._remove = weakref.finalize(self, temporary.remove) if temporary else lambda: None
 
     @property
     def store(self) -> Store:
