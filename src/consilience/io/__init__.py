@@ -22,7 +22,7 @@ from consilience._ids import encode, encode_all, numbers_where_all_are, to_colum
 from consilience._times import Times, find_time_column, unknown_time
 from consilience.annotations import Annotations, Duplicates, Origin
 from consilience.consensus import Consensus
-from consilience.exceptions import ColumnError, DataError, ParameterError
+from consilience.exceptions import ColumnError, DataError, FormatError, ParameterError
 from consilience.io import records
 from consilience.io.documents import no_collection
 from consilience.io.export import annotations_of
@@ -207,6 +207,9 @@ def _naming(place: Path) -> Iterator[None]:
         yield
     except DataError as error:
         raise type(error)(f"{place.name}: {error}") from error
+    except (pa.ArrowException, UnicodeError) as error:
+        why = str(error).splitlines()[0]
+        raise FormatError(f"cannot read {place.name}: its values are damaged ({why})") from error
 
 
 def load(folder: str | os.PathLike[str]) -> Consensus:
