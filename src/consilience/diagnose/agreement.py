@@ -211,7 +211,7 @@ def agreement(
     }
     return Agreement(
         **measures,
-        cohen=_measure(cohen.mean(None), [cohen.drawn(bootstrap, rng)], tail),
+        cohen=_measure(cohen.mean(), [cohen.drawn(bootstrap, rng)], tail),
         level=level,
         confidence=confidence,
         draws=bootstrap,
@@ -219,7 +219,7 @@ def agreement(
         n_labels=int(sums.sums[:, 2].sum()),
         n_annotators=int((a.labels_per_annotator > 0).sum()),
         origin=annotations.origin,
-        _pairs=(a.annotator_ids, cohen.who, *cohen.kappas(None)),
+        _pairs=(a.annotator_ids, cohen.who, *cohen.kappas()),
     )
 
 
@@ -285,8 +285,13 @@ def _draws(sums: AgreementSums, n: int, rng: np.random.Generator) -> Iterator[Ag
     B, K = sums.classes.shape
     step = max(1, (1 << 22) // max(B, K * K if sums.coincidences.size else K))
     for first in range(0, n, step):
-        weights = rng.multinomial(B, np.full(B, 1.0 / B), min(step, n - first)).astype(np.float64)
-        yield _total(sums, weights)
+        yield _total(sums, _drawn(rng, B, min(step, n - first)))
+
+
+def _drawn(rng: np.random.Generator, n: int, draws: int) -> Floats:
+    """Draw n of n with replacement, so many times: how often each was drawn, (draws, n)."""
+    places = rng.integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
+    return np.bincount(places.ravel(), minlength=draws * n).reshape(draws, n).astype(np.float64)
 
 
 def _coefficients(total: AgreementSums, level: Level, values: Floats) -> dict[str, Floats]:
@@ -374,34 +379,51 @@ class _Cohen:
         item = np.searchsorted(indptr, first, side="right") - 1
         return cls(who, (pair * K + a) * K + b, item, indptr.size - 1, K)
 
-    def tables(self, weights: Floats | None) -> Floats:
-        """Count the labels of every pair, (P, K, K), each item as often as its weight says."""
+    def tables(self, weights: Floats) -> Floats:
+        """Count the labels of every pair, (P, K, K, draws), each item as often as its weights say, (items, draws)."""
+        from scipy.sparse import csr_array
+
         K, P = self.n_classes, len(self.who)
-        counted = np.bincount(self.cell, None if weights is None else weights[self.item], P * K * K)
-        return counted.reshape(P, K, K).astype(np.float64)
+        places = csr_array((np.ones(self.cell.size), (self.cell, self.item)), shape=(P * K * K, self.n_items))
+        counted: Floats = (places @ weights).reshape(P, K, K, -1)
+        return counted
 
-    def kappas(self, weights: Floats | None) -> tuple[Floats, Floats]:
+    def kappas(self) -> tuple[Floats, Floats]:
         """Give the common items of every pair, and Cohen's κ, NaN where it is not defined."""
-        counts = self.tables(weights)
-        S = counts.sum(axis=(1, 2))
-        agree = np.einsum("pkk->p", counts)
-        chance = (counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1)
-        return S, _beyond(_ratio(agree, S), _ratio(chance, S * S))
+        S, kappa = _kappas(self.tables(np.ones((self.n_items, 1))))
+        return S[:, 0], kappa[:, 0]
 
-    def mean(self, weights: Floats | None) -> float:
+    def mean(self) -> float:
         """Give the mean over the pairs, weighted by their common items."""
-        S, kappa = self.kappas(weights)
-        defined = ~np.isnan(kappa)
-        total = float(S[defined].sum())
-        return float(S[defined] @ kappa[defined]) / total if total > 0 else float("nan")
+        S, kappa = self.kappas()
+        return float(_mean(S[:, None], kappa[:, None])[0])
 
     def drawn(self, n: int, rng: np.random.Generator) -> Floats:
         """Give the mean for items drawn with replacement; fewer draws where there are many labels."""
         if n == 0 or not self.n_items:
             return np.empty(0)
         n = min(n, max(100, _WORK // max(self.cell.size, 1)))
-        even = np.full(self.n_items, 1.0 / self.n_items)
-        return np.array([self.mean(rng.multinomial(self.n_items, even).astype(np.float64)) for _ in range(n)])
+        step = max(1, (1 << 22) // max(len(self.who) * self.n_classes**2, self.n_items))
+        means = []
+        for first in range(0, n, step):
+            weights = _drawn(rng, self.n_items, min(step, n - first))
+            means.append(_mean(*_kappas(self.tables(np.ascontiguousarray(weights.T)))))
+        return np.concatenate(means)
+
+
+def _kappas(counts: Floats) -> tuple[Floats, Floats]:
+    """Give the items and Cohen's κ of tables (P, K, K, draws), both (P, draws)."""
+    S = counts.sum(axis=(1, 2))
+    agree = np.einsum("pkkd->pd", counts)
+    chance = (counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1)
+    return S, _beyond(_ratio(agree, S), _ratio(chance, S * S))
+
+
+def _mean(S: Floats, kappa: Floats) -> Floats:
+    """Give the mean over pairs, weighted by their items, (draws,); NaN where no pair has a κ."""
+    defined = ~np.isnan(kappa)
+    total = np.where(defined, S, 0.0).sum(axis=0)
+    return _ratio(np.where(defined, S * kappa, 0.0).sum(axis=0), total)
 
 
 def _swapped(a: Ints, b: Ints, swap: Any) -> tuple[Ints, Ints]:
