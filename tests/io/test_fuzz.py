@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tempfile
 import time
@@ -207,11 +208,25 @@ def _of(name: str, old: bytes, new: bytes) -> tuple[str, bytes]:
     return FILES[name].file, content.replace(old, new)
 
 
+def _damaged() -> bytes:
+    """A Parquet file in which two bytes have changed: the codes of a column point beyond its dictionary."""
+    content = bytearray(FILES["parquet-table"].content)  # type: ignore[arg-type]
+    content[108], content[912] = 108, 8
+    return bytes(content)
+
+
 #: What earlier runs of ``make fuzz`` came upon.
 FOUND = {
     "more states than answers": _of("argilla", b'["submitted", "discarded", "draft"]', b'["a", "b", "c", "d", "e"]'),
     "a header of an array that breaks off": _of("snorkel-npy", b"(2, 3)", b"(2, 3 "),
     "a field whose name is no text": _of("jsonl-table", b'"task"', b'"t\x80sk"'),
+    "nothing on the first line": ("labels.jsonl", b' null\n{"task": 1, "worker": "a", "label": "x"}\n'),
+    "nothing where a block begins": (
+        "labels.jsonl",
+        b'{"task": 1, "worker": "a", "label": "x"}\n' + b"null\n" * 300_000,
+    ),
+    "nothing, zipped": ("labels.jsonl.gz", gzip.compress(b'{"task": 1}\n' + b"\t null\n" * 300_000)),
+    "codes beyond a dictionary": ("labels.parquet", _damaged()),
     "a column whose name is no text": _of("parquet-table", b"task", b"t\xe1sk"),
 }
 
