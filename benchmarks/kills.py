@@ -37,7 +37,7 @@ def main():
     options = {"tol": 0.0, "max_iter": 60}
     here = registry.fit("ds-em", OnDisk(store), **options)
     finished, worst = 0, 0.0
-    options_of_cluster = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options_of_cluster = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     for _ in range(times):
         with distributed.LocalCluster(**options_of_cluster) as cluster, distributed.Client(cluster) as client:
             victim, at = rng.choice(sorted(client.run(os.getpid).values())), rng.randrange(1, 60)
