@@ -317,8 +317,7 @@ def _greedy(
             left[m] -= 1
             last[n, 0], last[n, 1] = last[n, 1], bits[n]
             ahead[n] += 1
-            fresh[n] = False
-            _sift_down(heap, size, 0, key)  # the key stays, as a bound
+            fresh[n] = False  # the key stays, as a bound
             continue
         # the branches of what is planned for the item
         v[0, :] = q[n]
@@ -372,10 +371,9 @@ def _greedy(
         if found < 0:
             size -= 1
             heap[0] = heap[size]
-            _sift_down(heap, size, 0, key)
-            continue
-        choice[n], bits[n], fresh[n] = found, top_bits, True
-        key[n] = min(key[n], top) if ahead[n] > 0 else top
+        else:
+            choice[n], bits[n], fresh[n] = found, top_bits, True
+            key[n] = min(key[n], top) if ahead[n] > 0 else top
         _sift_down(heap, size, 0, key)
     return made
 
