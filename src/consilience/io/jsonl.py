@@ -51,8 +51,9 @@ def _refuse_nulls(path: Path) -> None:
                     row = ended - before.count(b"\n") + 1
         elif path.is_file() and path.stat().st_size:
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                _refuse_null(path, b"\n" + text[:_BLOCK], 0)
-                _refuse_null(path, text, 1)
+                if text.find(b"null") >= 0:
+                    _refuse_null(path, b"\n" + text[:_BLOCK], 0)
+                    _refuse_null(path, text, 1)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         if isinstance(error, FormatError):
             raise
