@@ -66,7 +66,7 @@ def connect(scheduler: Any = None) -> Iterator[Cluster]:
         else:
             if scheduler is None:
                 options: dict[str, Any] = {"n_workers": blocks.thread_count(), "threads_per_worker": 1}
-                options |= {"dashboard_address": ":0", "silence_logs": logging.ERROR}
+                options |= {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
                 address: Any = stack.enter_context(distributed.LocalCluster(processes=True, **options))
             else:
                 address = scheduler
