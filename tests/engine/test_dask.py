@@ -17,7 +17,7 @@ import pytest
 
 import consilience as cs
 from consilience.aggregation import registry
-from consilience.engine.dask import Cluster, OnCluster, connect
+from consilience.engine.dask import Cluster, OnCluster, connect, cut_for
 from consilience.engine.passes import InMemory
 from consilience.exceptions import EngineError, EngineWarning, ParameterError
 from consilience.hidden_markov import chain_sweep
@@ -107,6 +107,21 @@ def test_tables_on_dask_are_those_in_memory(client: Any) -> None:
     np.testing.assert_array_equal(there.weights_, here.weights_)
     for one, other in zip(here.factors_, there.factors_, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n", [1, 16, 64, 1000, 1024])
+def test_workers_get_equal_ranges_of_few_nodes(n: int) -> None:
+    for workers in {1, 2, 3, 5, 8, 50} & set(range(1, n + 1)):
+        ranges = cut_for(workers, n)
+        assert len(ranges) == workers
+        assert [a for a, _ in ranges[1:]] == [b for _, b in ranges[:-1]]
+        assert (ranges[0][0], ranges[-1][1]) == (0, n)
+        sizes = [b - a for a, b in ranges]
+        assert min(sizes) > 0
+        assert max(sizes) <= 1.0625 * n / workers + 1
+        if n == 1024:
+            shares = [blocks.Share([(0, 0)] * (b - a), a, n) for a, b in ranges]
+            assert max(len(blocks.within(share)) for share in shares) <= (1 if workers in (1, 2, 8) else 6)
 
 
 def test_what_runs_in_one_process_only_says_so(client: Any) -> None:

@@ -41,7 +41,7 @@ from consilience.exceptions import ConsilienceError, EngineError, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats
 
-__all__ = ["Cluster", "OnCluster", "Spread", "connect", "placed"]
+__all__ = ["Cluster", "OnCluster", "Spread", "connect", "cut_for", "placed"]
 
 _log = logging.getLogger("consilience")
 
@@ -144,8 +144,7 @@ class Cluster:
 
     def cut(self, n: int) -> list[tuple[int, int]]:
         """Cut ``n`` blocks into a range for each worker."""
-        workers = min(len(self.wait_for_workers()), n)
-        return list(pairwise([round(i * n / workers) for i in range(workers + 1)]))
+        return cut_for(min(len(self.wait_for_workers()), n), n)
 
     def gather(self, futures: list[Any], tell: Callable[[int], None] | None = None) -> list[Any]:
         """Wait for tasks and give what they gave, in order; raise when the cluster is lost."""
@@ -184,6 +183,12 @@ class Cluster:
             f"the Dask cluster was lost: {why}. A checkpoint, if one was asked for, is intact: the same command goes "
             "on from it"
         )
+
+
+def cut_for(workers: int, n: int) -> list[tuple[int, int]]:
+    """Cut ``n`` blocks into ranges that are equal but for a sixteenth, and made of few nodes of the tree."""
+    unit = 1 << max(0, (n // (16 * workers)).bit_length() - 1)
+    return list(pairwise([*(round(i * n / (workers * unit)) * unit for i in range(workers)), n]))
 
 
 def _is_loss(error: Exception) -> bool:
