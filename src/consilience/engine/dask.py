@@ -301,8 +301,9 @@ class OnCluster(Passes):
         else:
             self._spilled = tempfile.TemporaryDirectory(prefix="consilience-")
             store = Store.from_annotations(self.home.annotations, os.path.join(self._spilled.name, "store"))  # noqa: PTH118
+        where: dict[str, Any] = {"pure": False, "allow_other_workers": True}  # a worker may die before it has answered
         checks = [
-            self.cluster.client.submit(_sees, str(store.folder), store.fingerprint, pure=False, workers=[worker])
+            self.cluster.client.submit(_sees, str(store.folder), store.fingerprint, workers=[worker], **where)
             for worker in self.cluster.wait_for_workers()
         ]
         return store if all(self.cluster.gather(checks)) else None
