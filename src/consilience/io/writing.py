@@ -82,9 +82,11 @@ def write(
     }
     controls["model_version"] = model_version
     if name == "label-studio":
+        from consilience.io.documents import no_collection
         from consilience.io.predictions import write_predictions
 
-        write_predictions(consensus, place, **controls)
+        with no_collection():
+            write_predictions(consensus, place, **controls)
         return
     if given := [key for key, value in controls.items() if value is not None]:
         raise ParameterError(f"{', '.join(given)}: for the format 'label-studio' only, not for {name!r}")
