@@ -148,7 +148,7 @@ CONTENDERS = {
         Contender("consilience", "majority", ours("majority")),
         *(
             Contender("crowd-kit", name, crowd_kit(name))
-            for name in ("DawidSkene", "OneCoinDawidSkene", "GLAD", "MMSR", "Wawa", "ZeroBasedSkill", "MajorityVote")
+            for name in ("DawidSkene", "OneCoinDawidSkene", "GLAD", "MMSR", "MajorityVote")
         ),
         Contender("cleanlab", "CROWDLAB", cleanlab),
         Contender("snorkel", "LabelModel", snorkel),
