@@ -86,7 +86,7 @@ def rob_symnmf(
     found, histories, converged = [], [], []
 
     def tell(sweep: int, objective: float) -> Any:
-        return callback(Progress(sweep, max_iter, objective, float("nan"))) if callback else None
+        return callback(Progress(sweep, max_iter, objective, float("nan"), "completing pairs")) if callback else None
 
     for s in range(starts):
         start = votes.confusions * np.sqrt(votes.prior) if s == 0 else _random_factors(rng, passes)
