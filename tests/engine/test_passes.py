@@ -262,7 +262,7 @@ def test_long_steps_and_passes_are_told_of(parquet: Any, monkeypatch: pytest.Mon
     run.save(parquet[0].parent / "run")
     steps = {state.step for state in told}
     assert {"votes", "pairs of annotators", "a first look", "writing labels"} <= steps
-    for step in steps - {""}:
+    for step in steps - {"", "completing pairs"}:  # how long these take is not known beforehand
         last = [state for state in told if state.step == step][-1]
         assert last.iteration == last.max_iter
         assert last.left == 0
