@@ -157,7 +157,7 @@ def run(largest: int = 10**8) -> list[Figure]:
         for n in sizes:
             folder = write_crowd(root / f"{n:.0e}", n, 1000)
             _scan(folder, root / "store")
-            repeats = max(5, min(30, 2 * 10**8 // n))
+            repeats = max(10, min(30, 2 * 10**8 // n))
             found = child(PASSES, root / "store", repeats)
             local, stream, dask = (found[name] for name in ("local", "stream", "dask"))
             print(

@@ -206,6 +206,7 @@ class Group:
         self.cluster, self.what = cluster, what
         self._pins: list[str] = []
         self._held: list[Any] = []
+        self._looked = 0.0
         workers = cluster.wait_for_workers()
         for at, how in enumerate(what):
             self._pins.append(workers[at % len(workers)])
@@ -237,7 +238,9 @@ class Group:
 
     def _mend(self) -> None:
         """Give what dead workers held to those that hold least, and to new workers what others hold beside more."""
-        there = self.cluster.workers
+        if time.monotonic() < self._looked + _LOOK:  # it is a question to the scheduler, and passes are short
+            return
+        there, self._looked = self.cluster.workers, time.monotonic()
         for at, pin in enumerate(self._pins if there else ()):
             least = min(there, key=lambda worker: (self._pins.count(worker), worker))
             if pin not in there or self._pins.count(pin) > self._pins.count(least) + 1:
