@@ -82,6 +82,16 @@ def test_other_encodings(tmp_path: Path) -> None:
         cs.read(tmp_path / "labels.csv", encoding="nonsense")
 
 
+def test_a_folder_with_one_file_stands_for_it(tmp_path: Path) -> None:
+    (tmp_path / "unpacked").mkdir()
+    file = tmp_path / "unpacked" / "result.csv"
+    file.write_text("task,worker,label\n1,a,x\n1,b,y\n2,a,x\n")
+    assert cs.read(tmp_path / "unpacked") == cs.read(file)
+    (tmp_path / "unpacked" / "other.csv").write_text("task,worker,label\n3,a,x\n")
+    with pytest.raises(cs.exceptions.FormatError, match="unpacked is a folder without"):
+        cs.read(tmp_path / "unpacked")
+
+
 def test_parquet_files_and_folders(tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     pq.write_table(table(ROWS), path)

@@ -27,6 +27,7 @@ from consilience.io import records
 from consilience.io.documents import no_collection
 from consilience.io.export import annotations_of
 from consilience.io.formats import FORMATS, SEQUENCES, Recognised, read_export, recognise, table_format
+from consilience.io.source import the_file
 from consilience.sequence_run import SequenceRun
 
 __all__ = ["Recognised", "load", "read", "read_truth", "recognise"]
@@ -53,7 +54,7 @@ def read(
     Parameters
     ----------
     path
-        The file, or the folder (Parquet, doccano, brat).
+        The file, or the folder (Parquet, doccano, brat); a folder with one file stands for that file.
     format
         What it is, where that is not recognised, or wrongly: "csv", "tsv", "jsonl", "parquet" or "json" for a table
         with a row for each label, "wide" and "snorkel" for matrices, or the name of a tool, such as "label-studio".
@@ -69,7 +70,7 @@ def read(
         Of a text file.
     """
     with no_collection():
-        return _read(Path(path), format, question, item, annotator, label, classes, duplicates, gold, encoding)
+        return _read(the_file(path), format, question, item, annotator, label, classes, duplicates, gold, encoding)
 
 
 def _read(

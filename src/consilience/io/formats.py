@@ -21,7 +21,7 @@ from consilience._ids import Ids
 from consilience.exceptions import FormatError, ParameterError
 from consilience.io import delimited, jsonl, parquet, records
 from consilience.io.export import Export
-from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, look, look_at_parquet
+from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, look, look_at_parquet, the_file
 from consilience.kernels._arrays import Codes
 
 __all__ = [
@@ -137,7 +137,7 @@ def recognise(
     Parameters
     ----------
     path
-        A file or a folder.
+        A file or a folder; a folder with one file stands for that file.
     format
         Its name, where it is known.
     encoding
@@ -151,7 +151,7 @@ def recognise(
     >>> print(cs.recognise("batch.csv"))  # doctest: +SKIP
     Mechanical Turk batch results (its header has 'HITId', 'WorkerId' and 'AssignmentStatus')
     """
-    place = Path(path)
+    place = the_file(path)
     known = (*FORMATS, *EXPORTS, *SEQUENCES)
     if format is not None and format not in known:
         raise ParameterError(f"there is no format {format!r}; known are {', '.join(known)}")

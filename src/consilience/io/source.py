@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from consilience.exceptions import FormatError
 from consilience.io import delimited, documents
 
-__all__ = ["SHAPES", "TABLE_ENDINGS", "Source", "ending_of", "look", "look_at_parquet"]
+__all__ = ["SHAPES", "TABLE_ENDINGS", "Source", "ending_of", "look", "look_at_parquet", "the_file"]
 
 #: Shapes, as messages call them.
 SHAPES = {
@@ -164,6 +164,15 @@ def _texts_of_parquet(path: Path, names: list[str], most: int | None = None) -> 
         return texts
     except (pa.ArrowException, OSError, KeyError, UnicodeError) as error:
         raise FormatError(f"cannot read {path.name} as a table of text: {str(error).splitlines()[0]}") from error
+
+
+def the_file(path: str | os.PathLike[str]) -> Path:
+    """Give the only file of a folder that has one, such as an unpacked export; else the path itself."""
+    place = Path(path)
+    if not place.is_dir():
+        return place
+    files = list(islice(_files(place), 2))
+    return files[0] if len(files) == 1 and ending_of(files[0]) not in (".ann", ".parquet", ".pq") else place
 
 
 def ending_of(path: Path) -> str:
