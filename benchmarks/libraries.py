@@ -152,7 +152,7 @@ CONTENDERS = {
         ),
         Contender("cleanlab", "CROWDLAB", cleanlab),
         Contender("snorkel", "LabelModel", snorkel),
-        *(Contender("peerannot", name, peerannot(name)) for name in ("DawidSkene", "GLAD", "WDS", "MajorityVoting")),
+        *(Contender("peerannot", name, peerannot(name)) for name in ("DawidSkene", "MajorityVoting")),
     )
 }
 MODULES = {"crowd-kit": "crowdkit"}
@@ -197,13 +197,13 @@ def outcome(path: Path, title: str) -> dict[str, Any]:
 
 def crowds() -> Iterator[tuple[str, Annotations, Codes]]:
     plain = cs.simulate(5000, 50, 4, labels_per_item=5, spammers=0.2, adversaries=0.1, seed=0)
-    for name, drawn in (("simulated", plain), ("long tail", long_tail(0)), ("clones", clones(0, 0.05))):
-        yield name, drawn.annotations, np.asarray(drawn.truth)
     large = cs.simulate(40_000, 50, 4, labels_per_item=5, spammers=0.2, seed=0)
-    yield "200,000 labels", large.annotations, np.asarray(large.truth)
+    drawn = {"simulated": plain, "clones": clones(0, 0.05), "long tail": long_tail(0), "200,000 labels": large}
     if os.environ.get("CONSILIENCE_DATA"):
         for name in PUBLIC:
             yield name, *public(name)
+    for name, crowd in drawn.items():
+        yield name, crowd.annotations, np.asarray(crowd.truth)
 
 
 def run() -> list[Figure]:
