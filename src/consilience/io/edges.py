@@ -40,7 +40,7 @@ def read_edges(
 
     Returns
     -------
-    table
+    pyarrow.Table
         Columns ``source`` and ``target``, and ``weight`` where the file has one.
     """
     place, chosen = Path(path), table_format(path, format)
