@@ -19,6 +19,7 @@ from tests.io.export_files import EXAMPLES, TOKENS, Example
 
 import consilience as cs
 from consilience.exceptions import ConsilienceError
+from consilience.io.formats import EXPORTS
 
 ALL = {**EXAMPLES, **TOKENS}
 FILES = {name: example for name, example in ALL.items() if isinstance(example.content, bytes)}
@@ -236,3 +237,10 @@ def test_what_was_found_before(tmp_path: Path, name: str) -> None:
     file, content = FOUND[name]
     (tmp_path / file).write_bytes(content)
     read(tmp_path / file)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_header_without_names_before_bytes_that_are_no_text(tmp_path: Path, name: str) -> None:
+    (tmp_path / "judgments.csv").write_bytes(b"\n\x00\x00;\x00\x001\x01e\x01;\x00\xcd\n\x00\x00;\x00")
+    with pytest.raises(ConsilienceError):
+        cs.read(tmp_path / "judgments.csv", format=name)

@@ -69,6 +69,8 @@ def read_text(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> p
     """Read columns as text, with the line ends that are in them."""
     names, delimiter = header_of(path, encoding, delimiter)
     wanted = pick(names)
+    if not wanted:  # to pyarrow, no names mean all columns, under whatever names
+        return pa.table({})
     try:
         table = pacsv.read_csv(path, *_options(names, wanted, delimiter, encoding))
     except _TROUBLE as error:
