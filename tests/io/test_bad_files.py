@@ -205,7 +205,7 @@ BAD: dict[str, tuple[Maker, type[ConsilienceError], list[str]]] = {
     "missing-file": (lambda d: d / "absent.csv", FormatError, [r"no file .*absent\.csv"]),
     "empty-folder": (lambda d: _folder(d, "parts"), FormatError, ["parts", r"\.parquet"]),
     "folder-of-others": (
-        lambda d: put(_folder(d, "parts"), "labels.csv", delimited(ROWS)).parent,
+        lambda d: put(put(_folder(d, "parts"), "1.csv", delimited(ROWS)).parent, "2.csv", delimited(ROWS)).parent,
         FormatError,
         ["parts", r"\.parquet"],
     ),
