@@ -50,21 +50,36 @@ def _largest(posterior: Floats, order: Ints, tie: float, barred: Codes | None) -
 
 
 def _two_best(posterior: Any, order: Any, tie: Any, best: Any, second: Any, margin: Any) -> None:
+    K = order.size
     for n in range(posterior.shape[0]):
-        # Choices, not branches: which class wins cannot be predicted.
-        first, other, value, runner_up = np.int64(0), np.int64(0), -np.inf, -np.inf
-        for j in range(order.size):
-            k, p = order[j], posterior[n, order[j]]
-            wins = p > value + tie
-            places = p > runner_up + tie
-            # the old winner comes second when there is a new one
-            other = first if wins else (k if places else other)
-            runner_up = value if wins else (p if places else runner_up)
-            first = k if wins else first
-            value = p if wins else value
+        # Minima and maxima, not branches: which class wins cannot be predicted.
+        value, runner_up, third = -np.inf, -np.inf, -np.inf
+        for k in range(K):
+            p = posterior[n, k]
+            third = max(third, min(runner_up, p))
+            runner_up = max(runner_up, min(value, p))
+            value = max(value, p)
+        first, other = 0, 0
+        if value - runner_up > tie and runner_up - third > tie:  # no order matters
+            for k in range(K):
+                first += k * (posterior[n, k] == value)
+                other += k * (posterior[n, k] == runner_up)
+        else:
+            first, other = _by_order(posterior[n], order, tie)
         best[n] = first
         second[n] = other
         margin[n] = posterior[n, first] - posterior[n, other]
+
+
+def _by_order(p: Any, order: Any, tie: Any) -> Any:
+    """Give the two best classes of one item, where some tie."""
+    first, other, value, runner_up = 0, 0, -np.inf, -np.inf
+    for k in order:
+        if p[k] > value + tie:  # the old winner comes second
+            first, other, value, runner_up = k, first, p[k], value
+        elif p[k] > runner_up + tie:
+            other, runner_up = k, p[k]
+    return first, other
 
 
 @lru_cache(maxsize=1)
@@ -74,4 +89,5 @@ def _kernel() -> Callable[..., None]:
     from consilience.kernels._compile import array, compiled
 
     found, margin = array("int32", readonly=False), array("float64", readonly=False)
-    return compiled(_two_best, types.void(array("float64", 2), array("int64"), types.float64, found, found, margin))
+    signature = types.void(array("float64", 2), array("int64"), types.float64, found, found, margin)
+    return compiled(_two_best, signature, (_by_order,))
