@@ -132,7 +132,8 @@ class Climb:
         v = (two.after - two.at) - r
         # counts over the sum of their column are probabilities: their change is weighed by the labels behind it
         weights = self._weights(two.at)
-        r_norm, v_norm = float(np.vdot(r * weights, r)), float(np.vdot(v * weights, v))
+        # no dot products: BLAS splits them among threads, and on a busy machine waits for these
+        r_norm, v_norm = float((r * r * weights).sum()), float((v * v * weights).sum())
         if v_norm <= 0 or r_norm <= v_norm:
             return None
         a = -np.sqrt(r_norm / v_norm)

@@ -121,7 +121,7 @@ class Dirichlet:
         # KL = log Γ(Σ a) - Σ log Γ(a_i) - (the same of the prior) + Σ (a_i - prior's a_i) E log p_i
         times, prior = self._prior
         divergence = of_totals - of_cells - prior * (total.size / times)
-        return expected, float(divergence + np.vdot(counts, expected))
+        return expected, float(divergence + (counts * expected).sum())
 
     def learned(self, counts: Floats, steps: int) -> Dirichlet:
         """Take steps towards the prior that makes these counts most probable, ``counts[m]`` being one draw each.

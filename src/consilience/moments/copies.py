@@ -117,13 +117,16 @@ def _suspects(table: _Agreement) -> list[Bools]:
     np.fill_diagonal(distance, 0.0)
     groups = np.zeros((2 * m - 1, m), bool)
     groups[:m] = np.eye(m, dtype=bool)
+    tables = np.stack([table.pairs, table.weight, table.surplus], axis=1)
+    rows = np.concatenate([tables, np.empty((m - 1, 3, m))])  # of a group: the sum over its members
     for made, (one, other, *_) in enumerate(linkage(squareform(distance, checks=False), "average"), start=m):
         groups[made] = groups[int(one)] | groups[int(other)]
+        np.add(rows[int(one)], rows[int(other)], out=rows[made])
     size = groups.sum(axis=1)
-    groups = groups[(size >= _FEWEST) & (size <= min(_LARGEST * m, m - 3))]
+    wanted = (size >= _FEWEST) & (size <= min(_LARGEST * m, m - 3))
+    groups = groups[wanted]
 
-    # sums over the pairs within a group, between it and the others, and among the others, (3, groups)
-    pairs, weight, surplus = (_split(values, groups) for values in (table.pairs, table.weight, table.surplus))
+    pairs, weight, surplus = _split(rows[wanted], groups, tables.sum(axis=(0, 2)))
     within, across, among = _ratio(surplus, weight)
     e_within, e_across, e_among = _error(pairs, weight)
     tight = (pairs.min(axis=0) >= _SETS) & (within >= _TIGHT) & (within > among) & (among > 0.0)
@@ -163,13 +166,15 @@ def _one_factor(kappa: Floats, weight: Floats) -> Floats:
     return r
 
 
-def _split(values: Floats, groups: Bools) -> Floats:
-    """Sum a symmetric table within each group, between it and the others, and among the others, (3, groups)."""
-    member = groups.astype(float)
-    rows = member @ values
-    inside = (rows * member).sum(axis=1)
-    across = rows.sum(axis=1) - inside
-    return np.stack([0.5 * inside, across, 0.5 * (values.sum() - inside) - across])
+def _split(rows: Floats, groups: Bools, total: Floats) -> Floats:
+    """Sum symmetric tables within each group, between it and the others, and among the others, (tables, 3, groups).
+
+    ``rows[g, t]`` is the sum of the members' rows of table t, and ``total[t]`` that of all.
+    """
+    inside = (rows * groups[:, None, :]).sum(axis=2)
+    across = rows.sum(axis=2) - inside
+    among = 0.5 * (total - inside) - across
+    return np.stack([0.5 * inside, across, among]).transpose(2, 0, 1)
 
 
 def _error(pairs: Floats, weight: Floats) -> Floats:
