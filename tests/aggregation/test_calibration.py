@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import random_model, real_crowd
 
 import consilience as cs
-from consilience.aggregation.calibration import error_correlation, soften
+from consilience.aggregation.calibration import applies, error_correlation, soften, temper
 from consilience.aggregation.em import Parameters
 from consilience.aggregation.fit import vote_posterior
 from consilience.aggregation.hierarchical import hierarchical
@@ -73,21 +73,37 @@ def test_no_pair_of_labels_no_correlation() -> None:
 
 def test_softening_by_hand() -> None:
     a = Annotations.from_matrix([[0, 0, 1]])
-    q, votes = np.array([[0.9, 0.1]]), np.array([[2 / 3, 1 / 3]])
+    q, votes, n = np.array([[0.9, 0.1]]), np.array([[2 / 3, 1 / 3]]), np.array([3.0])
     odds = 9.0 ** (1 / 1.5)  # to the power 1 / (1 + 2 · 0.25)
     tempered = odds / (1 + odds)
     cautious = 0.97 * (9 * tempered + 2 / 3) / 10 + 0.03 / 2
-    full = soften(a, q, votes, np.array([3.0]), 0.2)
+    np.testing.assert_allclose(temper(q, n), [[tempered, 1 - tempered]])
+    full = soften(a, q, temper(q, n), votes, n, 0.2)
     np.testing.assert_allclose(full, [[cautious, 1 - cautious]])
-    half = soften(a, q, votes, np.array([3.0]), 0.035)
+    half = soften(a, q, temper(q, n), votes, n, 0.035)
     np.testing.assert_allclose(half, 0.5 * q + 0.5 * full)
-    assert soften(a, q, votes, np.array([3.0]), 0.02) is q
+    assert soften(a, q, temper(q, n), votes, n, 0.02) is q
+    assert applies(0.021)
+    assert not applies(0.02)
+
+
+def test_tempering_changes_no_label_and_bears_certainty() -> None:
+    rng = np.random.default_rng(0)
+    q = rng.dirichlet(np.full(4, 0.1), 500)
+    q[:5] = np.eye(4)[[0, 1, 2, 3, 0]]
+    n = rng.integers(0, 40, 500).astype(float)
+    tempered = temper(q, n)
+    np.testing.assert_allclose(tempered.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(tempered.argmax(axis=1), q.argmax(axis=1))
+    assert (tempered.max(axis=1) <= q.max(axis=1) + 1e-12).all()
+    one = n <= 1.0
+    np.testing.assert_allclose(tempered[one], q[one])
 
 
 def test_gold_and_unlabelled_items_stay() -> None:
     a = Annotations.from_matrix([[0, 0, 1], [1, 1, 0], [0, 1, 1]]).with_gold([1, -1, -1])
     q = np.array([[0.0, 1.0], [0.2, 0.8], [0.4, 0.6]])
-    softened = soften(a, q, vote_posterior(a), np.full(3, 3.0), 0.3)
+    softened = soften(a, q, temper(q, np.full(3, 3.0)), vote_posterior(a), np.full(3, 3.0), 0.3)
     np.testing.assert_array_equal(softened[0], [0.0, 1.0])
     assert (softened[1:] != q[1:]).all()
     np.testing.assert_allclose(softened.sum(axis=1), 1.0)
@@ -97,7 +113,8 @@ def test_softened_probabilities_are_nearer_to_the_truth_where_items_are_hard() -
     annotations, truth = with_hard_items(0.25, 5)
     fit = hierarchical(annotations)
     correlation = error_correlation(annotations, parameters_of(fit.model))
-    softened = soften(annotations, fit.posterior, vote_posterior(annotations), np.full(3000, 7.0), correlation)
+    n, votes = np.full(3000, 7.0), vote_posterior(annotations)
+    softened = soften(annotations, fit.posterior, temper(fit.posterior, n), votes, n, correlation)
     before, after = (expected_calibration_error(q, truth) for q in (fit.posterior, softened))
     assert after < 0.6 * before
 

@@ -8,7 +8,7 @@ from scipy.special import gammaln, psi
 
 from consilience.aggregation.variational import Dirichlet
 from consilience.kernels._arrays import Floats
-from consilience.kernels.special import psi_and_log_gamma, psi_sums
+from consilience.kernels.special import learn_pseudo_counts, psi_and_log_gamma
 
 #: From what a pseudo-count may be at least to more labels than there are; with both roots nearby, 1.46 and 1 to 2.
 POINTS: Floats = np.concatenate([np.geomspace(1e-3, 1e15, 2001), np.linspace(0.01, 20.0, 2001)])
@@ -21,7 +21,6 @@ def error(found: Floats, wanted: Floats) -> float:
 
 def test_psi_is_that_of_scipy() -> None:
     assert error(psi_and_log_gamma(POINTS)[0], psi(POINTS)) < 1e-14
-    assert error(psi_sums(POINTS[None, :], np.zeros(POINTS.size)), psi(POINTS)) < 1e-14
 
 
 def test_log_gamma_is_that_of_scipy() -> None:
@@ -42,7 +41,6 @@ def test_factorials_and_harmonic_numbers() -> None:
 def test_sums_over_rows_of_any_number_and_size(shape: tuple[int, ...], most: float) -> None:
     rng = np.random.default_rng(0)
     values, shift = most * rng.random(shape) ** 4, 0.1 + rng.random(shape[1:])
-    np.testing.assert_allclose(psi_sums(values, shift), psi(values + shift).sum(axis=0), rtol=1e-13, atol=1e-12)
     each, total = psi_and_log_gamma(values + shift)
     assert each.shape == shape
     assert error(each, psi(values + shift)) < 1e-14
@@ -70,5 +68,33 @@ def test_a_compiled_dirichlet_is_the_other_one(pseudo: Floats, axis: int, shape:
         assert compiled.learned(counts, 5).compiled
 
 
-def test_nobody_is_no_sum() -> None:
-    np.testing.assert_array_equal(psi_sums(np.empty((0, 3)), np.ones(3)), np.zeros(3))
+LIMITS = {"rate": 1.0, "least": 1e-3, "most": 1e6}
+
+
+@pytest.mark.parametrize("most", [1.0, 1e3, 1e12])
+@pytest.mark.parametrize(("shape", "axis"), [((1, 3), -1), ((17, 4), -1), ((1000, 4, 4), -2), ((33, 3, 5), -2)])
+def test_a_step_towards_the_pseudo_counts_is_minkas(shape: tuple[int, ...], axis: int, most: float) -> None:
+    rng = np.random.default_rng(0)
+    counts, beta = most * rng.random(shape) ** 4, 0.1 + rng.random(shape[1:])
+    of_cells = (psi(counts + beta) - psi(beta)).sum(axis=0)
+    total, together = counts.sum(axis=axis, keepdims=True), beta.sum(axis=axis, keepdims=True)
+    of_totals = (psi(total + together) - psi(together)).sum(axis=0)
+    expected = np.clip(beta * of_cells / (of_totals + 1.0), 1e-3, 1e6)
+    before = beta.copy()
+    found = learn_pseudo_counts(counts, beta, axis, steps=1, **LIMITS)
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    np.testing.assert_array_equal(beta, before)
+    twice = learn_pseudo_counts(counts, found, axis, steps=1, **LIMITS)
+    np.testing.assert_allclose(learn_pseudo_counts(counts, beta, axis, steps=2, **LIMITS), twice, rtol=1e-13)
+
+
+def test_pseudo_counts_that_made_the_counts_are_found() -> None:
+    rng = np.random.default_rng(2)
+    true = np.array([6.0, 2.0, 0.5])
+    counts = np.array([rng.multinomial(200, p) for p in rng.dirichlet(true, 5000)], float)
+    found = learn_pseudo_counts(counts, np.ones(3), -1, steps=300, **LIMITS)
+    np.testing.assert_allclose(found, true, rtol=0.05)
+
+
+def test_nobody_teaches_nothing() -> None:
+    np.testing.assert_array_equal(learn_pseudo_counts(np.empty((0, 3)), np.ones(3), -1, steps=2, **LIMITS), 1e-3)

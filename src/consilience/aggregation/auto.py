@@ -1,4 +1,4 @@
-"""The default: models of different richness, chosen by how well the labels themselves speak for each.
+"""The default: models of different richness, chosen or averaged by how well the labels themselves speak for each.
 
 No model is best for all crowds.  Few labels want few parameters, a crowd with habits wants a confusion matrix for
 everybody, and where people err together the classes need room for hard items.  The lower bound F of
@@ -8,15 +8,20 @@ as a whole, parameters integrated out; it compares
 ====================  =================================================================
 coin                  one probability of being right for every annotator
 confusions            a confusion matrix for everybody, drawn from the crowd's
-subtypes              the same with two kinds of items in a class, fixed prior
+subtypes              two kinds of items in a class, fixed prior
 ====================  =================================================================
 
-and, where classes look equally frequent, the class prior held uniform with the learned one.  Subtypes are taken
-where they raise F by a wide margin over the same model without them, both with the fixed prior that annotators are
-right more often than not (with a learned one, a second kind of items may become a class of its own), and where
-that prior itself costs little.  Before, annotators who answer as one (:mod:`consilience.moments.copies`) are
-given one vote together; after, confidence is brought down to what the measured correlation of errors allows
-(:mod:`consilience.aggregation.calibration`).
+* Where the coin is ahead by a wide margin, it decides alone.
+* Where subtypes raise F by a wide margin, annotators err together: subtypes, confusions, coin and votes are averaged.
+  They are held beside the same model without them, both with the fixed prior that annotators are right more often than
+  not (with a learned one, a second kind of items may become a class of its own), and must not owe their lead to it.
+* Else up to four models are averaged: confusions, the same with equal classes and the same drawn from the fixed prior
+  instead of the crowd's, if F does not rule these out, and the coin.  Nearer by, F is no guide: no real crowd is drawn
+  from any of them.  What they have in common survives, and who stands alone counts little
+  (:mod:`consilience.aggregation.ensemble`).
+
+Before, annotators who answer as one (:mod:`consilience.moments.copies`) are given one vote together; after, confidence
+is brought down to what the measured correlation of errors allows (:mod:`consilience.aggregation.calibration`).
 
 Copies and subtypes are looked for in a sample of the items where there are many.
 """
@@ -31,8 +36,9 @@ import numpy as np
 
 from consilience.aggregation.calibration import CHANCE, CLEAR, error_correlation, soften
 from consilience.aggregation.ebcc import Subtypes, fit_subtypes
-from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress
-from consilience.aggregation.fit import Caution, Fit, vote_posterior
+from consilience.aggregation.em import Callback, ConfusionStep, Parameters
+from consilience.aggregation.ensemble import Ensemble, mean_opinion, votes_of, weights_by_distance
+from consilience.aggregation.fit import Caution, Fit, unconverged, vote_posterior
 from consilience.aggregation.hierarchical import Hierarchy
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
@@ -41,18 +47,19 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_counts, vote_statistics
 from consilience.moments.copies import Copies, find_copies
 
-__all__ = ["auto", "predict"]
+__all__ = ["auto"]
 
 #: Labels that are enough to find copies and subtypes.  (How rich a model the data bears shows in all of them only.)
 _SAMPLE = 20_000
 #: Relative change of the lower bound that ends a fit which is only compared.
 _QUICK = 1e-5
-#: Passes after which a coin that is so many nats behind is given up, or before where steps are too small to get there.
-_GLANCE, _NEAR = 15, 100.0
 #: Labels of an annotator, for each class, without which nothing can be said about subtypes.
 _ENOUGH = 10
-#: Subtypes, or a start from known answers, must raise the log-probability of the labels by so much: odds of e^20 to 1.
+#: Subtypes, a coin alone, or a start from known answers must raise the log-probability of the labels by so much: odds
+#: of e^20 to 1.
 _MARGIN = 20.0
+#: Equal classes, or a fixed prior, that make the labels less probable by so much are out of the question.
+_FAR = 100.0
 #: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
 _STARTS, _SHARED = 2, 0.2
 #: The fixed prior: right four times in five, wrong answers spread over the others.
@@ -101,13 +108,14 @@ def auto(
         by_gold = hierarchy("confusions", start=_by_gold(annotations)).climb(**quick)
         if by_gold.bound > models["confusions"].bound + _MARGIN:
             models["confusions"] = by_gold
-    gain, subtypes = 0.0, None
+    posterior = models["confusions"].posterior()
+    even = K > 1 and _look_even(annotations, posterior)
+    gain, fixed, subtypes = 0.0, None, None
     if K > 1:
-        models["coin"] = hierarchy("coin").climb(**_glance(quick, models["confusions"].bound - _NEAR))
-        behind = models["confusions"].bound - models["coin"].bound
-        if behind > 0 and not groups and _tells_of_subtypes(sample):
-            subtypes = _subtypes(sample, 2, quick, random_state)
-            gain = subtypes.bound - _subtypes(sample, 1, quick, random_state).bound
+        models["coin"] = hierarchy("coin", prior="uniform" if even else "learned").climb(**quick)
+        if models["confusions"].bound > models["coin"].bound and not groups and _tells_of_subtypes(sample):
+            subtypes, fixed = (_subtypes(sample, n, quick, random_state) for n in (2, 1))
+            gain = subtypes.bound - fixed.bound
             if gain > _MARGIN and (misled or _correlation(annotations, models["confusions"].means, groups) < CLEAR):
                 # adversaries: the fixed prior does not suit them, and subtypes only mend that
                 learned = (
@@ -116,34 +124,58 @@ def auto(
                     else Hierarchy(sample, compiled=compiled).climb(**quick)
                 )
                 gain = gain if subtypes.bound > learned.bound - _MARGIN else 0.0
-        if behind < _NEAR or gain > _MARGIN:
-            models["coin"].climb(**quick)
     evidence = {kind: model.bound for kind, model in models.items()}
-    chosen = max(evidence, key=lambda kind: evidence[kind])
-    posterior = models[chosen].posterior()
-    even = K > 1 and _look_even(annotations, posterior)
-    prior = "uniform" if even else "learned"
-    models[chosen] = hierarchy(chosen, prior=prior, start=posterior).climb(**options)
-    if gain > _MARGIN and subtypes is not None:
-        fits = {kind: model.fit() for kind, model in models.items()}
-        fits["subtypes"] = _subtypes(annotations, 2, options, random_state, subtypes.tables).fit(annotations)
-    else:
-        fits = {chosen: models[chosen].fit()}
 
-    main, averaged = fits[chosen], len(fits) > 1
-    correlation = _correlation(annotations, Parameters(main.model.prior, main.model.confusions), groups)
-    votes, n_labels = _votes(annotations, weights)
-    posterior = main.posterior
-    if averaged:
-        posterior = _average([votes, *(fit.posterior for fit in fits.values())])
-    posterior = soften(annotations, posterior, votes, n_labels, correlation, tempered=averaged)
+    alone = "coin" if K > 1 and evidence["coin"] > evidence["confusions"] + _MARGIN else "confusions"
+    main = models[alone]
+    members: dict[str, Hierarchy | Subtypes] = {alone: main}
+    if gain > _MARGIN and subtypes is not None:
+        members["coin"] = models["coin"]
+        members["subtypes"] = _subtypes(annotations, 2, options, random_state, subtypes.tables)
+    elif alone == "confusions" and K > 1 and not misled:
+        equal = hierarchy("confusions", prior="uniform", start=posterior).climb(**quick)
+        others: dict[str, Hierarchy | Subtypes] = {"equal classes": equal}
+        if not groups:  # whose copies it would not know of
+            if fixed is None or sample is not annotations:
+                fixed = _subtypes(annotations, 1, quick, random_state)
+            others["fixed prior"] = fixed
+        near = {kind: other for kind, other in others.items() if other.bound > main.bound - _FAR}
+        if near:  # of two opinions, nothing tells which is to be trusted
+            members |= near | {"coin": models["coin"]}
+        main = equal if even else main
+
+    fit = main.climb(**options).fit()
+    correlation = _correlation(annotations, main.means, groups)
+    votes, n_labels = votes_of(annotations, weights)
+    if "subtypes" in members:
+        opinions = {
+            kind: member.posterior() if isinstance(member, Hierarchy) else member.fit(annotations).posterior
+            for kind, member in members.items()
+        }
+        opinions["votes"] = votes
+        shares = dict(zip(opinions, weights_by_distance(list(opinions.values())).tolist(), strict=True))
+        posterior = mean_opinion(list(opinions.values()))
+        posterior = soften(annotations, posterior, posterior, votes, n_labels, correlation)
+        predictor = Ensemble((fit.model,), np.ones(1), weights, correlation)
+    else:
+        names = annotations.class_ids, annotations.annotator_ids
+        found = [DawidSkene(*member.means, *names) for member in members.values()]
+        by_weight = weights_by_distance([model.posterior(sample, weights if groups else None) for model in found])
+        shares = dict(zip(members, by_weight.tolist(), strict=True))
+        predictor = Ensemble(tuple(found), by_weight, weights, correlation)
+        posterior, _ = predictor(annotations)
+    converged = all(member.converged for member in members.values())
     return replace(
-        main,
+        fit,
         posterior=posterior,
-        converged=all(fit.converged for fit in fits.values()),
+        converged=converged,
         hint=votes,
-        cautions=(*_cautions(annotations, groups), *(c for fit in fits.values() for c in fit.cautions)),
-        details=_story(annotations, tuple(fits), evidence, gain, even, groups, correlation),
+        predictor=predictor,
+        cautions=(
+            *_cautions(annotations, groups),
+            *unconverged(converged, "variational Bayes", f"{max_iter} passes for one of the models", tol),
+        ),
+        details=_story(annotations, shares, evidence, gain, even, groups, correlation),
     )
 
 
@@ -158,25 +190,14 @@ def _unchecked(annotations: Annotations) -> Fit:
         "chosen": "labels",
         "why": f"no item has two labels, so nothing shows who is right: every label is taken at {right:.0%}",
         "evidence": {},
+        "weights": {"labels": 1.0},
         "prior": "uniform",
         "gain_of_subtypes": 0.0,
         "copies": [],
         "error_correlation": 0.0,
     }
-    return Fit(model, posterior, log_likelihood, details=story)
-
-
-def predict(model: DawidSkene, details: Mapping[str, Any], annotations: Annotations) -> tuple[Floats, Floats]:
-    """Give probabilities and votes, both (N, K), for new items by what :func:`auto` found: a model and its details.
-
-    Where models were averaged, this is the one with confusions.
-    """
-    groups = [model.annotators.codes_of(names) for names in details["copies"]]
-    weights = _weights(len(model.annotators), groups)
-    posterior = model.posterior(annotations, weights)
-    coded = model.recoded(annotations)
-    votes, n_labels = _votes(coded, np.append(weights, np.ones(coded.n_annotators - weights.size)))
-    return soften(coded, posterior, votes, n_labels, details["error_correlation"]), votes
+    predictor = Ensemble((model,), np.ones(1), np.ones(annotations.n_annotators), 0.0)
+    return Fit(model, posterior, log_likelihood, predictor=predictor, details=story)
 
 
 def _sample(annotations: Annotations) -> Annotations:
@@ -206,34 +227,6 @@ def _by_gold(annotations: Annotations) -> Floats:
     statistics = vote_statistics(known.indptr, known.annotator, known.label, truth, known.n_annotators)
     prior, confusions = ConfusionStep(1.0 / annotations.n_classes, learn_prior=False)(statistics)
     return DawidSkene(prior, confusions, annotations.class_ids, annotations.annotator_ids).posterior(annotations)
-
-
-def _glance(options: Mapping[str, Any], near: float) -> dict[str, Any]:
-    """Give options that end a fit soon, and at once where steps as large as the last would not bring it ``near``."""
-    callback = options["callback"]
-
-    def hopeless(progress: Progress) -> bool:
-        asked = callback is not None and bool(callback(progress))
-        step = progress.change * max(abs(progress.objective), 1.0)  # NaN after a leap: that says nothing
-        return asked or progress.objective + _GLANCE * step < near
-
-    return {**options, "max_iter": min(options["max_iter"], _GLANCE), "callback": hopeless}
-
-
-def _average(opinions: Sequence[Floats]) -> Floats:
-    """Average what several models say of every item, (N, K) each, by how far each is from the others.
-
-    Where nobody knows which model errs, the mean of the others stands for the truth, and the weights are those of
-    measurements of different variance:
-
-        w_j  ∝  1 / mean of ‖q_j - q̄_j‖² over the items,      q̄_j the mean of all but the j-th.
-    """
-    total, n = np.sum(opinions, axis=0), len(opinions)
-    apart = [float(np.square(q - (total - q) / (n - 1)).sum(axis=1).mean()) for q in opinions]
-    weights = np.reciprocal(np.maximum(apart, 1e-12))
-    weights /= weights.sum()
-    averaged: Floats = np.einsum("j,jnk->nk", weights, np.asarray(opinions))
-    return averaged
 
 
 def _look_even(annotations: Annotations, posterior: Floats) -> bool:
@@ -297,24 +290,9 @@ def _weights(n_annotators: int, groups: Sequence[Ints]) -> Floats:
     return weights
 
 
-def _votes(annotations: Annotations, weights: Floats) -> tuple[Floats, Floats]:
-    """Give the shares of votes that count as ``weights`` say, (N, K), and how many there are on each item, (N,)."""
-    N, K = annotations.n_items, annotations.n_classes
-    if (weights == 1.0).all():
-        return vote_posterior(annotations), annotations.labels_per_item.astype(float)
-    cell = np.repeat(np.arange(N), annotations.labels_per_item) * K + annotations.label
-    votes = np.bincount(cell, weights[annotations.annotator], N * K).reshape(N, K)
-    total = votes.sum(axis=1)
-    shares = np.divide(votes, total[:, None], out=np.full((N, K), 1.0 / K), where=total[:, None] > 0)
-    if annotations.gold is not None:
-        known = annotations.gold >= 0
-        shares[known] = np.arange(K) == annotations.gold[known, None]
-    return shares, total
-
-
 def _story(
     annotations: Annotations,
-    members: Sequence[str],
+    shares: Mapping[str, float],
     evidence: Mapping[str, float],
     gain: float,
     even: bool,
@@ -324,18 +302,21 @@ def _story(
     """Tell what was chosen and why, in numbers and in words."""
     names = annotations.annotator_ids
     copies = [[names[int(m)] for m in group.members] for group in groups]
-    if len(members) > 1:
+    if "subtypes" in shares:
         why = (
             f"annotators err together: two kinds of items in a class explain the labels better by {gain:.0f} nats, so "
-            f"{', '.join(members)} and the votes are averaged"
+            f"{', '.join(kind for kind in shares if kind != 'votes')} and the votes are averaged"
         )
     elif len(evidence) > 1:
-        other = next(kind for kind in evidence if kind != members[0])
-        lead = evidence[members[0]] - evidence[other]
-        why = f"{_WORDS[members[0]]} explains the labels better than {_WORDS[other]}, by {lead:.0f} nats"
+        better, other = sorted(evidence, key=lambda kind: -evidence[kind])
+        lead = evidence[better] - evidence[other]
+        why = f"{_WORDS[better]} explains the labels better than {_WORDS[other]}, by {lead:.0f} nats"
     else:
         why = "there is one class only"
-    if even:
+    if len(shares) > 1 and "subtypes" not in shares:
+        counted = ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shares.items())
+        why += f"; {len(shares)} models are averaged ({counted})"
+    elif even:
         why += "; classes are taken to be equally frequent"
     if copies:
         votes = "one vote" if len(copies) == 1 else f"{len(copies)} votes"
@@ -343,9 +324,10 @@ def _story(
     if correlation > CHANCE:
         why += f"; errors of different annotators correlate by {correlation:.2f}, and confidence allows for it"
     return {
-        "chosen": "+".join((*members, "votes")) if len(members) > 1 else members[0],
+        "chosen": "+".join(shares),
         "why": why,
         "evidence": dict(evidence),
+        "weights": dict(shares),
         "prior": "uniform" if even else "learned",
         "gain_of_subtypes": gain,
         "copies": copies,

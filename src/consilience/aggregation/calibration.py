@@ -33,7 +33,7 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR
 from consilience.moments.label_pairs import label_pairs, labels_of_some
 
-__all__ = ["CHANCE", "CLEAR", "TYPICAL", "error_correlation", "soften"]
+__all__ = ["CHANCE", "CLEAR", "TYPICAL", "applies", "error_correlation", "soften", "temper"]
 
 #: ρ, the correlation of errors that tempers a posterior, and ε₂, the share of doubt for two classes.
 TYPICAL, _DOUBT = 0.25, 0.03
@@ -80,14 +80,22 @@ def error_correlation(annotations: Annotations, parameters: Parameters) -> float
     return excess / scale if scale > 0 else 0.0
 
 
+def applies(correlation: float) -> bool:
+    """Tell whether errors of this correlation lower the confidence at all."""
+    return correlation > CHANCE
+
+
+def temper(posterior: Floats, n_labels: Floats) -> Floats:
+    """Give the posterior (N, K) for which labels of correlated errors count as fewer; it changes no label."""
+    n = np.maximum(n_labels, 1.0)[:, None]
+    # q^w, of the largest, so that nothing underflows together
+    p = (posterior / posterior.max(axis=1, keepdims=True)) ** (1.0 / (1.0 + (n - 1.0) * TYPICAL))
+    tempered: Floats = p / p.sum(axis=1, keepdims=True)
+    return tempered
+
+
 def soften(
-    annotations: Annotations,
-    posterior: Floats,
-    votes: Floats,
-    n_labels: Floats,
-    correlation: float,
-    *,
-    tempered: bool = False,
+    annotations: Annotations, posterior: Floats, mild: Floats, votes: Floats, n_labels: Floats, correlation: float
 ) -> Floats:
     """Give probabilities that allow for errors which go together.
 
@@ -97,6 +105,8 @@ def soften(
         The labels; gold items and unlabelled ones stay as they are.
     posterior
         That of the model, (N, K).
+    mild
+        The same after :func:`temper`, or the average of models that differ, which needs none.
     votes
         Shares of the votes, (N, K).
     n_labels
@@ -104,8 +114,6 @@ def soften(
     correlation
         What :func:`error_correlation` found.  Below 0.05 the result moves towards the posterior of the model, which
         it is up to 0.02.
-    tempered
-        Whether the posterior allows for correlated errors already, as the average of models that differ does.
     """
     K = posterior.shape[1]
     share = float(np.clip((correlation - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))
@@ -114,18 +122,9 @@ def soften(
         judged &= annotations.gold < 0
     if share == 0.0 or K == 1 or not judged.any():
         return posterior
-    q, v, n = posterior[judged], votes[judged], np.maximum(n_labels[judged], 1.0)[:, None]
-    mild = q if tempered else _temper(q, 1.0 / (1.0 + (n - 1.0) * TYPICAL))
+    q, p, v, n = posterior[judged], mild[judged], votes[judged], np.maximum(n_labels[judged], 1.0)[:, None]
     doubt = _DOUBT * np.log2(K)
-    cautious = (1.0 - doubt) * (n**2 * mild + v) / (n**2 + 1.0) + doubt / K
+    cautious = (1.0 - doubt) * (n**2 * p + v) / (n**2 + 1.0) + doubt / K
     softened = posterior.copy()
     softened[judged] = (1.0 - share) * q + share * cautious
     return softened
-
-
-def _temper(q: Floats, power: Floats) -> Floats:
-    """Give q^power, summing to one again."""
-    # of the largest, so that nothing underflows together
-    p = (q / q.max(axis=1, keepdims=True)) ** power
-    tempered: Floats = p / p.sum(axis=1, keepdims=True)
-    return tempered

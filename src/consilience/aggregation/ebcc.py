@@ -205,10 +205,20 @@ class Subtypes:
         """Weights (K L,) and tables (M, K, K L) of all subtypes."""
         return self.beliefs(self.ascent.at).tables
 
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was met."""
+        return self.ascent.converged
+
+    @property
+    def means(self) -> Parameters:
+        """The expected parameters, the subtypes of a class counted as one."""
+        return self.beliefs.means(self.ascent.at)
+
     def fit(self, annotations: Annotations) -> Fit:
         """Give labels and model for the annotations that this was fitted to."""
         posterior = _sweep_of(annotations, self.beliefs.subtypes).posterior(*self.tables)
-        model = DawidSkene(*self.beliefs.means(self.ascent.at), annotations.class_ids, annotations.annotator_ids)
+        model = DawidSkene(*self.means, annotations.class_ids, annotations.annotator_ids)
         return fit_of(annotations, model, posterior, model.log_likelihood(annotations), self.ascent, self.tol)
 
 

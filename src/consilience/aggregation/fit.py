@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +48,8 @@ class Fit:
     cautions: tuple[Caution, ...] = ()
     hint: Floats | None = None  #: a second opinion that breaks ties of the posterior, (N, K)
     candidates: tuple[Parameters, ...] = ()  #: other models that ``+em`` may go on from
+    #: Gives probabilities and shares of votes of new items, (N, K) both, where it is not the model alone that decides.
+    predictor: Callable[[Annotations], tuple[Floats, Floats]] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)  #: figures of the method's own, for the summary of a run
 
     @property

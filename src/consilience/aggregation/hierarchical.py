@@ -153,24 +153,31 @@ class Hierarchy:
         """The expected parameters."""
         return self._climb.beliefs.means(self._climb.at)
 
+    @property
+    def model(self) -> DawidSkene:
+        """The expected model."""
+        return DawidSkene(*self.means, self.annotations.class_ids, self.annotations.annotator_ids)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last climb met its tolerance."""
+        return self._ascent is not None and self._ascent.converged
+
     def posterior(self) -> Floats:
         """Give the posterior under the expected model, (N, K).
 
         It also holds for new items, and is a little more honest than the variational one.
         """
-        return self._model().posterior(self.annotations, self.weights)
+        return self.model.posterior(self.annotations, self.weights)
 
     def fit(self) -> Fit:
         """Give what was found."""
-        model = self._model()
+        model = self.model
         posterior, log_likelihood = model.posterior_and_likelihood(self.annotations, self.weights)
         if self.weights is not None:
             log_likelihood = model.log_likelihood(self.annotations)
         assert self._ascent is not None
         return fit_of(self.annotations, model, posterior, log_likelihood, self._ascent, self._tol)
-
-    def _model(self) -> DawidSkene:
-        return DawidSkene(*self.means, self.annotations.class_ids, self.annotations.annotator_ids)
 
 
 def _compiled_sweep(a: Annotations) -> SubtypeSweep:

@@ -21,10 +21,9 @@ import numpy as np
 
 from consilience.aggregation.climb import Ascent, Beliefs, Expectation
 from consilience.aggregation.em import Parameters
-from consilience.aggregation.fit import Caution, Fit, vote_posterior
+from consilience.aggregation.fit import Fit, unconverged, vote_posterior
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
-from consilience.exceptions import ConvergenceWarning
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import SMALL, Statistics
 from consilience.kernels.votes import share_statistics, vote_statistics
@@ -76,20 +75,13 @@ def fit_of(
     if annotations.gold is not None:
         unknown &= annotations.gold < 0
     posterior[unknown] = model.prior
-    cautions: tuple[Caution, ...] = ()
-    if tol > 0 and not ascent.converged:
-        sentence = (
-            f"variational Bayes did not converge in {len(ascent.history)} passes (relative tolerance {tol:g}); "
-            "raise max_iter, or take the result as preliminary"
-        )
-        cautions = ((sentence, ConvergenceWarning),)
     return Fit(
         model,
         posterior,
         log_likelihood,
         ascent.converged,
         ascent.history,
-        cautions,
+        unconverged(ascent.converged, "variational Bayes", f"{len(ascent.history)} passes", tol),
         details={"lower_bound": ascent.bound},
     )
 
@@ -128,16 +120,21 @@ class Dirichlet:
 
         Minka's fixed point ("Estimating a Dirichlet distribution", 2000, eq. (55)), with an exponential prior on β.
         """
-        beta = self.pseudo
-        # cells and their sums in one array: one call of ψ for both
-        counted = np.concatenate([counts, self._total(counts)], self.axis)
-        cells, totals = (
-            (np.s_[..., :-1], np.s_[..., -1:]) if self.axis == -1 else (np.s_[..., :-1, :], np.s_[..., -1:, :])
-        )
+        if self.compiled:
+            from consilience.kernels.special import learn_pseudo_counts
+
+            limits = {"rate": RATE, "least": LEAST, "most": _MOST}
+            beta = learn_pseudo_counts(np.ascontiguousarray(counts), self.pseudo, self.axis, steps=steps, **limits)
+            return replace(self, pseudo=beta)
+        from scipy.special import psi
+
+        beta, total = self.pseudo, self._total(counts)
         for _ in range(steps):
-            gained = self._gained(counted, np.concatenate([beta, self._total(beta)], self.axis))
+            together = self._total(beta)
             # β ← β · Σ_m [ψ(c_m + β) - ψ(β)] / (rate + Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))])
-            beta = np.minimum(np.maximum(beta * (gained[cells] / (gained[totals] + RATE)), LEAST), _MOST)
+            of_cells = psi(counts + beta).sum(axis=0) - len(counts) * psi(beta)
+            of_totals = psi(total + together).sum(axis=0) - len(counts) * psi(together)
+            beta = np.minimum(np.maximum(beta * (of_cells / (of_totals + RATE)), LEAST), _MOST)
         return replace(self, pseudo=beta)
 
     def mean(self, counts: Floats) -> Floats:
@@ -152,16 +149,6 @@ class Dirichlet:
 
         total = self._total(self.pseudo)
         return total.size, float(gammaln(total).sum() - gammaln(self.pseudo).sum())
-
-    def _gained(self, counts: Floats, beta: Floats) -> Floats:
-        """Give Σ_m [ψ(c_m + β) - ψ(β)]."""
-        if self.compiled:
-            from consilience.kernels.special import psi_sums
-
-            return psi_sums(counts, beta) - len(counts) * psi_sums(np.zeros((1, *beta.shape)), beta)
-        from scipy.special import psi
-
-        return np.asarray(psi(counts + beta).sum(axis=0) - len(counts) * psi(beta))
 
     def _total(self, x: Floats) -> Floats:
         """Sum along the axis, which stays: by additions, for which numpy is faster where axes are short."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from consilience.kernels._arrays import Floats
 
-__all__ = ["psi_and_log_gamma", "psi_sums"]
+__all__ = ["learn_pseudo_counts", "psi_and_log_gamma"]
 
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 #: Factors of a product whose logarithm is taken at once: sixteen numbers below 1e19 stay below 1e308.
@@ -60,21 +60,35 @@ def _log_gamma_of_shifted(y: Any, log_y: Any) -> Any:
     return (y - 0.5) * log_y - y + _HALF_LOG_2PI + series
 
 
-def _psi_sums(values: Any, shift: Any, out: Any) -> None:
-    """Write ``out[r] = Σ_m ψ(values[m, r] + shift[r])``."""
-    M, R = values.shape
-    product = np.ones(R)
-    for r in range(R):
-        out[r] = 0.0
-    for first in range(0, M, _TOGETHER):
-        for m in range(first, min(first + _TOGETHER, M)):
-            for r in range(R):
-                x = values[m, r] + shift[r]
-                out[r] += _psi_rest(x)
-                product[r] *= x + 8.0
+def _learn(counts: Any, group: Any, beta: Any, steps: Any, rate: Any, least: Any, most: Any) -> None:
+    """Take steps of Minka's fixed point for β, (R,), in place; ``group[r]`` is the distribution that cell r is of."""
+    M, R = counts.shape
+    size = R + group.max() + 1
+    # cells, then the sums of their distributions
+    counted, shift, gained, product = np.zeros((M, size)), np.empty(size), np.empty(size), np.ones(size)
+    for m in range(M):
         for r in range(R):
-            out[r] += np.log(product[r])
-            product[r] = 1.0
+            counted[m, r] = counts[m, r]
+            counted[m, R + group[r]] += counts[m, r]
+    for _ in range(steps):
+        shift[R:] = 0.0
+        for r in range(R):
+            shift[r] = beta[r]
+            shift[R + group[r]] += beta[r]
+        # Σ_m [ψ(c_m + β) - ψ(β)]
+        for r in range(size):
+            gained[r] = -M * (np.log(shift[r] + 8.0) + _psi_rest(shift[r]))
+        for first in range(0, M, _TOGETHER):
+            for m in range(first, min(first + _TOGETHER, M)):
+                for r in range(size):
+                    x = counted[m, r] + shift[r]
+                    gained[r] += _psi_rest(x)
+                    product[r] *= x + 8.0
+            for r in range(size):
+                gained[r] += np.log(product[r])
+                product[r] = 1.0
+        for r in range(R):
+            beta[r] = min(max(beta[r] * gained[r] / (gained[R + group[r]] + rate), least), most)
 
 
 def _psi_and_sums(x: Any, log_y: Any, together: Any, psi: Any, sums: Any) -> None:
@@ -95,13 +109,14 @@ def _psi_and_sums(x: Any, log_y: Any, together: Any, psi: Any, sums: Any) -> Non
 
 
 @lru_cache(maxsize=1)
-def _psi_sums_kernel() -> Callable[..., None]:
+def _learn_kernel() -> Callable[..., None]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
-    signature = types.void(array("float64", 2), array("float64"), array("float64", readonly=False))
-    return compiled(_psi_sums, signature, (_psi_rest,))
+    numbers = types.int64, types.float64, types.float64, types.float64
+    signature = types.void(array("float64", 2), array("int64"), array("float64", readonly=False), *numbers)
+    return compiled(_learn, signature, (_psi_rest,))
 
 
 @lru_cache(maxsize=1)
@@ -115,11 +130,23 @@ def _psi_and_sums_kernel() -> Callable[..., None]:
     return compiled(_psi_and_sums, signature, (_product, _psi_rest, _log_gamma_of_shifted))
 
 
-def psi_sums(values: Floats, shift: Floats) -> Floats:
-    """Give ``Σ_m ψ(values[m] + shift)``, the shape of ``shift``; ``values`` (M, …) and ``shift`` are C-contiguous."""
-    out = np.empty(shift.size)
-    _psi_sums_kernel()(values.reshape(-1, shift.size), shift.reshape(-1), out)
-    return out.reshape(shift.shape)
+def learn_pseudo_counts(
+    counts: Floats, beta: Floats, axis: int, *, steps: int, rate: float, least: float, most: float
+) -> Floats:
+    """Take steps towards the Dirichlet pseudo-counts β under which the counts of M draws are most probable.
+
+    ``counts`` (M, …) and ``beta`` (…) are C-contiguous; distributions lie along ``axis``, the last or the last but one.
+
+        β  ←  β · Σ_m [ψ(c_m + β) - ψ(β)]  /  (rate + Σ_m [ψ(Σ c_m + Σ β) - ψ(Σ β)])
+
+    T. Minka, "Estimating a Dirichlet distribution" (2000), eq. (55), with an exponential prior on β.
+    """
+    made = beta.reshape(-1).copy()
+    along = np.arange(beta.size).reshape(beta.shape)
+    last = beta.shape[-1]
+    group = along // last if axis == -1 else along % last + along // (last * beta.shape[-2]) * last
+    _learn_kernel()(counts.reshape(-1, made.size), group.reshape(-1), made, steps, rate, least, most)
+    return made.reshape(beta.shape)
 
 
 def psi_and_log_gamma(x: Floats) -> tuple[Floats, float]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from consilience.aggregation.auto import predict
 from consilience.aggregation.em import Callback
 from consilience.aggregation.estimators.base import CrowdEstimator
+from consilience.aggregation.fit import Fit
 from consilience.annotations import Annotations
 from consilience.kernels._arrays import Floats
 
@@ -51,8 +51,13 @@ class Auto(CrowdEstimator):
         self.random_state = random_state
         self.callback = callback
 
+    def _keep(self, X: Any, annotations: Annotations, fit: Fit) -> None:
+        super()._keep(X, annotations, fit)
+        self._predictor = fit.predictor
+
     def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
-        # copies share one vote on new items too, and confidence allows for common errors
+        # models are averaged and copies share one vote on new items too, and confidence allows for common errors
         check_is_fitted(self, "model_")
         annotations = self._annotations(X, reset=False)
-        return annotations, *predict(self.model_, self.details_, annotations)
+        assert self._predictor is not None
+        return annotations, *self._predictor(annotations)

@@ -1,0 +1,79 @@
+"""Several models of one crowd, averaged: what they say of every item, and how far that can be trusted.
+
+Where nobody knows which model errs, the mean of the others stands for the truth, and opinions count like measurements
+of different variance:
+
+    w_j  ∝  1 / mean of ‖q_j - q̄_j‖² over the items,      q̄_j the mean of all but the j-th.
+
+Each opinion is tempered before they are averaged (:mod:`consilience.aggregation.calibration`): models that differ on an
+item then leave it open, and models that agree on it are together no surer than one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from consilience.aggregation.calibration import applies, soften, temper
+from consilience.aggregation.fit import vote_posterior
+from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
+from consilience.kernels._arrays import Floats
+
+__all__ = ["Ensemble", "mean_opinion", "votes_of", "weights_by_distance"]
+
+
+def weights_by_distance(opinions: Sequence[Floats]) -> Floats:
+    """Give the weights of opinions, (N, K) each, by how far each is from the mean of the others, (J,)."""
+    if len(opinions) == 1:
+        return np.ones(1)
+    total, n = np.sum(opinions, axis=0), len(opinions)
+    apart = [float(np.square(q - (total - q) / (n - 1)).sum(axis=1).mean()) for q in opinions]
+    weights = np.reciprocal(np.maximum(apart, 1e-12))
+    return np.asarray(weights / weights.sum())
+
+
+def mean_opinion(opinions: Sequence[Floats]) -> Floats:
+    """Average opinions by these weights, (N, K)."""
+    averaged: Floats = np.einsum("j,jnk->nk", weights_by_distance(opinions), np.asarray(opinions))
+    return averaged
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Models of the same annotators and classes, and how they are averaged."""
+
+    models: tuple[DawidSkene, ...]
+    weights: Floats  #: of the models, (J,); their sum is one
+    votes: Floats  #: how many times the labels of each annotator count, (M,)
+    correlation: float  #: of errors, as :func:`consilience.aggregation.calibration.error_correlation` gives it
+
+    def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
+        """Give probabilities and shares of votes for any items by these annotators, both (N, K)."""
+        coded = self.models[0].recoded(annotations)
+        votes, n_labels = votes_of(coded, np.append(self.votes, np.ones(coded.n_annotators - self.votes.size)))
+        posterior, mild = np.zeros_like(votes), np.zeros_like(votes)
+        tempered = applies(self.correlation)
+        for weight, model in zip(self.weights, self.models, strict=True):
+            opinion = model.posterior(annotations, None if (self.votes == 1.0).all() else self.votes)
+            posterior += weight * opinion
+            if tempered:
+                mild += weight * temper(opinion, n_labels)
+        return soften(coded, posterior, mild, votes, n_labels, self.correlation), votes
+
+
+def votes_of(annotations: Annotations, weights: Floats) -> tuple[Floats, Floats]:
+    """Give the shares of votes that count as ``weights`` say, (N, K), and how many there are on each item, (N,)."""
+    N, K = annotations.n_items, annotations.n_classes
+    if (weights == 1.0).all():
+        return vote_posterior(annotations), annotations.labels_per_item.astype(float)
+    cell = np.repeat(np.arange(N), annotations.labels_per_item) * K + annotations.label
+    votes = np.bincount(cell, weights[annotations.annotator], N * K).reshape(N, K)
+    total = votes.sum(axis=1)
+    shares = np.divide(votes, total[:, None], out=np.full((N, K), 1.0 / K), where=total[:, None] > 0)
+    if annotations.gold is not None:
+        known = annotations.gold >= 0
+        shares[known] = np.arange(K) == annotations.gold[known, None]
+    return shares, total
