@@ -31,8 +31,13 @@ def test_opinions_are_weighed_like_measurements_of_different_variance() -> None:
     np.testing.assert_allclose(mean_opinion([same, same, same]), same)
 
 
-def test_one_opinion_has_all_the_weight() -> None:
-    np.testing.assert_array_equal(weights_by_distance([np.full((4, 2), 0.5)]), [1.0])
+def test_models_are_weighed_by_what_they_say_and_one_has_all_the_weight() -> None:
+    models = [random_model(8, 3, seed=seed) for seed in (0, 0, 5)]
+    a, _ = models[0].sample(60, label_probability=0.5, random_state=1)
+    weights = Ensemble.of(models, a, np.ones(8), 0.0).weights
+    np.testing.assert_allclose(weights, weights_by_distance([model.posterior(a) for model in models]))
+    assert weights[2] < weights[0] == weights[1]
+    np.testing.assert_array_equal(Ensemble.of(models[:1], a, np.ones(8), 0.0).weights, [1.0])
 
 
 def test_the_mean_of_models_is_that_of_their_posteriors() -> None:

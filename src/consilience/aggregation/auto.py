@@ -51,8 +51,8 @@ __all__ = ["auto"]
 
 #: Labels that are enough to find copies and subtypes.  (How rich a model the data bears shows in all of them only.)
 _SAMPLE = 20_000
-#: Relative change of the lower bound that ends a fit which is only compared.
-_QUICK = 1e-5
+#: Relative change of the lower bound that ends the fit of a coin which is only compared, and of subtypes to all labels.
+_ROUGH, _FINE = 1e-4, 1e-6
 #: Labels of an annotator, for each class, without which nothing can be said about subtypes.
 _ENOUGH = 10
 #: Subtypes, a coin alone, or a start from known answers must raise the log-probability of the labels by so much: odds
@@ -71,7 +71,7 @@ def auto(
     annotations: Annotations,
     *,
     max_iter: int = 1000,
-    tol: float = 1e-6,
+    tol: float = 1e-5,
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
@@ -91,7 +91,6 @@ def auto(
     if annotations.gold is None and annotations.n_classes > 1 and int(annotations.labels_per_item.max(initial=0)) < 2:
         return _unchecked(annotations)
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
-    quick = {**options, "tol": max(tol, _QUICK)}
     K = annotations.n_classes
     sample = _sample(annotations)
     groups = find_copies(sample)
@@ -102,49 +101,51 @@ def auto(
         shared = weights if groups else None
         return Hierarchy(annotations, coin=kind == "coin", weights=shared, compiled=compiled, **more)
 
-    models = {"confusions": hierarchy("confusions").climb(**quick)}
+    models = {"confusions": hierarchy("confusions").climb(**options)}
     misled = _votes_mislead(annotations)
     if annotations.gold is not None and K > 1:  # from the votes, steps may not lead to where known answers point
-        by_gold = hierarchy("confusions", start=_by_gold(annotations)).climb(**quick)
+        by_gold = hierarchy("confusions", start=_by_gold(annotations)).climb(**options)
         if by_gold.bound > models["confusions"].bound + _MARGIN:
             models["confusions"] = by_gold
     posterior = models["confusions"].posterior()
     even = K > 1 and _look_even(annotations, posterior)
     gain, fixed, subtypes = 0.0, None, None
     if K > 1:
-        models["coin"] = hierarchy("coin", prior="uniform" if even else "learned").climb(**quick)
+        rough = {**options, "tol": max(tol, _ROUGH)}
+        models["coin"] = hierarchy("coin", prior="uniform" if even else "learned").climb(**rough)
         if models["confusions"].bound > models["coin"].bound and not groups and _tells_of_subtypes(sample):
-            subtypes, fixed = (_subtypes(sample, n, quick, random_state) for n in (2, 1))
+            subtypes, fixed = (_subtypes(sample, n, options, random_state) for n in (2, 1))
             gain = subtypes.bound - fixed.bound
             if gain > _MARGIN and (misled or _correlation(annotations, models["confusions"].means, groups) < CLEAR):
                 # adversaries: the fixed prior does not suit them, and subtypes only mend that
                 learned = (
                     models["confusions"]
                     if sample is annotations
-                    else Hierarchy(sample, compiled=compiled).climb(**quick)
+                    else Hierarchy(sample, compiled=compiled).climb(**options)
                 )
                 gain = gain if subtypes.bound > learned.bound - _MARGIN else 0.0
     evidence = {kind: model.bound for kind, model in models.items()}
 
     alone = "coin" if K > 1 and evidence["coin"] > evidence["confusions"] + _MARGIN else "confusions"
-    main = models[alone]
+    main = models[alone].climb(**options)
     members: dict[str, Hierarchy | Subtypes] = {alone: main}
     if gain > _MARGIN and subtypes is not None:
-        members["coin"] = models["coin"]
-        members["subtypes"] = _subtypes(annotations, 2, options, random_state, subtypes.tables)
+        members["coin"] = models["coin"].climb(**options)
+        to_the_end = {**options, "tol": min(tol, _FINE)}  # two kinds of items come apart late
+        members["subtypes"] = _subtypes(annotations, 2, to_the_end, random_state, subtypes.tables)
     elif alone == "confusions" and K > 1 and not misled:
-        equal = hierarchy("confusions", prior="uniform", start=posterior).climb(**quick)
+        equal = hierarchy("confusions", prior="uniform", start=posterior).climb(**options)
         others: dict[str, Hierarchy | Subtypes] = {"equal classes": equal}
         if not groups:  # whose copies it would not know of
             if fixed is None or sample is not annotations:
-                fixed = _subtypes(annotations, 1, quick, random_state)
+                fixed = _subtypes(annotations, 1, options, random_state)
             others["fixed prior"] = fixed
         near = {kind: other for kind, other in others.items() if other.bound > main.bound - _FAR}
         if near:  # of two opinions, nothing tells which is to be trusted
             members |= near | {"coin": models["coin"]}
         main = equal if even else main
 
-    fit = main.climb(**options).fit()
+    fit = main.fit()
     correlation = _correlation(annotations, main.means, groups)
     votes, n_labels = votes_of(annotations, weights)
     if "subtypes" in members:
@@ -160,9 +161,8 @@ def auto(
     else:
         names = annotations.class_ids, annotations.annotator_ids
         found = [DawidSkene(*member.means, *names) for member in members.values()]
-        by_weight = weights_by_distance([model.posterior(sample, weights if groups else None) for model in found])
-        shares = dict(zip(members, by_weight.tolist(), strict=True))
-        predictor = Ensemble(tuple(found), by_weight, weights, correlation)
+        predictor = Ensemble.of(found, sample, weights, correlation)
+        shares = dict(zip(members, predictor.weights.tolist(), strict=True))
         posterior, _ = predictor(annotations)
     converged = all(member.converged for member in members.values())
     return replace(

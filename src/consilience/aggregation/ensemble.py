@@ -27,8 +27,6 @@ __all__ = ["Ensemble", "mean_opinion", "votes_of", "weights_by_distance"]
 
 def weights_by_distance(opinions: Sequence[Floats]) -> Floats:
     """Give the weights of opinions, (N, K) each, by how far each is from the mean of the others, (J,)."""
-    if len(opinions) == 1:
-        return np.ones(1)
     total, n = np.sum(opinions, axis=0), len(opinions)
     apart = [float(np.square(q - (total - q) / (n - 1)).sum(axis=1).mean()) for q in opinions]
     weights = np.reciprocal(np.maximum(apart, 1e-12))
@@ -50,6 +48,14 @@ class Ensemble:
     votes: Floats  #: how many times the labels of each annotator count, (M,)
     correlation: float  #: of errors, as :func:`consilience.aggregation.calibration.error_correlation` gives it
 
+    @classmethod
+    def of(cls, models: Sequence[DawidSkene], annotations: Annotations, votes: Floats, correlation: float) -> Ensemble:
+        """Weigh models by what they say of these items."""
+        weights = np.ones(1)
+        if len(models) > 1:
+            weights = weights_by_distance([model.posterior(annotations, _unequal(votes)) for model in models])
+        return cls(tuple(models), weights, votes, correlation)
+
     def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
         """Give probabilities and shares of votes for any items by these annotators, both (N, K)."""
         coded = self.models[0].recoded(annotations)
@@ -57,11 +63,16 @@ class Ensemble:
         posterior, mild = np.zeros_like(votes), np.zeros_like(votes)
         tempered = applies(self.correlation)
         for weight, model in zip(self.weights, self.models, strict=True):
-            opinion = model.posterior(annotations, None if (self.votes == 1.0).all() else self.votes)
+            opinion = model.posterior(annotations, _unequal(self.votes))
             posterior += weight * opinion
             if tempered:
                 mild += weight * temper(opinion, n_labels)
         return soften(coded, posterior, mild, votes, n_labels, self.correlation), votes
+
+
+def _unequal(votes: Floats) -> Floats | None:
+    """Give how often labels count, None where each counts once."""
+    return None if (votes == 1.0).all() else votes
 
 
 def votes_of(annotations: Annotations, weights: Floats) -> tuple[Floats, Floats]:

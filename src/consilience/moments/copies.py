@@ -106,7 +106,7 @@ def _suspects(table: _Agreement) -> list[Bools]:
 
     The worst first.
     """
-    from scipy.cluster.hierarchy import linkage
+    from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
     m = len(table.pairs)
@@ -115,18 +115,20 @@ def _suspects(table: _Agreement) -> list[Bools]:
     near = np.where(table.pairs >= _PAIR, table.kappa - 2.0 * error, -1.0)
     distance = np.clip(1.0 - near, 0.0, 2.0)
     np.fill_diagonal(distance, 0.0)
-    groups = np.zeros((2 * m - 1, m), bool)
-    groups[:m] = np.eye(m, dtype=bool)
-    tables = np.stack([table.pairs, table.weight, table.surplus], axis=1)
-    rows = np.concatenate([tables, np.empty((m - 1, 3, m))])  # of a group: the sum over its members
-    for made, (one, other, *_) in enumerate(linkage(squareform(distance, checks=False), "average"), start=m):
-        groups[made] = groups[int(one)] | groups[int(other)]
-        np.add(rows[int(one)], rows[int(other)], out=rows[made])
-    size = groups.sum(axis=1)
-    wanted = (size >= _FEWEST) & (size <= min(_LARGEST * m, m - 3))
-    groups = groups[wanted]
+    tree = linkage(squareform(distance, checks=False), "average")
+    # in the order of the leaves, the members of every group stand next to each other
+    order = leaves_list(tree)
+    first, stop = np.argsort(order).tolist(), (np.argsort(order) + 1).tolist()
+    for one, other in tree[:, :2].astype(int).tolist():
+        first.append(min(first[one], first[other]))
+        stop.append(max(stop[one], stop[other]))
+    low, high = np.array(first), np.array(stop)
+    wanted = (high - low >= _FEWEST) & (high - low <= min(_LARGEST * m, m - 3))
+    low, high = low[wanted], high[wanted]
 
-    pairs, weight, surplus = _split(rows[wanted], groups, tables.sum(axis=(0, 2)))
+    pairs, weight, surplus = (
+        _split(values[np.ix_(order, order)], low, high) for values in (table.pairs, table.weight, table.surplus)
+    )
     within, across, among = _ratio(surplus, weight)
     e_within, e_across, e_among = _error(pairs, weight)
     tight = (pairs.min(axis=0) >= _SETS) & (within >= _TIGHT) & (within > among) & (among > 0.0)
@@ -135,7 +137,8 @@ def _suspects(table: _Agreement) -> list[Bools]:
         e_across**2 + (0.5 * expected * _ratio(e_within, within)) ** 2 + (0.5 * expected * _ratio(e_among, among)) ** 2
     )
     short = np.where(tight, _ratio(expected - across, error), 0.0)
-    return [groups[g] for g in np.argsort(-short, kind="stable") if short[g] >= _SURE]
+    suspects = [g for g in np.argsort(-short, kind="stable") if short[g] >= _SURE]
+    return [np.isin(np.arange(m), order[low[g] : high[g]]) for g in suspects]
 
 
 def _verdict(table: _Agreement, inside: Bools) -> tuple[float, float, float] | None:
@@ -161,20 +164,25 @@ def _one_factor(kappa: Floats, weight: Floats) -> Floats:
     mean = float(weighted.sum() / max(weight.sum(), 1e-9))
     r = np.full(len(kappa), np.sqrt(max(mean, 0.05)))
     for _ in range(50):
-        best = _ratio(weighted @ r, weight @ (r * r))
-        r = 0.5 * (r + np.minimum(np.maximum(best, -1.0), 1.0))  # half the way: all at once would swing
+        best = np.minimum(np.maximum(_ratio(weighted @ r, weight @ (r * r)), -1.0), 1.0)
+        step = 0.5 * (best - r)  # half the way: all at once would swing
+        r += step
+        if np.abs(step).max(initial=0.0) < 1e-6:
+            break
     return r
 
 
-def _split(rows: Floats, groups: Bools, total: Floats) -> Floats:
-    """Sum symmetric tables within each group, between it and the others, and among the others, (tables, 3, groups).
+def _split(values: Floats, low: Ints, high: Ints) -> Floats:
+    """Sum a symmetric table within the rows from ``low`` to ``high``, between these and others, and among the others.
 
-    ``rows[g, t]`` is the sum of the members' rows of table t, and ``total[t]`` that of all.
+    For many such groups at once, (3, groups), from sums over all rectangles that begin in the corner.
     """
-    inside = (rows * groups[:, None, :]).sum(axis=2)
-    across = rows.sum(axis=2) - inside
-    among = 0.5 * (total - inside) - across
-    return np.stack([0.5 * inside, across, among]).transpose(2, 0, 1)
+    m = len(values)
+    corner = np.zeros((m + 1, m + 1))
+    corner[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
+    inside = corner[high, high] - corner[low, high] - corner[high, low] + corner[low, low]
+    across = corner[high, m] - corner[low, m] - inside
+    return np.stack([0.5 * inside, across, 0.5 * (corner[m, m] - inside) - across])
 
 
 def _error(pairs: Floats, weight: Floats) -> Floats:

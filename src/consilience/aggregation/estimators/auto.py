@@ -42,7 +42,7 @@ class Auto(CrowdEstimator):
         self,
         *,
         max_iter: int = 1000,
-        tol: float = 1e-6,
+        tol: float = 1e-5,
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
