@@ -10,6 +10,7 @@ import consilience as cs
 from consilience.aggregation.auto import auto
 from consilience.aggregation.ds_em import dawid_skene_em
 from consilience.aggregation.fit import Fit
+from consilience.aggregation.hierarchical import hierarchical
 from consilience.aggregation.majority import majority_vote
 from consilience.annotations import Annotations
 from consilience.datasets.hard_cases import clones, long_tail
@@ -69,14 +70,68 @@ def test_the_estimator_predicts_what_it_fitted() -> None:
 
 
 def test_it_finds_the_richness_that_the_crowd_has() -> None:
-    few = cs.simulate(300, 60, 5, labels_per_item=3, accuracy=(0.6, 0.9), seed=5)
-    assert auto(few.annotations).details["chosen"] == "coin"
+    few = cs.simulate(300, 150, 5, labels_per_item=3, accuracy=(0.6, 0.9), seed=5)
+    fit = auto(few.annotations)
+    assert fit.details["chosen"] == "coin"
+    assert fit.details["evidence"]["coin"] > fit.details["evidence"]["confusions"] + 30
     many = cs.simulate(3000, 20, 4, labels_per_item=6, spammers=0.2, adversaries=0.2, seed=5)
     fit = auto(many.annotations)
-    assert fit.details["chosen"] == "confusions+equal classes+fixed prior+coin"
-    assert fit.details["weights"]["coin"] < 0.1
+    # adversaries rule the fixed prior out, and the coin stands alone
+    assert fit.details["chosen"] == "confusions+equal classes+coin"
+    assert fit.details["weights"]["coin"] < 0.15
     assert "a confusion matrix for everybody explains the labels better" in fit.details["why"]
-    assert "nats; 4 models are averaged (confusions " in fit.details["why"]
+    assert "nats; 3 models are averaged (confusions " in fit.details["why"]
+
+
+def test_few_labels_and_many_spammers_do_not_make_one_class_of_two() -> None:
+    """A coin with a learned class prior does, and explains the labels better than confusions by a hair."""
+    crowd = cs.simulate(400, 30, 2, labels_per_item=3, spammers=0.3, seed=1)
+    truth = np.asarray(crowd.truth)
+    coin = hierarchical(crowd.annotations, coin=True)
+    assert accuracy(coin, truth) < 0.6
+    assert coin.details["lower_bound"] > hierarchical(crowd.annotations).details["lower_bound"]
+    fit = auto(crowd.annotations)
+    assert accuracy(fit, truth) > accuracy(majority_vote(crowd.annotations), truth) + 0.05
+
+
+def test_equal_classes_are_out_of_the_question_where_they_are_not() -> None:
+    crowd = cs.simulate(2000, 30, 4, labels_per_item=5, prior=[0.85, 0.05, 0.05, 0.05], seed=3)
+    fit = auto(crowd.annotations)
+    assert "equal classes" not in fit.details["weights"]
+    oracle = float(np.mean(crowd.model.posterior(crowd.annotations).argmax(axis=1) == np.asarray(crowd.truth)))
+    assert accuracy(fit, np.asarray(crowd.truth)) > oracle - 0.01
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize("name", ["dog52", "rte", "labelme", "music", "zencrowd_us", "sentence_polarity"])
+def test_crowds_of_which_little_is_left(name: str) -> None:
+    """At most three labels an item, drawn at random: better than votes on average, and more honest than one model."""
+    annotations, truth = real_crowd(name)
+    rows = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        lot = rng.random(annotations.n_labels)
+        item = annotations.item_of_label()
+        order = np.lexsort((lot, item))
+        rank = np.empty(annotations.n_labels, int)
+        rank[order] = np.arange(annotations.n_labels) - annotations.indptr[item[order]]
+        frame = annotations.to_frame("pandas")
+        few = Annotations.from_frame(frame[rank < 3], classes=list(annotations.classes))
+        known = {i: t for i, t in zip(annotations.items.tolist(), truth.tolist(), strict=True) if t >= 0}
+        judged = np.array([known.get(i, -1) for i in few.items.tolist()])
+        at = judged >= 0
+        fit, alone = auto(few), hierarchical(few)
+        votes = majority_vote(few).choice.best
+        rows.append(
+            [
+                error_percent(fit.choice.best, judged) - error_percent(votes, judged),
+                expected_calibration_error(fit.posterior[at], judged[at])
+                - expected_calibration_error(alone.posterior[at], judged[at]),
+            ]
+        )
+    worse, less_honest = np.mean(rows, axis=0)
+    assert worse < 1.5
+    assert less_honest < 0.0
 
 
 def test_where_annotators_err_together_models_are_averaged() -> None:
