@@ -27,6 +27,7 @@ __all__ = [
     "numbers_where_all_are",
     "to_column",
     "without",
+    "without_blanks",
     "without_code",
 ]
 
@@ -272,6 +273,11 @@ def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[
         names.validate(full=True)
     except pa.ArrowInvalid as error:
         raise FormatError(f"a value is not UTF-8 text ({error})") from error
+    return without_blanks(codes, names, tokens)
+
+
+def without_blanks(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[Codes, Ids]:
+    """Do the same for names that are known to be text."""
     gone = blanks(names, tokens)
     if not gone.any():
         return codes, Ids(names)
