@@ -45,14 +45,19 @@ def group_by_item(
     n_bundles = -(-n_items // bundle)
     edges = np.linspace(0, item.size, blocks.thread_count() + 1).astype(int).tolist()
     parts = list(pairwise(edges))
-    count, scatter, sort = _group_kernels(code_dtype(n_annotators).name, code_dtype(n_classes).name)
+    # a word has bits for the place within the bundle, the annotator and the label, in this order
+    label_bits = (n_classes - 1).bit_length()
+    item_shift = label_bits + (n_annotators - 1).bit_length()
+    word = np.dtype(np.uint32 if item_shift + _BUNDLE <= 32 else np.uint64)
+    count, scatter, sort = _group_kernels(word.name, code_dtype(n_annotators).name, code_dtype(n_classes).name)
     sizes = np.array(blocks.run(lambda a, b: count(item[a:b], label[a:b], n_bundles), parts))
     # the rows of part p in bundle b begin at starts[p, b]
     flat = np.concatenate([[0], np.cumsum(sizes.T.ravel())])
     starts = flat[:-1].reshape(n_bundles, len(parts)).T.copy()
-    rows = np.empty(int(flat[-1]), np.uint64)
+    rows = np.empty(int(flat[-1]), word)
+    columns, bits = (item, annotator, label), (item_shift, label_bits)
     blocks.run(
-        lambda p, _: scatter(*(column[slice(*parts[p])] for column in (item, annotator, label)), starts[p], rows),
+        lambda p, _: scatter(*(column[slice(*parts[p])] for column in columns), starts[p], *bits, rows),
         [(p, p + 1) for p in range(len(parts))],
     )
     begin = np.ascontiguousarray(flat[:: len(parts)])
@@ -61,7 +66,7 @@ def group_by_item(
     grouped_annotator = np.empty(rows.size, code_dtype(n_annotators))
     grouped_label = np.empty(rows.size, code_dtype(n_classes))
     blocks.run(
-        lambda a, b: sort(rows, begin[a : b + 1], a, n_items, indptr, grouped_annotator, grouped_label),
+        lambda a, b: sort(rows, begin[a : b + 1], a, n_items, *bits, indptr, grouped_annotator, grouped_label),
         list(pairwise(np.linspace(0, n_bundles, blocks.thread_count() + 1).astype(int).tolist())),
     )
     return indptr, grouped_annotator, grouped_label
@@ -74,7 +79,7 @@ def drop_repeats(
 
     With ``keep="all"`` nothing is dropped, only counted.
     """
-    mark = np.zeros(annotator.size, np.bool_)
+    mark = np.empty(annotator.size, np.bool_)
     if annotator.size < SMALL:
         item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
         pair = item * n_annotators + annotator
@@ -83,23 +88,31 @@ def drop_repeats(
         _, latest = np.unique(pair[::-1], return_index=True)
         mark[:] = True
         mark[earliest if keep != "last" else pair.size - 1 - latest] = False
-    else:
-        kernel = _repeat_kernel(annotator.dtype.name)
-        blocks.run(
-            lambda low, high: kernel(indptr[low : high + 1], annotator, n_annotators, keep == "last", mark),
-            blocks.cut(indptr, n_annotators),
-        )
-    repeats = int(mark.sum())
-    if repeats == 0 or keep == "all":
-        return indptr, annotator, label, repeats
-    if annotator.size < SMALL:
+        repeats = int(mark.sum())
+        if repeats == 0 or keep == "all":
+            return indptr, annotator, label, repeats
         before = np.concatenate([[0], np.cumsum(mark)])
         return indptr - before[indptr], annotator[~mark], label[~mark], repeats
+    repeat = _repeat_kernel(annotator.dtype.name)
+    parts = blocks.cut(indptr, n_annotators)
+    found = blocks.run(lambda a, b: repeat(indptr[a : b + 1], annotator, n_annotators, keep == "last", mark), parts)
+    # how many were dropped before each block
+    before = np.concatenate([[0], np.cumsum(found)])
+    repeats = int(before[-1])
+    if repeats == 0 or keep == "all":
+        return indptr, annotator, label, repeats
     new_indptr = np.empty_like(indptr)
+    new_indptr[-1] = annotator.size - repeats
     new_annotator = np.empty(annotator.size - repeats, annotator.dtype)
     new_label = np.empty(annotator.size - repeats, label.dtype)
-    kernel = _compact_kernel(annotator.dtype.name, label.dtype.name)
-    kernel(indptr, annotator, label, mark, new_indptr, new_annotator, new_label)
+    dropped = dict(zip(parts, before.tolist(), strict=False))
+    compact = _compact_kernel(annotator.dtype.name, label.dtype.name)
+    blocks.run(
+        lambda a, b: compact(
+            indptr[a : b + 1], annotator, label, mark, dropped[a, b], new_indptr[a:b], new_annotator, new_label
+        ),
+        parts,
+    )
     return new_indptr, new_annotator, new_label, repeats
 
 
@@ -133,51 +146,80 @@ def _count(item: Any, label: Any, n_bundles: Any) -> Any:
     return sizes
 
 
-def _scatter(item: Any, annotator: Any, label: Any, start: Any, rows: Any) -> None:
-    """Pack item (within its bundle), annotator and label into 12 + 28 + 24 bits, and put them into their bundle."""
+def _scatter(
+    item: Any, annotator: Any, label: Any, start: Any, item_shift: Any, annotator_shift: Any, rows: Any
+) -> None:
+    """Pack item (within its bundle), annotator and label into a word, and put it into its bundle."""
+    inner = np.uint64((1 << _BUNDLE) - 1)
     for i in range(item.size):
         if label[i] >= 0:
-            b = np.uint64(item[i]) >> np.uint64(_BUNDLE)
-            inner = np.uint64(item[i]) & np.uint64((1 << _BUNDLE) - 1)
-            rows[start[b]] = inner << np.uint64(52) | np.uint64(annotator[i]) << np.uint64(24) | np.uint64(label[i])
+            n = np.uint64(item[i])
+            b = n >> np.uint64(_BUNDLE)
+            by = np.uint64(annotator[i]) << np.uint64(annotator_shift)
+            rows[start[b]] = (n & inner) << np.uint64(item_shift) | by | np.uint64(label[i])
             start[b] += 1
 
 
-def _sort(rows: Any, begin: Any, first: Any, n_items: Any, indptr: Any, annotator: Any, label: Any) -> None:
+def _sort(
+    rows: Any,
+    begin: Any,
+    first: Any,
+    n_items: Any,
+    item_shift: Any,
+    annotator_shift: Any,
+    indptr: Any,
+    annotator: Any,
+    label: Any,
+) -> None:
+    of_item, of_annotator = np.uint64(item_shift), np.uint64(annotator_shift)
+    by_mask = (np.uint64(1) << (of_item - of_annotator)) - np.uint64(1)
+    label_mask = (np.uint64(1) << of_annotator) - np.uint64(1)
     place = np.empty((1 << _BUNDLE) + 1, np.int64)
     for b in range(begin.size - 1):
         place[:] = 0
         for i in range(begin[b], begin[b + 1]):
-            place[(rows[i] >> np.uint64(52)) + np.uint64(1)] += 1
+            place[(np.uint64(rows[i]) >> of_item) + np.uint64(1)] += 1
         place[0] = begin[b]
         low = (first + b) << _BUNDLE
         for n in range(min(1 << _BUNDLE, n_items - low)):
             indptr[low + n] = place[n]
             place[n + 1] += place[n]
         for i in range(begin[b], begin[b + 1]):
-            n = rows[i] >> np.uint64(52)
-            at = place[n]
-            place[n] = at + 1
-            annotator[at] = (rows[i] >> np.uint64(24)) & np.uint64((1 << 28) - 1)
-            label[at] = rows[i] & np.uint64((1 << 24) - 1)
+            row = np.uint64(rows[i])
+            inner = row >> of_item
+            at = place[inner]
+            place[inner] = at + 1
+            annotator[at] = (row >> of_annotator) & by_mask
+            label[at] = row & label_mask
 
 
-def _repeat(indptr: Any, annotator: Any, n_annotators: Any, last: Any, mark: Any) -> None:
+def _repeat(indptr: Any, annotator: Any, n_annotators: Any, last: Any, mark: Any) -> Any:
     seen = np.full(n_annotators, -1, np.int64)
+    repeats = 0
     for n in range(indptr.size - 1):
         for i in range(indptr[n], indptr[n + 1]):
             m = annotator[i]
+            mark[i] = False
             if seen[m] >= indptr[n]:
                 mark[seen[m] if last else i] = True
+                repeats += 1
                 if not last:
                     continue
             seen[m] = i
+    return repeats
 
 
 def _compact(
-    indptr: Any, annotator: Any, label: Any, mark: Any, new_indptr: Any, new_annotator: Any, new_label: Any
+    indptr: Any,
+    annotator: Any,
+    label: Any,
+    mark: Any,
+    dropped: Any,
+    new_indptr: Any,
+    new_annotator: Any,
+    new_label: Any,
 ) -> None:
-    at = 0
+    at = indptr[0] - dropped
     for n in range(indptr.size - 1):
         new_indptr[n] = at
         for i in range(indptr[n], indptr[n + 1]):
@@ -185,7 +227,6 @@ def _compact(
                 new_annotator[at] = annotator[i]
                 new_label[at] = label[i]
                 at += 1
-    new_indptr[indptr.size - 1] = at
 
 
 def _union(indptr: Any, annotator: Any, root: Any) -> None:
@@ -210,30 +251,30 @@ def _union(indptr: Any, annotator: Any, root: Any) -> None:
 
 
 @lru_cache(maxsize=16)
-def _group_kernels(annotator: str, label: str) -> tuple[Callable[..., Any], ...]:
+def _group_kernels(word: str, annotator: str, label: str) -> tuple[Callable[..., Any], ...]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
     column, sizes = array("int32"), array("int64", readonly=False)
-    packed = array("uint64", readonly=False)
+    packed = array(word, readonly=False)
     grouped = array(annotator, readonly=False), array(label, readonly=False)
     whole = types.int64
     return (
         compiled(_count, sizes(column, column, whole)),
-        compiled(_scatter, types.void(column, column, column, sizes, packed)),
-        compiled(_sort, types.void(packed, array("int64"), whole, whole, sizes, *grouped)),
+        compiled(_scatter, types.void(column, column, column, sizes, whole, whole, packed)),
+        compiled(_sort, types.void(packed, array("int64"), whole, whole, whole, whole, sizes, *grouped)),
     )
 
 
 @lru_cache(maxsize=4)
-def _repeat_kernel(annotator: str) -> Callable[..., None]:
+def _repeat_kernel(annotator: str) -> Callable[..., int]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
     mark = array("bool", readonly=False)
-    return compiled(_repeat, types.void(array("int64"), array(annotator), types.int64, types.boolean, mark))
+    return compiled(_repeat, types.int64(array("int64"), array(annotator), types.int64, types.boolean, mark))
 
 
 @lru_cache(maxsize=16)
@@ -244,7 +285,7 @@ def _compact_kernel(annotator: str, label: str) -> Callable[..., None]:
 
     old = array("int64"), array(annotator), array(label), array("bool")
     new = (array(kind, readonly=False) for kind in ("int64", annotator, label))
-    return compiled(_compact, types.void(*old, *new))
+    return compiled(_compact, types.void(*old, types.int64, *new))
 
 
 @lru_cache(maxsize=4)
