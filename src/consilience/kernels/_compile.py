@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["array", "compiled", "from_source", "inlined", "load64", "prefetch", "trailing_zeros"]
+__all__ = ["array", "compiled", "from_source", "inlined", "load64", "prefetch", "store64", "trailing_zeros"]
 
 _compiling = threading.RLock()
 
@@ -102,6 +102,20 @@ def _load64(_typing: Any, data: Any, index: Any) -> Any:
 
 
 @intrinsic
+def _store64(_typing: Any, data: Any, index: Any, word: Any) -> Any:
+    """Write eight bytes from ``data[index]`` on, little end first, wherever they lie; there must be room."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        start = builder.ptrtoint(array.data, ir.IntType(64))
+        address = builder.inttoptr(builder.add(start, args[1]), ir.IntType(64).as_pointer())
+        builder.store(args[2], address, align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, index, word), codegen
+
+
+@intrinsic
 def _trailing_zeros(_typing: Any, word: Any) -> Any:
     """Count the zero bits below the lowest one bit of a nonzero 64-bit word."""
 
@@ -114,6 +128,7 @@ def _trailing_zeros(_typing: Any, word: Any) -> Any:
 #: Seen by numba as intrinsics, by type checkers as anything.
 prefetch: Any = _prefetch
 load64: Any = _load64
+store64: Any = _store64
 trailing_zeros: Any = _trailing_zeros
 _njit: Any = numba.njit(nogil=True, error_model="numpy")
 
