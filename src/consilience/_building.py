@@ -126,7 +126,7 @@ def parts_of_codes(
     indptr, by, said = group_by_item(item_code, annotator_code, label_code, *shape)
     if time is not None:
         time = _in_order(time, item_code, label_code, indptr, by, shape[1], KEPT[duplicates])
-    indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], KEPT[duplicates])
+    indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], KEPT[duplicates], overwrite=True)
     if repeats and duplicates == "error":
         raise DataError(_repeats_error(item_code, annotator_code, label_code, items, annotators, repeats, where))
     notes += notes_on_repeats(repeats, duplicates)
@@ -238,8 +238,8 @@ def code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: s
         used = set(rank.tolist())
         if unused := [name for code, name in enumerate(ordered) if code not in used]:
             warn(f"nobody used {', '.join(map(repr, unused[:5]))} as a label", DataWarning)
-    # The codes are ours: they are changed where they lie.
-    if codes.flags.writeable and codes.size >= SMALL:
+    # The codes are ours: they are changed where they lie, if the new ones fit there.
+    if codes.flags.writeable and codes.size >= SMALL and len(ordered) <= np.iinfo(codes.dtype).max:
         recode(codes, rank)
         return ordered, codes
     # -1 finds the -1 at the end

@@ -38,7 +38,7 @@ _LENGTH = (1 << _LENGTH_BITS) - 1
 
 
 class Coded(NamedTuple):
-    """One column: a code for every row, and the bytes of every code's name."""
+    """One column: a code for every row, in the smallest signed type, and the bytes of every code's name."""
 
     codes: Codes
     name_offsets: Ints
@@ -60,7 +60,7 @@ def encode_text(text: Codes, start: int, n_fields: int, wanted: list[int], delim
     role = np.full(n_fields, -1, np.int64)
     role[wanted] = np.arange(len(wanted))
     edges = _cut_at_lines(text, start, _CHUNK)
-    sweep = _Sweep(text, edges, role, [Names() for _ in wanted], ord(delimiter))
+    sweep = _Sweep(text, edges, role, [Names(narrow=True) for _ in wanted], ord(delimiter))
     run_in_order(sweep.tokenise, sweep.look_up, len(edges) - 1)
     return [_coded(text, names) for names in sweep.columns] if sweep.plain else None
 
@@ -138,7 +138,8 @@ def _coded(text: Codes, names: Names) -> Coded:
     """Copy the names of one column out of the text."""
     spans = names.place
     offsets = np.zeros(spans.size + 1, np.int64)
-    np.cumsum(spans & _LENGTH, out=offsets[1:])
+    np.bitwise_and(spans, _LENGTH, out=offsets[1:])
+    np.cumsum(offsets, out=offsets)
     characters = np.empty(int(offsets[-1]), np.uint8)
     shares = list(pairwise(np.linspace(0, spans.size, 1 + (spans.size >> 16 or 1)).astype(int).tolist()))
     run(lambda a, b: _kernels().copy(text, spans[a:b], offsets[a : b + 1], characters), shares)
