@@ -33,10 +33,6 @@ __all__ = ["Coded", "encode_text"]
 _CHUNK = 1 << 20
 _ROWS = 1 << 16
 
-#: A span is where a field begins, and its length in so many low bits.
-_LENGTH_BITS = 24
-_LENGTH = (1 << _LENGTH_BITS) - 1
-
 
 class Coded(NamedTuple):
     """One column: a code for every row, in the smallest signed type, and the bytes of every code's name."""
@@ -59,18 +55,20 @@ def encode_text(text: Codes, start: int, n_fields: int, wanted: list[int], delim
         Positions of the fields to code.
     """
     edges = _cut_at_lines(text, start, _CHUNK)
-    if max(b - a for a, b in pairwise(edges)) > _LENGTH:
+    # a span is one word: where a field begins, and its length in so many low bits
+    length_bits = max(b - a for a, b in pairwise(edges)).bit_length()
+    if length_bits > 32 or text.size.bit_length() + length_bits > 63:
         return None
-    sweep = _Sweep(text, edges, n_fields, wanted, ord(delimiter))
+    sweep = _Sweep(text, edges, n_fields, wanted, ord(delimiter), length_bits)
     run_in_order(sweep.tokenise, [partial(sweep.look_up, c) for c in range(len(wanted))], len(edges) - 1)
-    return [_coded(text, names) for names in sweep.columns] if sweep.plain else None
+    return [_coded(text, names, length_bits) for names in sweep.columns] if sweep.plain else None
 
 
 def _cut_at_lines(text: Codes, start: int, chunk: int) -> list[int]:
     """Cut the text at line ends, into chunks of about so many bytes."""
     edges = [start]
     for aim in range(start + chunk, text.size, chunk):
-        at, step = aim, 1 << 12
+        at, step = aim, 1 << 8
         while at < text.size:
             found = np.flatnonzero(text[at : at + step] == ord("\n"))
             if found.size:
@@ -94,8 +92,11 @@ class _Found(NamedTuple):
 class _Sweep:
     """The two halves of the work: finding fields, on many threads, and looking them up, in the file's order."""
 
-    def __init__(self, text: Codes, edges: list[int], n_fields: int, wanted: list[int], delimiter: int) -> None:
-        self.text, self.edges, self.n_fields, self.wanted, self.delimiter = text, edges, n_fields, wanted, delimiter
+    def __init__(
+        self, text: Codes, edges: list[int], n_fields: int, wanted: list[int], delimiter: int, length_bits: int
+    ) -> None:
+        self.text, self.edges, self.n_fields, self.wanted = text, edges, n_fields, wanted
+        self.delimiter, self.length_bits = delimiter, length_bits
         self.columns = [Names(narrow=True) for _ in wanted]
         self.plain = True
         self._own = threading.local()
@@ -117,7 +118,7 @@ class _Sweep:
             own.keys, own.spans = self._room(2 * rows)
         for c, field in enumerate(self.wanted):
             places = own.begins[field:], own.ends[field:], rows, self.n_fields
-            _kernels().hash(text, low, *places, SEEDS, own.keys[c], own.spans[c])
+            _kernels().hash(text, low, *places, SEEDS, self.length_bits, own.keys[c], own.spans[c])
         return _Found(chunk, rows, own.keys, own.spans)
 
     def look_up(self, column: int, found: _Found) -> None:
@@ -126,7 +127,7 @@ class _Sweep:
         if not self.plain:
             return
         names = self.columns[column]
-        if found.chunk == 0:
+        if found.chunk == 0 and found.rows:
             # lines are about as long in the whole file as here
             share = (self.edges[1] - self.edges[0]) / (self.edges[-1] - self.edges[0])
             names.expect(int(1.02 * found.rows / share) + _ROWS)
@@ -147,15 +148,15 @@ class _Sweep:
         return np.empty((n, rows, 2), np.uint64), np.empty((n, rows), np.int64)
 
 
-def _coded(text: Codes, names: Names) -> Coded:
+def _coded(text: Codes, names: Names, length_bits: int) -> Coded:
     """Copy the names of one column out of the text."""
     spans = names.place
     offsets = np.zeros(spans.size + 1, np.int64)
-    np.bitwise_and(spans, _LENGTH, out=offsets[1:])
+    np.bitwise_and(spans, (1 << length_bits) - 1, out=offsets[1:])
     np.cumsum(offsets, out=offsets)
     characters = np.empty(int(offsets[-1]), np.uint8)
     shares = list(pairwise(np.linspace(0, spans.size, 1 + (spans.size >> 16 or 1)).astype(int).tolist()))
-    run(lambda a, b: _kernels().copy(text, spans[a:b], offsets[a : b + 1], characters), shares)
+    run(lambda a, b: _kernels().copy(text, spans[a:b], length_bits, offsets[a : b + 1], characters), shares)
     return Coded(names.codes, offsets, characters)
 
 
@@ -177,7 +178,16 @@ def _are_lines(text: Any, rows: Any, n_fields: Any, ends: Any) -> Any:
 
 
 def _hash(
-    text: Any, origin: Any, begins: Any, ends: Any, rows: Any, n_fields: Any, seeds: Any, keys: Any, spans: Any
+    text: Any,
+    origin: Any,
+    begins: Any,
+    ends: Any,
+    rows: Any,
+    n_fields: Any,
+    seeds: Any,
+    length_bits: Any,
+    keys: Any,
+    spans: Any,
 ) -> None:
     """Hash every ``n_fields``-th field, eight bytes at a time; the seeds are odd."""
     step, all_bits = np.uint64(8), ~np.uint64(0)
@@ -187,7 +197,7 @@ def _hash(
         at = np.uint64(begins[k])
         length = np.uint64(ends[k]) - at
         k += np.uint64(n_fields)
-        spans[i] = (start + at) << np.uint64(_LENGTH_BITS) | length
+        spans[i] = (start + at) << np.uint64(length_bits) | length
         one, two, left = first, second, length
         while left > step:
             one, two = mixed(one, two, load64(text, at))
@@ -198,13 +208,13 @@ def _hash(
         keys[i, 0], keys[i, 1] = finished(one, two, length, second)
 
 
-def _copy(text: Any, spans: Any, offsets: Any, names: Any) -> None:
+def _copy(text: Any, spans: Any, length_bits: Any, offsets: Any, names: Any) -> None:
     """Copy names eight bytes at a time, the last of them one by one."""
-    step, ahead = np.uint64(8), 16
+    step, shift, ahead = np.uint64(8), np.uint64(length_bits), 16
     size, last = np.uint64(text.size), spans.size - 1
     for i in range(spans.size):
-        prefetch(text, np.uint64(spans[min(i + ahead, last)]) >> np.uint64(_LENGTH_BITS))
-        at, to, end = np.uint64(spans[i]) >> np.uint64(_LENGTH_BITS), np.uint64(offsets[i]), np.uint64(offsets[i + 1])
+        prefetch(text, np.uint64(spans[min(i + ahead, last)]) >> shift)
+        at, to, end = np.uint64(spans[i]) >> shift, np.uint64(offsets[i]), np.uint64(offsets[i + 1])
         # what is written beyond a name is overwritten by the next, except after the last one
         if i < last and at + (end - to) + step <= size and end + step <= np.uint64(offsets[last + 1]):
             while to < end:
@@ -231,6 +241,6 @@ def _kernels() -> _Kernels:
     seeds = array("uint64")
     return _Kernels(
         compiled(_are_lines, types.boolean(text, whole, whole, places)),
-        compiled(_hash, types.void(text, whole, places, places, whole, whole, seeds, keys, spans)),
-        compiled(_copy, types.void(text, array("int64"), array("int64"), array("uint8", readonly=False))),
+        compiled(_hash, types.void(text, whole, places, places, whole, whole, seeds, whole, keys, spans)),
+        compiled(_copy, types.void(text, array("int64"), whole, array("int64"), array("uint8", readonly=False))),
     )
