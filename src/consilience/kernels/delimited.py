@@ -31,7 +31,7 @@ __all__ = ["Coded", "encode_text"]
 
 #: Bytes of text in a chunk, and the lines that there is room for at first.
 _CHUNK = 1 << 20
-_ROWS = 1 << 16
+_ROWS = 1 << 15
 
 
 class Coded(NamedTuple):
@@ -61,7 +61,11 @@ def encode_text(text: Codes, start: int, n_fields: int, wanted: list[int], delim
         return None
     sweep = _Sweep(text, edges, n_fields, wanted, ord(delimiter), length_bits)
     run_in_order(sweep.tokenise, [partial(sweep.look_up, c) for c in range(len(wanted))], len(edges) - 1)
-    return [_coded(text, names, length_bits) for names in sweep.columns] if sweep.plain else None
+    if not sweep.plain:
+        return None
+    columns = [(names.codes, names.place) for names in sweep.columns]
+    del sweep  # frees the dictionaries: their memory is used again for what follows
+    return [Coded(codes, *_names(text, spans, length_bits)) for codes, spans in columns]
 
 
 def _cut_at_lines(text: Codes, start: int, chunk: int) -> list[int]:
@@ -148,16 +152,15 @@ class _Sweep:
         return np.empty((n, rows, 2), np.uint64), np.empty((n, rows), np.int64)
 
 
-def _coded(text: Codes, names: Names, length_bits: int) -> Coded:
-    """Copy the names of one column out of the text."""
-    spans = names.place
+def _names(text: Codes, spans: Ints, length_bits: int) -> tuple[Ints, Codes]:
+    """Copy the names of one column out of the text: where each begins, and their bytes."""
     offsets = np.zeros(spans.size + 1, np.int64)
     np.bitwise_and(spans, (1 << length_bits) - 1, out=offsets[1:])
     np.cumsum(offsets, out=offsets)
     characters = np.empty(int(offsets[-1]), np.uint8)
     shares = list(pairwise(np.linspace(0, spans.size, 1 + (spans.size >> 16 or 1)).astype(int).tolist()))
     run(lambda a, b: _kernels().copy(text, spans[a:b], length_bits, offsets[a : b + 1], characters), shares)
-    return Coded(names.codes, offsets, characters)
+    return offsets, characters
 
 
 # ---- the loops ------------------------------------------------------------------------------------------------
