@@ -292,7 +292,7 @@ def blanks(names: pa.Array, tokens: Sequence[str] = ()) -> Bools:
     # Only what is short or may begin with a space of some kind is worth a look.
     _, ends, data = names.buffers()
     width = np.int64 if pa.types.is_large_string(names.type) else np.int32
-    offsets = np.frombuffer(ends, width)[names.offset : names.offset + len(names) + 1]
+    offsets: Codes = np.frombuffer(ends, width)[names.offset : names.offset + len(names) + 1]
     characters = np.frombuffer(data or b"", np.uint8)
     first = np.take(characters, offsets[:-1], mode="clip") if characters.size else np.zeros(1, np.uint8)
     suspects = np.flatnonzero((np.diff(offsets) <= max(map(len, tokens), default=0)) | (first <= 32) | (first >= 0xC2))
