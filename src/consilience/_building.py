@@ -19,7 +19,9 @@ from consilience._times import Times, find_time_column, parse_times
 from consilience._truth import arrow_or_values
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels.em import SMALL
 from consilience.kernels.grouping import drop_repeats, group_by_item
+from consilience.kernels.recoding import recode
 
 __all__ = [
     "KEPT",
@@ -114,17 +116,17 @@ def parts_of_codes(
         ("item", item_code, origin.item),
         ("annotator", annotator_code, origin.annotator),
     ):
-        if (codes < 0).any():
+        if codes.size and codes.min() < 0:
             raise no_id(where, role, name, np.flatnonzero(codes < 0))
     if untyped:
         items, annotators, label_ids = map(numbers_where_all_are, (items, annotators, label_ids))
     class_ids, label_code = code_classes(label_ids, label_code, classes, where)
-    notes = notes_on_rows(int((label_code < 0).sum()), label_code.size, where, origin.label)
+    notes = notes_on_rows(int(np.count_nonzero(label_code < 0)), label_code.size, where, origin.label)
     shape = len(items), len(annotators), len(class_ids)
     indptr, by, said = group_by_item(item_code, annotator_code, label_code, *shape)
     if time is not None:
         time = _in_order(time, item_code, label_code, indptr, by, shape[1], KEPT[duplicates])
-    indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], KEPT[duplicates])
+    indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], KEPT[duplicates], overwrite=True)
     if repeats and duplicates == "error":
         raise DataError(_repeats_error(item_code, annotator_code, label_code, items, annotators, repeats, where))
     notes += notes_on_repeats(repeats, duplicates)
@@ -236,9 +238,12 @@ def code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: s
         used = set(rank.tolist())
         if unused := [name for code, name in enumerate(ordered) if code not in used]:
             warn(f"nobody used {', '.join(map(repr, unused[:5]))} as a label", DataWarning)
-    # The codes are ours: they are changed where they lie.  "wrap" lets -1 find the -1 at the end.
-    new_code = np.append(rank, -1).astype(np.int32)
-    return ordered, np.take(new_code, codes, out=codes if codes.flags.writeable else None, mode="wrap")
+    # The codes are ours: they are changed where they lie, if the new ones fit there.
+    if codes.flags.writeable and codes.size >= SMALL and len(ordered) <= np.iinfo(codes.dtype).max:
+        recode(codes, rank)
+        return ordered, codes
+    # -1 finds the -1 at the end
+    return ordered, np.append(rank, -1).astype(np.int32)[codes]
 
 
 def _repeats_error(

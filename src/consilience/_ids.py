@@ -27,6 +27,7 @@ __all__ = [
     "numbers_where_all_are",
     "to_column",
     "without",
+    "without_blanks",
     "without_code",
 ]
 
@@ -272,6 +273,11 @@ def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[
         names.validate(full=True)
     except pa.ArrowInvalid as error:
         raise FormatError(f"a value is not UTF-8 text ({error})") from error
+    return without_blanks(codes, names, tokens)
+
+
+def without_blanks(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[Codes, Ids]:
+    """Do the same for names that are known to be text."""
     gone = blanks(names, tokens)
     if not gone.any():
         return codes, Ids(names)
@@ -286,9 +292,9 @@ def blanks(names: pa.Array, tokens: Sequence[str] = ()) -> Bools:
     # Only what is short or may begin with a space of some kind is worth a look.
     _, ends, data = names.buffers()
     width = np.int64 if pa.types.is_large_string(names.type) else np.int32
-    offsets = np.frombuffer(ends, width)[names.offset : names.offset + len(names) + 1]
+    offsets: Codes = np.frombuffer(ends, width)[names.offset : names.offset + len(names) + 1]
     characters = np.frombuffer(data or b"", np.uint8)
-    first = characters[np.minimum(offsets[:-1], characters.size - 1)] if characters.size else np.zeros(1, np.uint8)
+    first = np.take(characters, offsets[:-1], mode="clip") if characters.size else np.zeros(1, np.uint8)
     suspects = np.flatnonzero((np.diff(offsets) <= max(map(len, tokens), default=0)) | (first <= 32) | (first >= 0xC2))
     if suspects.size:
         few = names.take(pa.array(suspects))

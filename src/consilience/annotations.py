@@ -146,7 +146,7 @@ class Annotations(CodedLabels):
         untyped: bool = False,
         time: Times | None = None,
     ) -> Annotations:
-        """Build from three coded columns, each an int32 for every row (-1 where missing) and the names behind them.
+        """Build from three coded columns, each a code for every row (signed, -1 where missing) and their names.
 
         The codes of the labels are taken over: do not use that array again.  ``time`` has one for every row.
         """

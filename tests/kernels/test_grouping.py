@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from consilience.kernels import grouping, votes
+from consilience.kernels import blocks, grouping, votes
 
 
 @pytest.fixture(params=["numpy", "compiled"])
@@ -59,6 +59,42 @@ def test_repeated_answers(keep: str) -> None:
     found = {(n, int(new_by[i])): int(new_said[i]) for n in range(150) for i in range(new_indptr[n], new_indptr[n + 1])}
     assert new_by.size == len(found)
     assert found == expected
+
+
+@pytest.mark.parametrize("n_annotators", [100, 30_000, 1 << 27])
+@pytest.mark.parametrize("types", [(np.int32, np.int32, np.int32), (np.int16, np.int32, np.int8)])
+def test_grouping_words_and_types_of_all_sizes(
+    types: tuple[type, ...], n_annotators: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item, annotator, label = rows(3, n=20_000, N=9000, M=n_annotators, K=100)
+    expected = grouping.group_by_item(item, annotator, label, 9000, n_annotators, 100)
+    monkeypatch.setattr(grouping, "SMALL", 0)
+    item, annotator, label = (column.astype(kind) for column, kind in zip((item, annotator, label), types, strict=True))
+    found = grouping.group_by_item(item, annotator, label, 9000, n_annotators, 100)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("keep", ["first", "last", "all"])
+@pytest.mark.parametrize("M", [3, 12, 1000])
+def test_repeats_are_dropped_alike_in_place_and_in_many_blocks(
+    keep: str, M: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item, annotator, label = rows(4, n=5000, N=700, M=M)
+    grouped = grouping.group_by_item(item, annotator, label, 700, M, 3)
+    expected = grouping.drop_repeats(*grouped, M, keep)
+    monkeypatch.setattr(grouping, "SMALL", 0)
+    monkeypatch.setattr(blocks, "cut", lambda indptr, _: [(0, 100), (100, 101), (101, 650), (650, indptr.size - 1)])
+    for overwrite in (False, True):
+        indptr, by, said = given = tuple(column.copy() for column in grouped)
+        *found, repeats = grouping.drop_repeats(indptr, by, said, M, keep, overwrite=overwrite)
+        assert repeats == expected[3]
+        for ours, theirs in zip(found, expected, strict=False):
+            np.testing.assert_array_equal(ours, theirs)
+        if not overwrite:
+            for column, before in zip(given, grouped, strict=True):
+                np.testing.assert_array_equal(column, before)
 
 
 @pytest.mark.usefixtures("path")

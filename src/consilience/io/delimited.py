@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from consilience._ids import Ids, without
+from consilience._ids import Ids, without_blanks
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes
 
@@ -146,11 +146,13 @@ def _encode(path: Path, pick: Pick, encoding: str, delimiter: str | None) -> lis
         offsets = column.name_offsets.astype(np.int32) if column.name_bytes.size < 1 << 31 else column.name_offsets
         kind = pa.StringArray if offsets.dtype == np.int32 else pa.LargeStringArray
         vocabulary = kind.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(column.name_bytes))
-        try:
-            vocabulary.validate(full=True)
-        except pa.ArrowInvalid:
-            return None  # not UTF-8: the general reader finds the line
-        columns.append(without(column.codes, vocabulary, _MISSING))
+        # ASCII is UTF-8, and seen at a glance
+        if column.name_bytes.max(initial=0) >= 128:
+            try:
+                vocabulary.validate(full=True)
+            except pa.ArrowInvalid:
+                return None  # not UTF-8: the general reader finds the line
+        columns.append(without_blanks(column.codes, vocabulary, _MISSING))
     return columns
 
 

@@ -19,7 +19,18 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["array", "compiled", "from_source", "inlined", "load64", "prefetch", "trailing_zeros"]
+__all__ = [
+    "array",
+    "compiled",
+    "count_ones",
+    "equal_bytes",
+    "from_source",
+    "inlined",
+    "load64",
+    "prefetch",
+    "store64",
+    "trailing_zeros",
+]
 
 _compiling = threading.RLock()
 
@@ -102,6 +113,20 @@ def _load64(_typing: Any, data: Any, index: Any) -> Any:
 
 
 @intrinsic
+def _store64(_typing: Any, data: Any, index: Any, word: Any) -> Any:
+    """Write eight bytes from ``data[index]`` on, little end first, wherever they lie; there must be room."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        start = builder.ptrtoint(array.data, ir.IntType(64))
+        address = builder.inttoptr(builder.add(start, args[1]), ir.IntType(64).as_pointer())
+        builder.store(args[2], address, align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, index, word), codegen
+
+
+@intrinsic
 def _trailing_zeros(_typing: Any, word: Any) -> Any:
     """Count the zero bits below the lowest one bit of a nonzero 64-bit word."""
 
@@ -111,10 +136,44 @@ def _trailing_zeros(_typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
+@intrinsic
+def _count_ones(_typing: Any, word: Any) -> Any:
+    """Count the one bits of a 64-bit word."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def _equal_bytes(_typing: Any, data: Any, index: Any, byte: Any) -> Any:
+    """Compare 64 bytes from ``data[index]`` on with one; bit i of the word tells whether byte i is it.
+
+    LLVM makes of it what the processor has: one instruction, two or a few.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        start = builder.ptrtoint(array.data, ir.IntType(64))
+        block, i32 = ir.VectorType(ir.IntType(8), 64), ir.IntType(32)
+        address = builder.inttoptr(builder.add(start, args[1]), block.as_pointer())
+        none = ir.Constant(block, ir.Undefined)
+        first = builder.insert_element(none, args[2], ir.Constant(i32, 0))
+        copies = builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(i32, 64), None))
+        same = builder.icmp_unsigned("==", builder.load(address, align=1), copies)
+        return builder.bitcast(same, ir.IntType(64))
+
+    return types.uint64(data, index, types.uint8), codegen
+
+
 #: Seen by numba as intrinsics, by type checkers as anything.
 prefetch: Any = _prefetch
 load64: Any = _load64
+store64: Any = _store64
 trailing_zeros: Any = _trailing_zeros
+count_ones: Any = _count_ones
+equal_bytes: Any = _equal_bytes
 _njit: Any = numba.njit(nogil=True, error_model="numpy")
 
 

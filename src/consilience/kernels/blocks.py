@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -209,25 +209,37 @@ def one_blas_thread() -> Iterator[None]:
                 _blas_limit = None
 
 
-def run_in_order(prepare: Callable[[int], T], commit: Callable[[T], None], n_jobs: int) -> None:
+def run_in_order(prepare: Callable[[int], T], commits: Sequence[Callable[[T], None]], n_jobs: int) -> None:
     """Prepare jobs on all cores, and commit what each gave in the order of the jobs, one at a time.
 
-    A job is prepared and committed by the same thread.
+    A job is prepared and committed by the same thread.  Where there are several ``commits``, each keeps the order of
+    the jobs for itself, so that one job can be in the first while the job before is in the second.
     """
     change = threading.Condition()
-    turn = 0
+    turns = [0] * len(commits)
 
-    def work(job: int, _: int) -> None:
-        nonlocal turn
+    @contextmanager
+    def in_turn(job: int, step: int) -> Iterator[None]:
+        with change:
+            change.wait_for(lambda: turns[step] == job)
         try:
-            made = prepare(job)
-            with change:
-                change.wait_for(lambda: turn == job)
-            commit(made)
+            yield
         finally:
             with change:
-                change.wait_for(lambda: turn == job)
-                turn += 1
+                turns[step] += 1
                 change.notify_all()
+
+    def work(job: int, _: int) -> None:
+        left = iter(range(len(commits)))
+        try:
+            made = prepare(job)
+            for step in left:
+                with in_turn(job, step):
+                    commits[step](made)
+        finally:
+            # whatever went wrong, other jobs wait for this one
+            for step in left:
+                with in_turn(job, step):
+                    pass
 
     run(work, [(job, job + 1) for job in range(n_jobs)])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,20 +21,21 @@ import numpy as np
 from numba import types
 
 from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels._compile import array, compiled, inlined, load64, trailing_zeros
+from consilience.kernels._compile import array, compiled, load64, prefetch, store64
 from consilience.kernels.blocks import run, run_in_order
+from consilience.kernels.fields import BLOCK, find_fields
 from consilience.kernels.names import SEEDS, Names, finished, mixed
 
 __all__ = ["Coded", "encode_text"]
 
 
-#: Bytes of text in a chunk, and the lines that there is room for at a time.
+#: Bytes of text in a chunk, and the lines that there is room for at first.
 _CHUNK = 1 << 20
-_ROWS = 1 << 16
+_ROWS = 1 << 15
 
 
 class Coded(NamedTuple):
-    """One column: a code for every row, and the bytes of every code's name."""
+    """One column: a code for every row, in the smallest signed type, and the bytes of every code's name."""
 
     codes: Codes
     name_offsets: Ints
@@ -53,19 +54,25 @@ def encode_text(text: Codes, start: int, n_fields: int, wanted: list[int], delim
     wanted
         Positions of the fields to code.
     """
-    role = np.full(n_fields, -1, np.int64)
-    role[wanted] = np.arange(len(wanted))
     edges = _cut_at_lines(text, start, _CHUNK)
-    sweep = _Sweep(text, edges, role, [Names() for _ in wanted], ord(delimiter))
-    run_in_order(sweep.tokenise, sweep.look_up, len(edges) - 1)
-    return [_coded(text, names, ord(delimiter)) for names in sweep.columns] if sweep.plain else None
+    # a span is one word: where a field begins, and its length in so many low bits
+    length_bits = max(b - a for a, b in pairwise(edges)).bit_length()
+    if length_bits > 32 or text.size.bit_length() + length_bits > 63:
+        return None
+    sweep = _Sweep(text, edges, n_fields, wanted, ord(delimiter), length_bits)
+    run_in_order(sweep.tokenise, [partial(sweep.look_up, c) for c in range(len(wanted))], len(edges) - 1)
+    if not sweep.plain:
+        return None
+    columns = [(names.codes, names.place) for names in sweep.columns]
+    del sweep  # frees the dictionaries: their memory is used again for what follows
+    return [Coded(codes, *_names(text, spans, length_bits)) for codes, spans in columns]
 
 
 def _cut_at_lines(text: Codes, start: int, chunk: int) -> list[int]:
     """Cut the text at line ends, into chunks of about so many bytes."""
     edges = [start]
     for aim in range(start + chunk, text.size, chunk):
-        at, step = aim, 1 << 12
+        at, step = aim, 1 << 8
         while at < text.size:
             found = np.flatnonzero(text[at : at + step] == ord("\n"))
             if found.size:
@@ -78,183 +85,165 @@ def _cut_at_lines(text: Codes, start: int, chunk: int) -> list[int]:
 
 
 class _Found(NamedTuple):
-    """Hashes and places of the wanted fields of some lines, (wanted, rows, 2) and (wanted, rows)."""
+    """Hashes and spans of the wanted fields of a chunk, (wanted, rows, 2) and (wanted, rows)."""
 
     chunk: int
-    rows: int
-    stop: int  #: where to go on; -1 if the text is not plain
+    rows: int  #: -1 if the text is not plain
     keys: Codes
-    places: Ints
+    spans: Ints
 
 
 class _Sweep:
     """The two halves of the work: finding fields, on many threads, and looking them up, in the file's order."""
 
-    def __init__(self, text: Codes, edges: list[int], role: Ints, columns: list[Names], delimiter: int) -> None:
-        self.text, self.edges, self.role, self.columns, self.delimiter = text, edges, role, columns, delimiter
+    def __init__(
+        self, text: Codes, edges: list[int], n_fields: int, wanted: list[int], delimiter: int, length_bits: int
+    ) -> None:
+        self.text, self.edges, self.n_fields, self.wanted = text, edges, n_fields, wanted
+        self.delimiter, self.length_bits = delimiter, length_bits
+        self.columns = [Names(narrow=True) for _ in wanted]
         self.plain = True
         self._own = threading.local()
 
-    def tokenise(self, chunk: int, start: int | None = None) -> _Found:
-        """Find the fields of a chunk, as many lines as there is room for."""
-        if not hasattr(self._own, "keys"):
-            n = len(self.columns)
-            self._own.keys, self._own.places = np.empty((n, _ROWS, 2), np.uint64), np.empty((n, _ROWS), np.int64)
-        keys, places = self._own.keys, self._own.places
+    def tokenise(self, chunk: int) -> _Found:
+        """Find and hash the wanted fields of a chunk."""
+        low, high = self.edges[chunk : chunk + 2]
+        size = high - low
+        own = self._memory(size)
         if not self.plain:
-            return _Found(chunk, 0, -1, keys, places)
-        start = self.edges[chunk] if start is None else start
-        stop = self.edges[chunk + 1]
-        return _Found(
-            chunk,
-            *_kernels().tokenise(self.text, start, stop, self.role, self.delimiter, SEEDS, keys, places),
-            keys,
-            places,
-        )
+            return _Found(chunk, -1, own.keys, own.spans)
+        text = self.text[low : high + BLOCK]
+        if len(text) < size + BLOCK:
+            text = np.append(text, np.full(size + BLOCK - len(text), ord("\n"), np.uint8))
+        n_found, rows = find_fields(text, size, self.delimiter, own.begins, own.ends)
+        if n_found != rows * self.n_fields or not _kernels().are_lines(text, rows, self.n_fields, own.ends):
+            return _Found(chunk, -1, own.keys, own.spans)
+        if rows > own.keys.shape[1]:
+            own.keys, own.spans = self._room(2 * rows)
+        for c, field in enumerate(self.wanted):
+            places = own.begins[field:], own.ends[field:], rows, self.n_fields
+            _kernels().hash(text, low, *places, SEEDS, self.length_bits, own.keys[c], own.spans[c])
+        return _Found(chunk, rows, own.keys, own.spans)
 
-    def look_up(self, found: _Found) -> None:
-        """Code what was found; where the chunk had more lines than room, go on with it."""
-        if found.chunk == 0 and found.stop > self.edges[0]:
+    def look_up(self, column: int, found: _Found) -> None:
+        """Code what was found in one column."""
+        self.plain = self.plain and found.rows >= 0
+        if not self.plain:
+            return
+        names = self.columns[column]
+        if found.chunk == 0 and found.rows:
             # lines are about as long in the whole file as here
-            share = (found.stop - self.edges[0]) / (self.text.size - self.edges[0])
-            for column in self.columns:
-                column.expect(int(1.02 * found.rows / share) + _ROWS)
-        while self.plain:
-            if found.stop < 0:
-                self.plain = False
-                return
-            for c, column in enumerate(self.columns):
-                column.add(found.keys[c, : found.rows], found.places[c, : found.rows])
-            if found.stop >= self.edges[found.chunk + 1]:
-                return
-            found = self.tokenise(found.chunk, found.stop)
+            share = (self.edges[1] - self.edges[0]) / (self.edges[-1] - self.edges[0])
+            names.expect(int(1.02 * found.rows / share) + _ROWS)
+        names.add(found.keys[column, : found.rows], found.spans[column, : found.rows])
+
+    def _memory(self, size: int) -> Any:
+        """Give memory for a chunk of so many bytes, of this thread's own."""
+        own = self._own
+        if not hasattr(own, "keys"):
+            own.begins = own.ends = np.empty(0, np.uint32)
+            own.keys, own.spans = self._room(_ROWS)
+        if own.begins.size < size + BLOCK:
+            own.begins, own.ends = np.empty(size + BLOCK, np.uint32), np.empty(size + BLOCK, np.uint32)
+        return own
+
+    def _room(self, rows: int) -> tuple[Codes, Ints]:
+        n = len(self.wanted)
+        return np.empty((n, rows, 2), np.uint64), np.empty((n, rows), np.int64)
 
 
-def _coded(text: Codes, names: Names, delimiter: int) -> Coded:
-    """Copy the names of one column out of the text."""
-    places = names.place
-    offsets = np.zeros(places.size + 1, np.int64)
-    shares = list(pairwise(np.linspace(0, places.size, 1 + (places.size >> 16 or 1)).astype(int).tolist()))
-    run(lambda a, b: _kernels().measure(text, places[a:b], delimiter, offsets[a + 1 : b + 1]), shares)
+def _names(text: Codes, spans: Ints, length_bits: int) -> tuple[Ints, Codes]:
+    """Copy the names of one column out of the text: where each begins, and their bytes."""
+    offsets = np.zeros(spans.size + 1, np.int64)
+    np.bitwise_and(spans, (1 << length_bits) - 1, out=offsets[1:])
     np.cumsum(offsets, out=offsets)
     characters = np.empty(int(offsets[-1]), np.uint8)
-    run(lambda a, b: _kernels().copy(text, places[a:b], offsets[a : b + 1], characters), shares)
-    return Coded(names.codes, offsets, characters)
+    shares = list(pairwise(np.linspace(0, spans.size, 1 + (spans.size >> 16 or 1)).astype(int).tolist()))
+    run(lambda a, b: _kernels().copy(text, spans[a:b], length_bits, offsets[a : b + 1], characters), shares)
+    return offsets, characters
 
 
 # ---- the loops ------------------------------------------------------------------------------------------------
 
 
-@inlined
-def _field(text: Any, start: Any, end: Any, a: Any, b: Any, c: Any, d: Any, seeds: Any) -> Any:
-    """Find the first of four bytes from ``start`` on, and hash what lies before it, eight bytes at a time.
+def _are_lines(text: Any, rows: Any, n_fields: Any, ends: Any) -> Any:
+    """Tell whether every ``n_fields``-th field is the last of a line; a quote may stand between."""
+    k = np.uint64(n_fields - 1)
+    for _ in range(rows):
+        at = np.uint64(ends[k])
+        byte = text[at]
+        if byte == 34:
+            byte = text[at + np.uint64(1)]
+        if byte != 10 and byte != 13:
+            return False
+        k += np.uint64(n_fields)
+    return True
 
-    Each byte is given as a word of eight copies.  A byte of ``x`` is zero where ``(x - 0x01…) & ~x & 0x80…`` has its
-    highest bit; the lowest such bit is exact.  The seeds are odd.
-    """
-    low, high, step = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(8)
-    one, two = seeds[0], seeds[1]
-    at = start
-    hit = np.uint64(0)
-    while not hit:
-        if at + step <= np.uint64(text.size):
-            word = load64(text, at)
+
+def _hash(
+    text: Any,
+    origin: Any,
+    begins: Any,
+    ends: Any,
+    rows: Any,
+    n_fields: Any,
+    seeds: Any,
+    length_bits: Any,
+    keys: Any,
+    spans: Any,
+) -> None:
+    """Hash every ``n_fields``-th field, eight bytes at a time; the seeds are odd."""
+    step, all_bits = np.uint64(8), ~np.uint64(0)
+    k, start = np.uint64(0), np.uint64(origin)
+    first, second = seeds[0], seeds[1]
+    for i in range(np.uint64(rows)):
+        at = np.uint64(begins[k])
+        length = np.uint64(ends[k]) - at
+        k += np.uint64(n_fields)
+        spans[i] = (start + at) << np.uint64(length_bits) | length
+        one, two, left = first, second, length
+        while left > step:
+            one, two = mixed(one, two, load64(text, at))
+            at += step
+            left -= step
+        if left > np.uint64(0):
+            one, two = mixed(one, two, load64(text, at) & (all_bits >> ((step - left) * step)))
+        keys[i, 0], keys[i, 1] = finished(one, two, length, second)
+
+
+def _copy(text: Any, spans: Any, length_bits: Any, offsets: Any, names: Any) -> None:
+    """Copy names eight bytes at a time, the last of them one by one."""
+    step, shift, ahead = np.uint64(8), np.uint64(length_bits), 16
+    size, last = np.uint64(text.size), spans.size - 1
+    for i in range(spans.size):
+        prefetch(text, np.uint64(spans[min(i + ahead, last)]) >> shift)
+        at, to, end = np.uint64(spans[i]) >> shift, np.uint64(offsets[i]), np.uint64(offsets[i + 1])
+        # what is written beyond a name is overwritten by the next, except after the last one
+        if i < last and at + (end - to) + step <= size and end + step <= np.uint64(offsets[last + 1]):
+            while to < end:
+                store64(names, to, load64(text, at))
+                at += step
+                to += step
         else:
-            # the last bytes of the file, with the first of the four behind them
-            word = a
-            for k in range(np.uint64(text.size) - at):
-                shift = np.uint64(8 * k)
-                word = (word & ~(np.uint64(255) << shift)) | (np.uint64(text[at + np.uint64(k)]) << shift)
-        w, x, y, z = word ^ a, word ^ b, word ^ c, word ^ d
-        hit = (((w - low) & ~w) | ((x - low) & ~x) | ((y - low) & ~y) | ((z - low) & ~z)) & high
-        length = step
-        if hit:
-            length = trailing_zeros(hit) >> np.uint64(3)
-            word &= (np.uint64(1) << (length * step)) - np.uint64(1)
-        one, two = mixed(one, two, word)
-        at += length
-    at = min(at, end)
-    one, two = finished(one, two, at - start, seeds[1])
-    return at, one, two
-
-
-def _tokenise(text: Any, start: Any, stop: Any, role: Any, delimiter: Any, seeds: Any, keys: Any, places: Any) -> Any:
-    """Cut lines into fields until the batch is full: rows found, and where to go on or -1 if the text is not plain."""
-    at, end = np.uint64(start), np.uint64(stop)
-    one, copies = np.uint64(1), np.uint64(0x0101010101010101)
-    newline, ret, quote = np.uint64(10) * copies, np.uint64(13) * copies, np.uint64(34) * copies
-    between = np.uint64(delimiter) * copies
-    rows = 0
-    while at < end and rows < keys.shape[1]:
-        if text[at] == 10 or text[at] == 13:
-            at += one
-            continue
-        for f in range(role.size):
-            if at < end and text[at] == 34:
-                begin = at + one
-                finish, key_one, key_two = _field(text, begin, end, quote, newline, quote, newline, seeds)
-                if finish >= end or text[finish] == 10:
-                    return rows, -1
-                at = finish + one
-            else:
-                begin = at
-                finish, key_one, key_two = _field(text, begin, end, between, newline, ret, quote, seeds)
-                at = finish
-            last = f == role.size - 1
-            if last != (at >= end or text[at] != delimiter):
-                return rows, -1
-            if not last:
-                at += one
-            c = role[f]
-            if c >= 0:
-                keys[c, rows, 0], keys[c, rows, 1] = key_one, key_two
-                places[c, rows] = begin
-        if at < end and text[at] == 13:
-            at += one
-        if at < end and text[at] != 10:
-            return rows, -1
-        at += one
-        rows += 1
-    return rows, np.int64(min(at, end))
-
-
-def _measure(text: Any, places: Any, delimiter: Any, lengths: Any) -> None:
-    for i in range(places.size):
-        at = np.uint64(places[i])
-        quoted = at > np.uint64(0) and text[at - np.uint64(1)] == 34
-        length = 0
-        while at < np.uint64(text.size):
-            byte = text[at]
-            if byte == 34 or (not quoted and (byte == delimiter or byte == 10 or byte == 13)):
-                break
-            length += 1
-            at += np.uint64(1)
-        lengths[i] = length
-
-
-def _copy(text: Any, places: Any, offsets: Any, names: Any) -> None:
-    for i in range(places.size):
-        at = np.uint64(places[i])
-        for j in range(offsets[i], offsets[i + 1]):
-            names[j] = text[at]
-            at += np.uint64(1)
+            while to < end:
+                names[to] = text[at]
+                at += np.uint64(1)
+                to += np.uint64(1)
 
 
 class _Kernels(NamedTuple):
-    tokenise: Callable[..., tuple[int, int]]
-    measure: Callable[..., None]
+    are_lines: Callable[..., bool]
+    hash: Callable[..., None]
     copy: Callable[..., None]
 
 
 @lru_cache(maxsize=1)
 def _kernels() -> _Kernels:
-    text, whole = array("uint8"), types.int64
-    places, offsets = array("int64"), array("int64", readonly=False)
-    batch = array("uint64", 3, readonly=False), array("int64", 2, readonly=False)
-    numba_types: Any = types
-    found = numba_types.UniTuple(whole, 2)
+    text, whole, places = array("uint8"), types.int64, array("uint32")
+    keys, spans = array("uint64", 2, readonly=False), array("int64", readonly=False)
+    seeds = array("uint64")
     return _Kernels(
-        compiled(_tokenise, found(text, whole, whole, array("int64"), whole, array("uint64"), *batch)),
-        compiled(_measure, types.void(text, places, whole, offsets)),
-        compiled(_copy, types.void(text, places, array("int64"), array("uint8", readonly=False))),
+        compiled(_are_lines, types.boolean(text, whole, whole, places)),
+        compiled(_hash, types.void(text, whole, places, places, whole, whole, seeds, whole, keys, spans)),
+        compiled(_copy, types.void(text, array("int64"), whole, array("int64"), array("uint8", readonly=False))),
     )

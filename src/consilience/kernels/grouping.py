@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints, code_dtype
+from consilience.kernels.blocks import Node
 from consilience.kernels.em import SMALL
 
 #: A bundle is this many bits of items: 4096 of them, whose labels fit a core's cache.
@@ -27,7 +28,8 @@ def group_by_item(
 ) -> tuple[Ints, Codes, Codes]:
     """Sort rows by item, keeping their order within an item; rows with ``label == -1`` are left out.
 
-    Returns ``indptr, annotator, label``, the latter two in the smallest types that hold them.
+    Codes come in 32 bits or in smaller signed types.  Returns ``indptr, annotator, label``, the latter two in the
+    smallest types that hold them.
     """
     if item.size < SMALL or n_annotators > 1 << 28 or n_classes > 1 << 24:
         keep = np.flatnonzero(label >= 0)
@@ -45,14 +47,19 @@ def group_by_item(
     n_bundles = -(-n_items // bundle)
     edges = np.linspace(0, item.size, blocks.thread_count() + 1).astype(int).tolist()
     parts = list(pairwise(edges))
-    count, scatter, sort = _group_kernels(code_dtype(n_annotators).name, code_dtype(n_classes).name)
+    # a word has bits for the place within the bundle, the annotator and the label, in this order
+    label_bits = (n_classes - 1).bit_length()
+    item_shift = label_bits + (n_annotators - 1).bit_length()
+    word = np.dtype(np.uint32 if item_shift + _BUNDLE <= 32 else np.uint64)
+    count, scatter = _scatter_kernels(word.name, item.dtype.name, annotator.dtype.name, label.dtype.name)
     sizes = np.array(blocks.run(lambda a, b: count(item[a:b], label[a:b], n_bundles), parts))
     # the rows of part p in bundle b begin at starts[p, b]
     flat = np.concatenate([[0], np.cumsum(sizes.T.ravel())])
     starts = flat[:-1].reshape(n_bundles, len(parts)).T.copy()
-    rows = np.empty(int(flat[-1]), np.uint64)
+    rows = np.empty(int(flat[-1]), word)
+    columns, bits = (item, annotator, label), (item_shift, label_bits)
     blocks.run(
-        lambda p, _: scatter(*(column[slice(*parts[p])] for column in (item, annotator, label)), starts[p], rows),
+        lambda p, _: scatter(*(column[slice(*parts[p])] for column in columns), starts[p], *bits, rows),
         [(p, p + 1) for p in range(len(parts))],
     )
     begin = np.ascontiguousarray(flat[:: len(parts)])
@@ -60,47 +67,82 @@ def group_by_item(
     indptr[-1] = rows.size
     grouped_annotator = np.empty(rows.size, code_dtype(n_annotators))
     grouped_label = np.empty(rows.size, code_dtype(n_classes))
+    sort = _sort_kernel(word.name, grouped_annotator.dtype.name, grouped_label.dtype.name)
     blocks.run(
-        lambda a, b: sort(rows, begin[a : b + 1], a, n_items, indptr, grouped_annotator, grouped_label),
+        lambda a, b: sort(rows, begin[a : b + 1], a, n_items, *bits, indptr, grouped_annotator, grouped_label),
         list(pairwise(np.linspace(0, n_bundles, blocks.thread_count() + 1).astype(int).tolist())),
     )
     return indptr, grouped_annotator, grouped_label
 
 
 def drop_repeats(
-    indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, keep: str
+    indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, keep: str, *, overwrite: bool = False
 ) -> tuple[Ints, Codes, Codes, int]:
     """Keep the first or the last (``keep``) of an annotator's answers to one item; count the rest.
 
-    With ``keep="all"`` nothing is dropped, only counted.
+    With ``keep="all"`` nothing is dropped, only counted.  With ``overwrite``, the arrays given are used up, and no new
+    memory is needed.
     """
-    mark = np.zeros(annotator.size, np.bool_)
     if annotator.size < SMALL:
-        item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-        pair = item * n_annotators + annotator
-        # the stable order puts the earliest row of each pair first
-        _, earliest = np.unique(pair, return_index=True)
-        _, latest = np.unique(pair[::-1], return_index=True)
-        mark[:] = True
-        mark[earliest if keep != "last" else pair.size - 1 - latest] = False
-    else:
-        kernel = _repeat_kernel(annotator.dtype.name)
-        blocks.run(
-            lambda low, high: kernel(indptr[low : high + 1], annotator, n_annotators, keep == "last", mark),
-            blocks.cut(indptr, n_annotators),
+        return _drop_few(indptr, annotator, label, n_annotators, keep)
+    parts = blocks.cut(indptr, n_annotators)
+    begins = [int(indptr[a]) for a, _ in parts]
+    count, drop = _repeat_kernels(annotator.dtype.name, label.dtype.name)
+
+    def drop_all(begins: list[int], new: tuple[Ints, Codes, Codes]) -> list[int]:
+        begin = dict(zip(parts, begins, strict=True))
+        rule = n_annotators, keep == "last"
+        return blocks.run(
+            lambda a, b: drop(indptr[a : b + 1], annotator, label, *rule, begin[a, b], new[0][a:b], *new[1:]), parts
         )
+
+    if overwrite and keep != "all":
+        found = drop_all(begins, (indptr, annotator, label))
+        return _closed_up(indptr, annotator, label, parts, begins, found)
+    found = blocks.run(lambda a, b: count(indptr[a : b + 1], annotator, n_annotators), parts)
+    repeats = sum(found)
+    if repeats == 0 or keep == "all":
+        return indptr, annotator, label, repeats
+    left = annotator.size - repeats
+    new = np.empty_like(indptr), np.empty(left, annotator.dtype), np.empty(left, label.dtype)
+    new[0][-1] = left
+    drop_all([begin - dropped for begin, dropped in zip(begins, accumulate([0, *found]), strict=False)], new)
+    return *new, repeats
+
+
+def _drop_few(
+    indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, keep: str
+) -> tuple[Ints, Codes, Codes, int]:
+    item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    pair = item * n_annotators + annotator
+    # the stable order puts the earliest row of each pair first
+    _, earliest = np.unique(pair, return_index=True)
+    _, latest = np.unique(pair[::-1], return_index=True)
+    mark = np.ones(annotator.size, np.bool_)
+    mark[earliest if keep != "last" else pair.size - 1 - latest] = False
     repeats = int(mark.sum())
     if repeats == 0 or keep == "all":
         return indptr, annotator, label, repeats
-    if annotator.size < SMALL:
-        before = np.concatenate([[0], np.cumsum(mark)])
-        return indptr - before[indptr], annotator[~mark], label[~mark], repeats
-    new_indptr = np.empty_like(indptr)
-    new_annotator = np.empty(annotator.size - repeats, annotator.dtype)
-    new_label = np.empty(annotator.size - repeats, label.dtype)
-    kernel = _compact_kernel(annotator.dtype.name, label.dtype.name)
-    kernel(indptr, annotator, label, mark, new_indptr, new_annotator, new_label)
-    return new_indptr, new_annotator, new_label, repeats
+    before = np.concatenate([[0], np.cumsum(mark)])
+    return indptr - before[indptr], annotator[~mark], label[~mark], repeats
+
+
+def _closed_up(
+    indptr: Ints, annotator: Codes, label: Codes, parts: list[Node], begins: list[int], dropped: list[int]
+) -> tuple[Ints, Codes, Codes, int]:
+    """Move blocks that have ``dropped`` some of their labels up to one another."""
+    gap = 0
+    for (a, b), begin, end, gone in zip(parts, begins, [*begins[1:], annotator.size], dropped, strict=True):
+        if gap:
+            indptr[a:b] -= gap
+            for column in (annotator, label):
+                column[begin - gap : end - gone - gap] = column[begin : end - gone]
+        gap += gone
+    indptr[-1] -= gap
+    left = annotator.size - gap
+    if gap > left:  # what would be held for nothing is worth a copy
+        return indptr, annotator[:left].copy(), label[:left].copy(), gap
+    return indptr, annotator[:left], label[:left], gap
 
 
 def components(indptr: Ints, annotator: Codes, n_annotators: int) -> Ints:
@@ -133,59 +175,92 @@ def _count(item: Any, label: Any, n_bundles: Any) -> Any:
     return sizes
 
 
-def _scatter(item: Any, annotator: Any, label: Any, start: Any, rows: Any) -> None:
-    """Pack item (within its bundle), annotator and label into 12 + 28 + 24 bits, and put them into their bundle."""
+def _scatter(
+    item: Any, annotator: Any, label: Any, start: Any, item_shift: Any, annotator_shift: Any, rows: Any
+) -> None:
+    """Pack item (within its bundle), annotator and label into a word, and put it into its bundle."""
+    inner = np.uint64((1 << _BUNDLE) - 1)
     for i in range(item.size):
         if label[i] >= 0:
-            b = np.uint64(item[i]) >> np.uint64(_BUNDLE)
-            inner = np.uint64(item[i]) & np.uint64((1 << _BUNDLE) - 1)
-            rows[start[b]] = inner << np.uint64(52) | np.uint64(annotator[i]) << np.uint64(24) | np.uint64(label[i])
+            n = np.uint64(item[i])
+            b = n >> np.uint64(_BUNDLE)
+            by = np.uint64(annotator[i]) << np.uint64(annotator_shift)
+            rows[start[b]] = (n & inner) << np.uint64(item_shift) | by | np.uint64(label[i])
             start[b] += 1
 
 
-def _sort(rows: Any, begin: Any, first: Any, n_items: Any, indptr: Any, annotator: Any, label: Any) -> None:
+def _sort(
+    rows: Any,
+    begin: Any,
+    first: Any,
+    n_items: Any,
+    item_shift: Any,
+    annotator_shift: Any,
+    indptr: Any,
+    annotator: Any,
+    label: Any,
+) -> None:
+    of_item, of_annotator = np.uint64(item_shift), np.uint64(annotator_shift)
+    by_mask = (np.uint64(1) << (of_item - of_annotator)) - np.uint64(1)
+    label_mask = (np.uint64(1) << of_annotator) - np.uint64(1)
     place = np.empty((1 << _BUNDLE) + 1, np.int64)
     for b in range(begin.size - 1):
         place[:] = 0
         for i in range(begin[b], begin[b + 1]):
-            place[(rows[i] >> np.uint64(52)) + np.uint64(1)] += 1
+            place[(np.uint64(rows[i]) >> of_item) + np.uint64(1)] += 1
         place[0] = begin[b]
         low = (first + b) << _BUNDLE
         for n in range(min(1 << _BUNDLE, n_items - low)):
             indptr[low + n] = place[n]
             place[n + 1] += place[n]
         for i in range(begin[b], begin[b + 1]):
-            n = rows[i] >> np.uint64(52)
-            at = place[n]
-            place[n] = at + 1
-            annotator[at] = (rows[i] >> np.uint64(24)) & np.uint64((1 << 28) - 1)
-            label[at] = rows[i] & np.uint64((1 << 24) - 1)
+            row = np.uint64(rows[i])
+            inner = row >> of_item
+            at = place[inner]
+            place[inner] = at + 1
+            annotator[at] = (row >> of_annotator) & by_mask
+            label[at] = row & label_mask
 
 
-def _repeat(indptr: Any, annotator: Any, n_annotators: Any, last: Any, mark: Any) -> None:
+def _count_repeats(indptr: Any, annotator: Any, n_annotators: Any) -> Any:
     seen = np.full(n_annotators, -1, np.int64)
+    repeats = 0
     for n in range(indptr.size - 1):
         for i in range(indptr[n], indptr[n + 1]):
             m = annotator[i]
-            if seen[m] >= indptr[n]:
-                mark[seen[m] if last else i] = True
-                if not last:
-                    continue
-            seen[m] = i
+            repeats += seen[m] == n
+            seen[m] = n
+    return repeats
 
 
-def _compact(
-    indptr: Any, annotator: Any, label: Any, mark: Any, new_indptr: Any, new_annotator: Any, new_label: Any
-) -> None:
-    at = 0
+def _drop(
+    indptr: Any,
+    annotator: Any,
+    label: Any,
+    n_annotators: Any,
+    last: Any,
+    begin: Any,
+    new_indptr: Any,
+    new_annotator: Any,
+    new_label: Any,
+) -> Any:
+    """Write what is kept from place ``begin`` on, which may be where it is read, and count the rest."""
+    chosen = np.full(n_annotators, -1, np.int64)
+    at = begin
+    start = indptr[0]
     for n in range(indptr.size - 1):
+        stop = indptr[n + 1]
+        for i in range(start, stop):
+            if last or chosen[annotator[i]] < start:
+                chosen[annotator[i]] = i
         new_indptr[n] = at
-        for i in range(indptr[n], indptr[n + 1]):
-            if not mark[i]:
+        for i in range(start, stop):
+            if chosen[annotator[i]] == i:
                 new_annotator[at] = annotator[i]
                 new_label[at] = label[i]
                 at += 1
-    new_indptr[indptr.size - 1] = at
+        start = stop
+    return start - indptr[0] - (at - begin)
 
 
 def _union(indptr: Any, annotator: Any, root: Any) -> None:
@@ -210,41 +285,42 @@ def _union(indptr: Any, annotator: Any, root: Any) -> None:
 
 
 @lru_cache(maxsize=16)
-def _group_kernels(annotator: str, label: str) -> tuple[Callable[..., Any], ...]:
+def _scatter_kernels(word: str, item: str, annotator: str, label: str) -> tuple[Callable[..., Any], ...]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
-    column, sizes = array("int32"), array("int64", readonly=False)
-    packed = array("uint64", readonly=False)
-    grouped = array(annotator, readonly=False), array(label, readonly=False)
-    whole = types.int64
+    columns = tuple(map(array, (item, annotator, label)))
+    sizes, packed, whole = array("int64", readonly=False), array(word, readonly=False), types.int64
     return (
-        compiled(_count, sizes(column, column, whole)),
-        compiled(_scatter, types.void(column, column, column, sizes, packed)),
-        compiled(_sort, types.void(packed, array("int64"), whole, whole, sizes, *grouped)),
+        compiled(_count, sizes(columns[0], columns[2], whole)),
+        compiled(_scatter, types.void(*columns, sizes, whole, whole, packed)),
     )
 
 
-@lru_cache(maxsize=4)
-def _repeat_kernel(annotator: str) -> Callable[..., None]:
+@lru_cache(maxsize=16)
+def _sort_kernel(word: str, annotator: str, label: str) -> Callable[..., None]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
-    mark = array("bool", readonly=False)
-    return compiled(_repeat, types.void(array("int64"), array(annotator), types.int64, types.boolean, mark))
+    new = (array(kind, readonly=False) for kind in ("int64", annotator, label))
+    return compiled(_sort, types.void(array(word), array("int64"), *[types.int64] * 4, *new))
 
 
 @lru_cache(maxsize=16)
-def _compact_kernel(annotator: str, label: str) -> Callable[..., None]:
+def _repeat_kernels(annotator: str, label: str) -> tuple[Callable[..., int], Callable[..., int]]:
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
-    old = array("int64"), array(annotator), array(label), array("bool")
+    old = array("int64"), array(annotator), array(label)
     new = (array(kind, readonly=False) for kind in ("int64", annotator, label))
-    return compiled(_compact, types.void(*old, *new))
+    whole = types.int64
+    return (
+        compiled(_count_repeats, whole(*old[:2], whole)),
+        compiled(_drop, whole(*old, whole, types.boolean, whole, *new)),
+    )
 
 
 @lru_cache(maxsize=4)

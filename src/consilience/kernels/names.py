@@ -30,6 +30,8 @@ _ROOM = 1 << 15
 _FIRST_SLOTS = 1 << 14
 #: The low bits of a slot's second word hold the code plus one; the others are hash.
 _CODE = (1 << 28) - 1
+#: So many names ahead, a slot is asked for.
+_AHEAD = 24
 
 
 @inlined
@@ -51,6 +53,11 @@ def finished(one: Any, two: Any, length: Any, seed: Any) -> Any:
 class Names:
     """The names met so far, and the codes of the rows.
 
+    Parameters
+    ----------
+    narrow
+        Keep the codes in the smallest signed type that holds them, not in 32 bits.
+
     Attributes
     ----------
     size
@@ -61,10 +68,11 @@ class Names:
         Their codes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, narrow: bool = False) -> None:
         self._slots = np.zeros((_FIRST_SLOTS, 2), np.uint64)
         self._place = np.empty(_FIRST_SLOTS // 2, np.int64)
-        self._codes = np.empty(0, np.int32)
+        self._codes: Codes = np.empty(0, np.int8 if narrow else np.int32)
+        self._batch = np.empty(_ROOM, np.int32)
         self.size = 0
         self.rows = 0
 
@@ -81,25 +89,19 @@ class Names:
     def expect(self, rows: int) -> None:
         """Make room for the codes of so many rows in all."""
         if rows > self._codes.size:
-            codes = np.empty(rows, np.int32)
-            codes[: self.rows] = self.codes
-            self._codes = codes
+            self._move(rows, self._codes.dtype)
 
     def add(self, keys: Codes, places: Ints) -> None:
         """Code the next rows, given their hashes and where they stand: new codes where the hashes are new."""
         if self.rows + len(keys) > self._codes.size:
             self.expect(2 * (self.rows + len(keys)))
         for low in range(0, len(keys), _ROOM):
-            part = keys[low : low + _ROOM]
+            part, batch = keys[low : low + _ROOM], self._batch[: len(keys) - low]
             self._make_room(len(part))
-            self.size = _kernels().look_up(
-                part,
-                places[low : low + _ROOM],
-                self._slots,
-                self._place,
-                self._codes[self.rows : self.rows + len(part)],
-                self.size,
-            )
+            self.size = _kernels().look_up(part, places[low : low + _ROOM], self._slots, self._place, batch, self.size)
+            if self.size - 1 > np.iinfo(self._codes.dtype).max:
+                self._move(self._codes.size, np.min_scalar_type(-self.size))
+            self._codes[self.rows : self.rows + len(part)] = batch
             self.rows += len(part)
 
     def find(self, keys: Codes) -> Codes:
@@ -107,6 +109,11 @@ class Names:
         codes = np.empty(len(keys), np.int32)
         _kernels().find(keys, self._slots, codes)
         return codes
+
+    def _move(self, rows: int, dtype: np.dtype[Any]) -> None:
+        codes = np.empty(rows, dtype)
+        codes[: self.rows] = self.codes
+        self._codes = codes
 
     def _make_room(self, more: int) -> None:
         """See to it that ``more`` names can be added with at least every second slot free."""
@@ -119,22 +126,29 @@ class Names:
         _kernels().refill(slots, self._slots)
 
 
+@inlined
+def _probe(one: Any, two: Any, slots: Any, mask: Any) -> Any:
+    """Find the slot of a name, or the free one where it belongs."""
+    hash_bits = ~np.uint64(_CODE)
+    at = one & mask
+    while slots[at, 1] != np.uint64(0) and not (
+        slots[at, 0] == one and (slots[at, 1] & hash_bits) == (two & hash_bits)
+    ):
+        at = (at + np.uint64(1)) & mask
+    return at
+
+
 def _look_up(keys: Any, places: Any, slots: Any, place: Any, codes: Any, size: Any) -> Any:
     mask, code_bits = np.uint64(slots.shape[0] - 1), np.uint64(_CODE)
     n = keys.shape[0]
     for i in range(n):
-        prefetch(slots, keys[min(i + 24, n - 1), 0] & mask)
-        one, two = keys[i, 0], keys[i, 1]
-        at = one & mask
-        while slots[at, 1] != np.uint64(0) and not (
-            slots[at, 0] == one and (slots[at, 1] & ~code_bits) == (two & ~code_bits)
-        ):
-            at = (at + np.uint64(1)) & mask
+        prefetch(slots, keys[min(i + _AHEAD, n - 1), 0] & mask)
+        at = _probe(keys[i, 0], keys[i, 1], slots, mask)
         if slots[at, 1] == np.uint64(0):
             place[size] = places[i]
             size += 1
-            slots[at, 0] = one
-            slots[at, 1] = (two & ~code_bits) | np.uint64(size)
+            slots[at, 0] = keys[i, 0]
+            slots[at, 1] = (keys[i, 1] & ~code_bits) | np.uint64(size)
         codes[i] = np.int32((slots[at, 1] & code_bits) - np.uint64(1))
     return size
 
@@ -143,13 +157,8 @@ def _find(keys: Any, slots: Any, codes: Any) -> None:
     mask, code_bits = np.uint64(slots.shape[0] - 1), np.uint64(_CODE)
     n = keys.shape[0]
     for i in range(n):
-        prefetch(slots, keys[min(i + 24, n - 1), 0] & mask)
-        one, two = keys[i, 0], keys[i, 1]
-        at = one & mask
-        while slots[at, 1] != np.uint64(0) and not (
-            slots[at, 0] == one and (slots[at, 1] & ~code_bits) == (two & ~code_bits)
-        ):
-            at = (at + np.uint64(1)) & mask
+        prefetch(slots, keys[min(i + _AHEAD, n - 1), 0] & mask)
+        at = _probe(keys[i, 0], keys[i, 1], slots, mask)
         codes[i] = np.int32(slots[at, 1] & code_bits) - np.int32(1)
 
 

@@ -34,7 +34,7 @@ def encode_bytes(offsets: Codes, data: Codes) -> tuple[Codes, Ints]:
         kernel(offsets, data, batch * _BATCH, rows.size, SEEDS, own.keys)
         return own.keys[: rows.size], rows
 
-    blocks.run_in_order(hash_batch, lambda made: names.add(*made), -(-n_rows // _BATCH))
+    blocks.run_in_order(hash_batch, [lambda made: names.add(*made)], -(-n_rows // _BATCH))
     return names.codes, names.place
 
 
