@@ -11,14 +11,14 @@ from importlib import import_module
 from benchmarks.figures import print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
-#: adversaries, and crowds that break aggregators; every method on public crowds, its probabilities, peers, and labels
-#: to buy; sequences and networks; joint distributions of tables, and provable NMF; sketched subspace clustering; labels
-#: larger than memory, on clusters, killed runs, and labels that keep coming.
+#: adversaries, and crowds that break aggregators; every method on public crowds, what is left of them, probabilities,
+#: peers, and labels to buy; sequences and networks; joint distributions of tables, and provable NMF; sketched subspace
+#: clustering; labels larger than memory, on clusters, killed runs, and labels that keep coming.
 SETS = {
     "bench": ("reading", "exports", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
     "methods": ("breaking", "ensembles", "adversaries"),
-    "field": ("field", "calibration", "peers", "plan"),
+    "field": ("field", "thinned", "calibration", "peers", "plan"),
     "structured": ("chain_pass", "sequences", "conll", "networks"),
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),

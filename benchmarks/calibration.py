@@ -11,8 +11,9 @@ chosen with the public crowds in view.  So each crowd in turn is left out: the c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -117,27 +118,30 @@ def beside_accuracy(fit: Fit, score: Score, on: Crowd) -> str:
 class Before(NamedTuple):
     """A fit of auto before confidence is brought down, and what :func:`calibration.soften` is to be called with."""
 
-    fit: Fit
-    arguments: tuple[Any, ...]
-    options: Mapping[str, Any]
+    fit: Fit  #: as it would be if errors did not go together
+    again: Callable[[], Floats]  #: gives the probabilities as the constants are
 
     def with_constants(self, correlation: float, doubt: float) -> Fit:
         """Bring confidence down by other constants."""
         with patch.multiple(calibration, TYPICAL=correlation, _DOUBT=doubt):
-            return replace(self.fit, posterior=calibration.soften(*self.arguments, **self.options))
+            return replace(self.fit, posterior=self.again())
 
 
 def before_softening(on: Crowd) -> Before:
     """Run auto, and stop at the last step."""
-    calls: list[tuple[tuple[Any, ...], Mapping[str, Any]]] = []
+    calls: list[tuple[Any, ...]] = []
 
-    def record(annotations: Any, posterior: Floats, *others: Any, **options: Any) -> Floats:
-        calls.append(((annotations, posterior, *others), options))
+    def record(annotations: Any, posterior: Floats, *others: Any) -> Floats:
+        calls.append((annotations, posterior, *others))
         return posterior
 
     with patch.object(auto_module, "soften", record):
         fit = registry.fit("auto", on.annotations)
-    return Before(fit, *calls[-1])
+    if calls:  # subtypes: averaged in a way of their own
+        return Before(fit, partial(calibration.soften, *calls[-1]))
+    ensemble: Any = fit.predictor
+    plain, _ = replace(ensemble, correlation=0.0)(on.annotations)
+    return Before(replace(fit, posterior=plain), lambda: ensemble(on.annotations)[0])
 
 
 def leave_one_out(crowds: Mapping[str, Crowd]) -> list[Figure]:
