@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from benchmarks.figures import print_all
+from benchmarks.figures import Figure, print_all
 
 #: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
 #: adversaries, and crowds that break aggregators; every method on public crowds, what is left of them, probabilities,
@@ -27,12 +27,15 @@ SETS = {
 
 
 def main(names: list[str]) -> int:
-    figures = []
-    for wanted in names or ["bench"]:
-        for name in SETS.get(wanted, (wanted,)):
-            print(f"== {name}", flush=True)
-            figures += import_module(f"benchmarks.{name}").run()
-    return print_all(figures)
+    figures: list[Figure] = []
+    try:
+        for wanted in names or ["bench"]:
+            for name in SETS.get(wanted, (wanted,)):
+                print(f"== {name}", flush=True)
+                figures += import_module(f"benchmarks.{name}").run()
+    finally:  # what was measured is told, whatever breaks later
+        print_all(figures)
+    return 0
 
 
 if __name__ == "__main__":

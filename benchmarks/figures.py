@@ -42,10 +42,9 @@ def best_of(repeats: int, work: Callable[[], Any]) -> float:
     return min(times)
 
 
-def print_all(figures: list[Figure]) -> int:
+def print_all(figures: list[Figure]) -> None:
     print("\n== figures")
     for figure in figures:
         print(figure)
     missed = sum(not figure.met for figure in figures)
     print(f"{len(figures) - missed} of {len(figures)} figures reached")
-    return 0

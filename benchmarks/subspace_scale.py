@@ -244,4 +244,4 @@ def _draw(found: dict[tuple[str, int], dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(print_all(run(whole="whole" in sys.argv[1:])))
+    print_all(run(whole="whole" in sys.argv[1:]))

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from consilience.aggregation.hierarchical import Hierarchy
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import DataWarning
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Floats
 from consilience.kernels.votes import vote_counts, vote_statistics
 from consilience.moments.copies import Copies, find_copies
 
@@ -88,82 +88,26 @@ def auto(
     callback
         Told of every pass; ends the fit of one model by returning True.
     """
-    if annotations.gold is None and annotations.n_classes > 1 and int(annotations.labels_per_item.max(initial=0)) < 2:
-        return _unchecked(annotations)
-    options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
-    K = annotations.n_classes
-    sample = _sample(annotations)
-    groups = find_copies(sample)
-    compiled = bool(np.count_nonzero(annotations.labels_per_annotator) >= 5)  # looking for copies has loaded numba
-    weights = _weights(annotations.n_annotators, [group.members for group in groups])
-
-    def hierarchy(kind: str, **more: Any) -> Hierarchy:
-        shared = weights if groups else None
-        return Hierarchy(annotations, coin=kind == "coin", weights=shared, compiled=compiled, **more)
-
-    models = {"confusions": hierarchy("confusions").climb(**options)}
-    misled = _votes_mislead(annotations)
-    if annotations.gold is not None and K > 1:  # from the votes, steps may not lead to where known answers point
-        by_gold = hierarchy("confusions", start=_by_gold(annotations)).climb(**options)
-        if by_gold.bound > models["confusions"].bound + _MARGIN:
-            models["confusions"] = by_gold
-    posterior = models["confusions"].posterior()
-    even = K > 1 and _look_even(annotations, posterior)
-    gain, fixed, subtypes = 0.0, None, None
-    if K > 1:
-        rough = {**options, "tol": max(tol, _ROUGH)}
-        models["coin"] = hierarchy("coin", prior="uniform" if even else "learned").climb(**rough)
-        if models["confusions"].bound > models["coin"].bound and not groups and _tells_of_subtypes(sample):
-            subtypes, fixed = (_subtypes(sample, n, options, random_state) for n in (2, 1))
-            gain = subtypes.bound - fixed.bound
-            if gain > _MARGIN and (misled or _correlation(annotations, models["confusions"].means, groups) < CLEAR):
-                # adversaries: the fixed prior does not suit them, and subtypes only mend that
-                learned = (
-                    models["confusions"]
-                    if sample is annotations
-                    else Hierarchy(sample, compiled=compiled).climb(**options)
-                )
-                gain = gain if subtypes.bound > learned.bound - _MARGIN else 0.0
-    evidence = {kind: model.bound for kind, model in models.items()}
-
-    alone = "coin" if K > 1 and evidence["coin"] > evidence["confusions"] + _MARGIN else "confusions"
-    main = models[alone].climb(**options)
-    members: dict[str, Hierarchy | Subtypes] = {alone: main}
-    if gain > _MARGIN and subtypes is not None:
-        members["coin"] = models["coin"].climb(**options)
-        to_the_end = {**options, "tol": min(tol, _FINE)}  # two kinds of items come apart late
-        members["subtypes"] = _subtypes(annotations, 2, to_the_end, random_state, subtypes.tables)
-    elif alone == "confusions" and K > 1 and not misled:
-        equal = hierarchy("confusions", prior="uniform", start=posterior).climb(**options)
-        others: dict[str, Hierarchy | Subtypes] = {"equal classes": equal}
-        if not groups:  # whose copies it would not know of
-            if fixed is None or sample is not annotations:
-                fixed = _subtypes(annotations, 1, options, random_state)
-            others["fixed prior"] = fixed
-        near = {kind: other for kind, other in others.items() if other.bound > main.bound - _FAR}
-        if near:  # of two opinions, nothing tells which is to be trusted
-            members |= near | {"coin": models["coin"]}
-        main = equal if even else main
-
+    a = annotations
+    if a.gold is None and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
+        return _unchecked(a)
+    crowd = _Crowd(a, {"max_iter": max_iter, "tol": tol, "callback": callback}, random_state)
+    seen = _compare(crowd)
+    members, main = _members(crowd, seen)
     fit = main.fit()
-    correlation = _correlation(annotations, main.means, groups)
-    votes, n_labels = votes_of(annotations, weights)
+    correlation = crowd.correlation(main.means)
+    votes, n_labels = votes_of(a, crowd.weights)
     if "subtypes" in members:
-        opinions = {
-            kind: member.posterior() if isinstance(member, Hierarchy) else member.fit(annotations).posterior
-            for kind, member in members.items()
-        }
-        opinions["votes"] = votes
+        opinions = {kind: _opinion(member, a) for kind, member in members.items()} | {"votes": votes}
         shares = dict(zip(opinions, weights_by_distance(list(opinions.values())).tolist(), strict=True))
         posterior = mean_opinion(list(opinions.values()))
-        posterior = soften(annotations, posterior, posterior, votes, n_labels, correlation)
-        predictor = Ensemble((fit.model,), np.ones(1), weights, correlation)
+        posterior = soften(a, posterior, posterior, votes, n_labels, correlation)
+        predictor = Ensemble((fit.model,), np.ones(1), crowd.weights, correlation)
     else:
-        names = annotations.class_ids, annotations.annotator_ids
-        found = [DawidSkene(*member.means, *names) for member in members.values()]
-        predictor = Ensemble.of(found, sample, weights, correlation)
+        found = [DawidSkene(*member.means, a.class_ids, a.annotator_ids) for member in members.values()]
+        predictor = Ensemble.of(found, crowd.sample, crowd.weights, correlation)
         shares = dict(zip(members, predictor.weights.tolist(), strict=True))
-        posterior, _ = predictor(annotations)
+        posterior, _ = predictor(a)
     converged = all(member.converged for member in members.values())
     return replace(
         fit,
@@ -172,11 +116,141 @@ def auto(
         hint=votes,
         predictor=predictor,
         cautions=(
-            *_cautions(annotations, groups),
+            *_cautions(a, crowd.groups),
             *unconverged(converged, "variational Bayes", f"{max_iter} passes for one of the models", tol),
         ),
-        details=_story(annotations, shares, evidence, gain, even, groups, correlation),
+        details=_story(a, shares, seen, crowd.groups, correlation),
     )
+
+
+class _Crowd:
+    """The labels, a sample of them, who copies whom, and the models that can be fitted to them."""
+
+    def __init__(self, annotations: Annotations, options: Mapping[str, Any], random_state: Any) -> None:
+        self.annotations, self.options, self.random_state = annotations, options, random_state
+        step = -(-annotations.n_labels // _SAMPLE)
+        chosen = np.arange(0, annotations.n_items, step)
+        self.sample = annotations.select_items(chosen) if step > 1 else annotations
+        self.groups = find_copies(self.sample)
+        self.weights = np.ones(annotations.n_annotators)
+        for group in self.groups:  # one vote together
+            self.weights[group.members] = 1.0 / group.members.size
+        self.misled = _votes_mislead(annotations)
+        # looking for copies has loaded numba
+        self._compiled = bool(np.count_nonzero(annotations.labels_per_annotator) >= 5)
+
+    def confusions(self, **more: Any) -> Hierarchy:
+        """Fit a confusion matrix for everybody."""
+        return self._hierarchy(self.annotations, **more).climb(**self.options)
+
+    def coin(self, prior: str) -> Hierarchy:
+        """Fit one accuracy for everybody, as well as is needed to compare it."""
+        rough = {**self.options, "tol": max(self.options["tol"], _ROUGH)}
+        return self._hierarchy(self.annotations, coin=True, prior=prior).climb(**rough)
+
+    def of_sample(self) -> Hierarchy:
+        """Fit a confusion matrix for everybody to the sample."""
+        return self._hierarchy(self.sample).climb(**self.options)
+
+    def subtypes(self, n: int, *, all_labels: bool = False, start: Parameters | None = None) -> Subtypes:
+        """Fit n kinds of items in a class with the fixed prior; with one, this is Dawid and Skene's model.
+
+        To a sample of the labels, or to all.
+        """
+        annotations = self.annotations if all_labels else self.sample
+        wrong = _WRONG / max(annotations.n_classes - 1, 1)
+        options = dict(self.options)
+        if start is not None:  # to the end: two kinds of items come apart late
+            options["tol"] = min(options["tol"], _FINE)
+        return fit_subtypes(
+            annotations,
+            n,
+            smoothing=wrong,
+            diagonal=_RIGHT - wrong,
+            starts=_STARTS,
+            concentration=_SHARED,
+            empirical=False,
+            random_state=self.random_state,
+            start=start,
+            **options,
+        )
+
+    def correlation(self, parameters: Parameters) -> float:
+        """Give the correlation of errors, one member standing for every group of copies."""
+        annotations, kept = self.annotations, np.ones(self.annotations.n_annotators, bool)
+        for group in self.groups:
+            kept[group.members[1:]] = False
+        if self.groups:
+            annotations = annotations.select_annotators(kept)
+            parameters = Parameters(parameters.prior, parameters.confusions[kept])
+        return error_correlation(annotations, parameters)
+
+    def _hierarchy(self, annotations: Annotations, **more: Any) -> Hierarchy:
+        shared = self.weights if self.groups else None
+        return Hierarchy(annotations, weights=shared, compiled=self._compiled, **more)
+
+
+class _Compared(NamedTuple):
+    """What the labels say of the models."""
+
+    models: Mapping[str, Hierarchy]  #: confusions, and the coin unless there is one class only
+    evidence: Mapping[str, float]  #: the lower bounds of both
+    even: bool  #: classes look equally frequent
+    gain: float = 0.0  #: of subtypes, in nats
+    fixed: Subtypes | None = None  #: the model with the fixed prior, fitted to the sample
+    subtypes: Subtypes | None = None  #: the same with two kinds of items in a class
+
+
+def _compare(crowd: _Crowd) -> _Compared:
+    """Fit confusions and the coin to all labels, and subtypes to a sample where they may be of use."""
+    a = crowd.annotations
+    confusions = crowd.confusions()
+    if a.n_classes == 1:
+        return _Compared({"confusions": confusions}, {"confusions": confusions.bound}, even=False)
+    if a.gold is not None:  # from the votes, steps may not lead to where known answers point
+        by_gold = crowd.confusions(start=_by_gold(a))
+        confusions = by_gold if by_gold.bound > confusions.bound + _MARGIN else confusions
+    even = _look_even(a, confusions.posterior())
+    models = {"confusions": confusions, "coin": crowd.coin("uniform" if even else "learned")}
+    seen = _Compared(models, {kind: model.bound for kind, model in models.items()}, even)
+    if seen.evidence["confusions"] <= seen.evidence["coin"] or crowd.groups or not _tells_of_subtypes(crowd.sample):
+        return seen
+    subtypes, fixed = (crowd.subtypes(n) for n in (2, 1))
+    gain = subtypes.bound - fixed.bound
+    if gain > _MARGIN and (crowd.misled or crowd.correlation(confusions.means) < CLEAR):
+        # adversaries: the fixed prior does not suit them, and subtypes only mend that
+        learned = confusions if crowd.sample is a else crowd.of_sample()
+        gain = gain if subtypes.bound > learned.bound - _MARGIN else 0.0
+    return seen._replace(gain=gain, fixed=fixed, subtypes=subtypes)
+
+
+def _members(crowd: _Crowd, seen: _Compared) -> tuple[dict[str, Hierarchy | Subtypes], Hierarchy]:
+    """Give the models to average, or the one that decides; and the one whose confusions are shown."""
+    if "coin" not in seen.models:
+        return dict(seen.models), seen.models["confusions"]
+    confusions, coin = seen.models["confusions"], seen.models["coin"]
+    if seen.evidence["coin"] > seen.evidence["confusions"] + _MARGIN:
+        return {"coin": coin.climb(**crowd.options)}, coin
+    members: dict[str, Hierarchy | Subtypes] = {"confusions": confusions}
+    if seen.gain > _MARGIN and seen.subtypes is not None:
+        members["coin"] = coin.climb(**crowd.options)
+        members["subtypes"] = crowd.subtypes(2, all_labels=True, start=seen.subtypes.tables)
+        return members, confusions
+    if crowd.misled:  # known answers speak against votes, and so against whoever starts from them
+        return members, confusions
+    equal = crowd.confusions(prior="uniform", start=confusions.posterior())
+    others: dict[str, Hierarchy | Subtypes] = {"equal classes": equal}
+    if not crowd.groups:  # whose copies it would not know of
+        of_all = seen.fixed if crowd.sample is crowd.annotations else None
+        others["fixed prior"] = of_all or crowd.subtypes(1, all_labels=True)
+    near = {kind: other for kind, other in others.items() if other.bound > confusions.bound - _FAR}
+    if near:  # of two opinions alone, nothing would tell which is to be trusted
+        members |= near | {"coin": coin}
+    return members, equal if seen.even and "equal classes" in near else confusions
+
+
+def _opinion(member: Hierarchy | Subtypes, annotations: Annotations) -> Floats:
+    return member.posterior() if isinstance(member, Hierarchy) else member.fit(annotations).posterior
 
 
 def _unchecked(annotations: Annotations) -> Fit:
@@ -198,11 +272,6 @@ def _unchecked(annotations: Annotations) -> Fit:
     }
     predictor = Ensemble((model,), np.ones(1), np.ones(annotations.n_annotators), 0.0)
     return Fit(model, posterior, log_likelihood, predictor=predictor, details=story)
-
-
-def _sample(annotations: Annotations) -> Annotations:
-    step = -(-annotations.n_labels // _SAMPLE)
-    return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
 
 
 def _votes_mislead(annotations: Annotations) -> bool:
@@ -248,58 +317,15 @@ def _tells_of_subtypes(annotations: Annotations) -> bool:
     return bool(n[n >= _ENOUGH * annotations.n_classes].sum() >= 0.5 * n.sum())
 
 
-def _correlation(annotations: Annotations, parameters: Parameters, groups: Sequence[Copies]) -> float:
-    """Give the correlation of errors, one member standing for every group of copies."""
-    kept = np.ones(annotations.n_annotators, bool)
-    for group in groups:
-        kept[group.members[1:]] = False
-    if groups:
-        annotations = annotations.select_annotators(kept)
-        parameters = Parameters(parameters.prior, parameters.confusions[kept])
-    return error_correlation(annotations, parameters)
-
-
-def _subtypes(
-    annotations: Annotations,
-    n_subtypes: int,
-    options: Mapping[str, Any],
-    random_state: Any,
-    start: Parameters | None = None,
-) -> Subtypes:
-    """Fit with so many kinds of items in a class and the fixed prior; with one, this is Dawid and Skene's model."""
-    wrong = _WRONG / max(annotations.n_classes - 1, 1)
-    return fit_subtypes(
-        annotations,
-        n_subtypes,
-        smoothing=wrong,
-        diagonal=_RIGHT - wrong,
-        starts=_STARTS,
-        concentration=_SHARED,
-        empirical=False,
-        random_state=random_state,
-        start=start,
-        **options,
-    )
-
-
-def _weights(n_annotators: int, groups: Sequence[Ints]) -> Floats:
-    """Give the members of a group one vote together, everybody else one each."""
-    weights = np.ones(n_annotators)
-    for members in groups:
-        weights[members] = 1.0 / members.size
-    return weights
-
-
 def _story(
     annotations: Annotations,
     shares: Mapping[str, float],
-    evidence: Mapping[str, float],
-    gain: float,
-    even: bool,
+    seen: _Compared,
     groups: Sequence[Copies],
     correlation: float,
 ) -> dict[str, Any]:
     """Tell what was chosen and why, in numbers and in words."""
+    evidence, gain, even = seen.evidence, seen.gain, seen.even
     names = annotations.annotator_ids
     copies = [[names[int(m)] for m in group.members] for group in groups]
     if "subtypes" in shares:
