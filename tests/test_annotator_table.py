@@ -139,17 +139,21 @@ def test_specialists_of_a_simulated_crowd_are_named_and_experts_are_not() -> Non
 
 
 @pytest.mark.parametrize(
-    ("crowd", "least"),
+    ("crowd", "least", "most"),
     [
-        ({"n_items": 500, "n_annotators": 10, "n_classes": 3, "labels_per_item": 5}, 0.92),
-        ({"n_items": 400, "n_annotators": 100, "n_classes": 3, "labels_per_item": 5}, 0.92),
-        ({"n_items": 1000, "n_annotators": 50, "n_classes": 4, "labels_per_item": 3, "accuracy": (0.4, 0.8)}, 0.91),
-        # two classes, three labels an item, thirty an annotator: hardly enough to know the truth
-        ({"n_items": 300, "n_annotators": 30, "n_classes": 2, "labels_per_item": 3}, 0.87),
+        ({"n_items": 500, "n_annotators": 10, "n_classes": 3, "labels_per_item": 5}, 0.92, 0.99),
+        ({"n_items": 400, "n_annotators": 100, "n_classes": 3, "labels_per_item": 5}, 0.92, 0.99),
+        (
+            {"n_items": 1000, "n_annotators": 50, "n_classes": 4, "labels_per_item": 3, "accuracy": (0.4, 0.8)},
+            0.91,
+            0.99,
+        ),
+        # two classes, three labels an item, thirty an annotator: hardly enough to know the truth, and models differ
+        ({"n_items": 300, "n_annotators": 30, "n_classes": 2, "labels_per_item": 3}, 0.93, 0.995),
     ],
     ids=["many labels", "few each", "poor", "thin"],
 )
-def test_intervals_cover_the_true_accuracy(crowd: dict[str, Any], least: float) -> None:
+def test_intervals_cover_the_true_accuracy(crowd: dict[str, Any], least: float, most: float) -> None:
     covered, widths = [], []
     for seed in range(8):
         drawn = cs.simulate(seed=seed, **crowd)
@@ -160,7 +164,7 @@ def test_intervals_cover_the_true_accuracy(crowd: dict[str, Any], least: float) 
             0.95, table["accuracy"] * table["n_labels"] + 0.5, (1 - table["accuracy"]) * table["n_labels"] + 0.5
         )
         widths.append(np.mean((table["high"] - table["low"]) / (plain[1] - plain[0])))
-    assert least <= np.mean(covered) <= 0.99
+    assert least <= np.mean(covered) <= most
     # not by being needlessly wide
     assert 1.0 < np.mean(widths) < 1.8
 
