@@ -137,7 +137,7 @@ class _Crowd:
             self.weights[group.members] = 1.0 / group.members.size
         self.misled = _votes_mislead(annotations)
         # looking for copies has loaded numba
-        self._compiled = bool(np.count_nonzero(annotations.labels_per_annotator) >= 5)
+        self.compiled = bool(np.count_nonzero(annotations.labels_per_annotator) >= 5)
 
     def confusions(self, **more: Any) -> Hierarchy:
         """Fit a confusion matrix for everybody."""
@@ -187,7 +187,7 @@ class _Crowd:
 
     def _hierarchy(self, annotations: Annotations, **more: Any) -> Hierarchy:
         shared = self.weights if self.groups else None
-        return Hierarchy(annotations, weights=shared, compiled=self._compiled, **more)
+        return Hierarchy(annotations, weights=shared, compiled=self.compiled, **more)
 
 
 class _Compared(NamedTuple):
@@ -240,7 +240,8 @@ def _members(crowd: _Crowd, seen: _Compared) -> tuple[dict[str, Hierarchy | Subt
         return members, confusions
     equal = crowd.confusions(prior="uniform", start=confusions.posterior())
     others: dict[str, Hierarchy | Subtypes] = {"equal classes": equal}
-    if not crowd.groups:  # whose copies it would not know of
+    # it would not know of copies; and for very few annotators loading numba would take longer than all the rest
+    if not crowd.groups and crowd.compiled:
         of_all = seen.fixed if crowd.sample is crowd.annotations else None
         others["fixed prior"] = of_all or crowd.subtypes(1, all_labels=True)
     near = {kind: other for kind, other in others.items() if other.bound > confusions.bound - _FAR}
