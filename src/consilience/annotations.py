@@ -237,8 +237,8 @@ class Annotations(CodedLabels):
 
     def select_items(self, which: Any) -> Annotations:
         """Keep these items (positions, a slice or a mask), in the order given, with all annotators and classes."""
-        chosen = np.arange(self.n_items)[which]
-        lengths = self.labels_per_item[chosen]
+        chosen = np.arange(*which.indices(self.n_items)) if isinstance(which, slice) else np.arange(self.n_items)[which]
+        lengths = self.indptr[chosen + 1] - self.indptr[chosen]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # position of each kept label: the start of its item, plus its place within the item
         at = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])

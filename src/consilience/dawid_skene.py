@@ -88,10 +88,16 @@ class DawidSkene:
 
     def log_likelihood(self, annotations: Annotations) -> float:
         """Give the log-probability of all labels (and gold), summed over items."""
-        return self.posterior_and_likelihood(annotations)[1]
+        sweep, confusions = self._sweep(annotations, None)
+        return sweep(self.prior, confusions).log_likelihood
 
     def posterior_and_likelihood(self, annotations: Annotations, weights: Floats | None = None) -> tuple[Floats, float]:
         """Give both :meth:`posterior` and :meth:`log_likelihood` from one pass."""
+        sweep, confusions = self._sweep(annotations, weights)
+        return sweep.posterior(self.prior, confusions)
+
+    def _sweep(self, annotations: Annotations, weights: Floats | None) -> tuple[Sweep, Floats]:
+        """Give the pass over these labels, and the confusions of all who gave them."""
         coded = self.recoded(annotations)
         confusions = self.confusions
         if weights is not None:
@@ -100,7 +106,7 @@ class DawidSkene:
             average = confusions.mean(axis=0, keepdims=True)
             confusions = np.concatenate([confusions, np.repeat(average, coded.n_annotators - len(self.annotators), 0)])
         sweep = Sweep(coded.indptr, coded.annotator, coded.label, coded.gold, coded.n_annotators, coded.n_classes)
-        return sweep.posterior(self.prior, confusions)
+        return sweep, confusions
 
     def recoded(self, annotations: Annotations) -> Annotations:
         """Give the same labels in this model's codes; annotators that it does not know come after those it knows."""

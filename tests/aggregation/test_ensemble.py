@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import random_model
 
 import consilience as cs
+from consilience.aggregation import ensemble
 from consilience.aggregation.calibration import temper
 from consilience.aggregation.ensemble import Ensemble, mean_opinion, votes_of, weights_by_distance
 from consilience.annotations import Annotations
@@ -82,3 +83,14 @@ def test_the_estimator_averages_on_new_items_as_on_old_ones(prior: list[float] |
     np.testing.assert_allclose(model.predict_proba(crowd.annotations), model.probas_, atol=1e-12)
     few = crowd.annotations.select_items(np.arange(7))
     np.testing.assert_allclose(model.predict_proba(few), model.probas_[:7], atol=1e-12)
+
+
+def test_many_items_are_looked_at_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = tuple(random_model(8, 3, seed=seed) for seed in range(3))
+    a, truth = models[0].sample(500, labels_per_item=4, random_state=2)
+    a = a.with_gold(np.where(np.arange(500) % 50 == 0, truth, -1))
+    together = Ensemble.of(models, a, np.ones(8), 0.2)
+    whole = together(a)
+    monkeypatch.setattr(ensemble, "_BLOCK", 64)
+    for one, other in zip(together(a), whole, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-14)

@@ -29,7 +29,6 @@ Copies and subtypes are looked for in a sample of the items where there are many
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,25 +93,27 @@ def auto(
     crowd = _Crowd(a, {"max_iter": max_iter, "tol": tol, "callback": callback}, random_state)
     seen = _compare(crowd)
     members, main = _members(crowd, seen)
-    fit = main.fit()
     correlation = crowd.correlation(main.means)
-    votes, n_labels = votes_of(a, crowd.weights)
+    model = DawidSkene(*main.means, a.class_ids, a.annotator_ids)
     if "subtypes" in members:
+        votes, n_labels = votes_of(a, crowd.weights)
         opinions = {kind: _opinion(member, a) for kind, member in members.items()} | {"votes": votes}
         shares = dict(zip(opinions, weights_by_distance(list(opinions.values())).tolist(), strict=True))
         posterior = mean_opinion(list(opinions.values()))
         posterior = soften(a, posterior, posterior, votes, n_labels, correlation)
-        predictor = Ensemble((fit.model,), np.ones(1), crowd.weights, correlation)
+        predictor = Ensemble((model,), np.ones(1), crowd.weights, correlation)
     else:
         found = [DawidSkene(*member.means, a.class_ids, a.annotator_ids) for member in members.values()]
         predictor = Ensemble.of(found, crowd.sample, crowd.weights, correlation)
         shares = dict(zip(members, predictor.weights.tolist(), strict=True))
-        posterior, _ = predictor(a)
+        posterior, votes = predictor(a)
     converged = all(member.converged for member in members.values())
-    return replace(
-        fit,
-        posterior=posterior,
-        converged=converged,
+    return Fit(
+        model,
+        posterior,
+        model.log_likelihood(a),
+        converged,
+        main.history,
         hint=votes,
         predictor=predictor,
         cautions=(

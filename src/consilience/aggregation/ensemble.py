@@ -24,6 +24,9 @@ from consilience.kernels._arrays import Floats
 
 __all__ = ["Ensemble", "mean_opinion", "votes_of", "weights_by_distance"]
 
+#: Items that are looked at at a time.
+_BLOCK = 1 << 16
+
 
 def weights_by_distance(opinions: Sequence[Floats]) -> Floats:
     """Give the weights of opinions, (N, K) each, by how far each is from the mean of the others, (J,)."""
@@ -59,7 +62,19 @@ class Ensemble:
     def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
         """Give probabilities and shares of votes for any items by these annotators, both (N, K)."""
         coded = self.models[0].recoded(annotations)
-        votes, n_labels = votes_of(coded, np.append(self.votes, np.ones(coded.n_annotators - self.votes.size)))
+        strangers = coded.n_annotators - self.votes.size
+        counted = np.append(self.votes, np.ones(strangers)) if strangers else self.votes
+        N = coded.n_items
+        if N <= _BLOCK:
+            return self._of_block(coded, counted)
+        probabilities, votes = np.empty((N, coded.n_classes)), np.empty((N, coded.n_classes))
+        for first in range(0, N, _BLOCK):  # opinions of all items at once would take memory for each model
+            block = slice(first, min(first + _BLOCK, N))
+            probabilities[block], votes[block] = self._of_block(coded.select_items(block), counted)
+        return probabilities, votes
+
+    def _of_block(self, annotations: Annotations, counted: Floats) -> tuple[Floats, Floats]:
+        votes, n_labels = votes_of(annotations, counted)
         posterior, mild = np.zeros_like(votes), np.zeros_like(votes)
         tempered = applies(self.correlation)
         for weight, model in zip(self.weights, self.models, strict=True):
@@ -67,7 +82,7 @@ class Ensemble:
             posterior += weight * opinion
             if tempered:
                 mild += weight * temper(opinion, n_labels)
-        return soften(coded, posterior, mild, votes, n_labels, self.correlation), votes
+        return soften(annotations, posterior, mild, votes, n_labels, self.correlation), votes
 
 
 def _unequal(votes: Floats) -> Floats | None:

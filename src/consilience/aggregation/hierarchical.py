@@ -159,6 +159,11 @@ class Hierarchy:
         return DawidSkene(*self.means, self.annotations.class_ids, self.annotations.annotator_ids)
 
     @property
+    def history(self) -> list[float]:
+        """The lower bound after every pass."""
+        return list(self._climb.history)
+
+    @property
     def converged(self) -> bool:
         """Whether the last climb met its tolerance."""
         return self._ascent is not None and self._ascent.converged
