@@ -18,8 +18,9 @@ def test_opinions_are_weighed_like_measurements_of_different_variance() -> None:
     truth = rng.dirichlet(np.ones(3), 200_000)
     deviations = np.array([0.02, 0.02, 0.04, 0.3])
     opinions = [truth + rng.normal(0.0, s, truth.shape) for s in deviations]
-    averaged = mean_opinion(opinions)
-    weights = np.linalg.lstsq(np.stack([q.ravel() for q in opinions], axis=1), averaged.ravel(), rcond=None)[0]
+    averaged, weights = mean_opinion(opinions)
+    solved = np.linalg.lstsq(np.stack([q.ravel() for q in opinions], axis=1), averaged.ravel(), rcond=None)[0]
+    np.testing.assert_allclose(weights, solved, rtol=1e-9)
     np.testing.assert_allclose(weights.sum(), 1.0)
     # distance to the mean of the others: s_j² + Σ s_i² / 9
     variances = deviations**2
@@ -29,7 +30,7 @@ def test_opinions_are_weighed_like_measurements_of_different_variance() -> None:
     error = np.mean((averaged - truth) ** 2)
     assert error < 0.3 * np.mean((np.mean(opinions, axis=0) - truth) ** 2)
     same = rng.dirichlet(np.ones(3), 50)
-    np.testing.assert_allclose(mean_opinion([same, same, same]), same)
+    np.testing.assert_allclose(mean_opinion([same, same, same])[0], same)
 
 
 def test_models_are_weighed_by_what_they_say_and_one_has_all_the_weight() -> None:

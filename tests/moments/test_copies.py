@@ -11,7 +11,7 @@ from consilience.annotations import Annotations
 from consilience.datasets.hard_cases import clones
 from consilience.kernels._arrays import Ints
 from consilience.moments.cooccurrence import pair_moments
-from consilience.moments.copies import _Agreement, _one_factor, find_copies
+from consilience.moments.copies import _Agreement, _one_factor, _split, find_copies
 
 
 def copies_in(annotations: Annotations) -> list[list[int]]:
@@ -108,3 +108,18 @@ def test_one_factor_is_recovered() -> None:
 @pytest.mark.parametrize("name", ["bluebird", "dog52", "rte", "trec", "labelme", "music", "zencrowd_us", "product"])
 def test_public_crowds_have_none(name: str) -> None:
     assert find_copies(real_crowd(name)[0]) == ()
+
+
+def test_sums_of_many_groups_are_those_of_each() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.random((9, 9))
+    values += values.T
+    np.fill_diagonal(values, 0.0)
+    low, high = np.array([0, 2, 5, 0]), np.array([3, 4, 9, 9])
+    within, across, among = _split(values, low, high)
+    for g in range(4):
+        inside = np.zeros(9, bool)
+        inside[low[g] : high[g]] = True
+        assert within[g] == pytest.approx(0.5 * values[np.ix_(inside, inside)].sum())
+        assert across[g] == pytest.approx(values[np.ix_(inside, ~inside)].sum(), abs=1e-12)
+        assert among[g] == pytest.approx(0.5 * values[np.ix_(~inside, ~inside)].sum(), abs=1e-12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import block_diag, csr_array
 from scipy.sparse.csgraph import laplacian
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError
@@ -132,3 +133,15 @@ def test_what_makes_no_sense_is_refused() -> None:
         spectral_embedding(W[:5], 2)
     with pytest.raises(DataError, match="≥ 0"):
         spectral_embedding(-W, 2)
+
+
+def test_many_clusters_of_different_size_are_found_from_their_most_orthogonal_rows() -> None:
+    """Forty of them, which three random starts do not find."""
+    rng = np.random.default_rng(0)
+    truth = rng.permutation(np.repeat(np.arange(40), rng.integers(3, 60, 40)))
+    rows = np.eye(40)[truth] + rng.normal(0.0, 0.05, (truth.size, 40))
+    labels, centres = cluster_embedding(rows, 40)
+    assert len(set(zip(labels.tolist(), truth.tolist(), strict=True))) == 40
+    assert centres.shape == (40, 40)
+    drawn = KMeans(40, n_init=3, random_state=0).fit(rows).labels_
+    assert len(set(zip(drawn.tolist(), truth.tolist(), strict=True))) > 40

@@ -36,7 +36,7 @@ import numpy as np
 from consilience.aggregation.calibration import CHANCE, CLEAR, error_correlation, soften
 from consilience.aggregation.ebcc import Subtypes, fit_subtypes
 from consilience.aggregation.em import Callback, ConfusionStep, Parameters
-from consilience.aggregation.ensemble import Ensemble, mean_opinion, votes_of, weights_by_distance
+from consilience.aggregation.ensemble import Ensemble, mean_opinion, votes_of
 from consilience.aggregation.fit import Caution, Fit, unconverged, vote_posterior
 from consilience.aggregation.hierarchical import Hierarchy
 from consilience.annotations import Annotations
@@ -74,7 +74,7 @@ def auto(
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Choose a model by its evidence, and give labels with honest probabilities.
+    """Average models that the labels do not tell apart, or take the one they do; give honest probabilities.
 
     Parameters
     ----------
@@ -98,9 +98,9 @@ def auto(
     if "subtypes" in members:
         votes, n_labels = votes_of(a, crowd.weights)
         opinions = {kind: _opinion(member, a) for kind, member in members.items()} | {"votes": votes}
-        shares = dict(zip(opinions, weights_by_distance(list(opinions.values())).tolist(), strict=True))
-        posterior = mean_opinion(list(opinions.values()))
-        posterior = soften(a, posterior, posterior, votes, n_labels, correlation)
+        mean, by_weight = mean_opinion(list(opinions.values()))
+        shares = dict(zip(opinions, by_weight.tolist(), strict=True))
+        posterior = soften(a, mean, mean, votes, n_labels, correlation)
         predictor = Ensemble((model,), np.ones(1), crowd.weights, correlation)
     else:
         found = [DawidSkene(*member.means, a.class_ids, a.annotator_ids) for member in members.values()]
@@ -108,6 +108,7 @@ def auto(
         shares = dict(zip(members, predictor.weights.tolist(), strict=True))
         posterior, votes = predictor(a)
     converged = all(member.converged for member in members.values())
+    passes = max(len(member.history) for member in members.values())
     return Fit(
         model,
         posterior,
@@ -118,7 +119,7 @@ def auto(
         predictor=predictor,
         cautions=(
             *_cautions(a, crowd.groups),
-            *unconverged(converged, "variational Bayes", f"{max_iter} passes for one of the models", tol),
+            *unconverged(converged, "variational Bayes", f"{passes} passes for one of its models", tol),
         ),
         details=_story(a, shares, seen, crowd.groups, correlation),
     )

@@ -211,6 +211,11 @@ class Subtypes:
         return self.ascent.converged
 
     @property
+    def history(self) -> list[float]:
+        """The lower bound after every pass of the best start."""
+        return self.ascent.history
+
+    @property
     def means(self) -> Parameters:
         """The expected parameters, the subtypes of a class counted as one."""
         return self.beliefs.means(self.ascent.at)

@@ -36,10 +36,11 @@ def weights_by_distance(opinions: Sequence[Floats]) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def mean_opinion(opinions: Sequence[Floats]) -> Floats:
-    """Average opinions by these weights, (N, K)."""
-    averaged: Floats = np.einsum("j,jnk->nk", weights_by_distance(opinions), np.asarray(opinions))
-    return averaged
+def mean_opinion(opinions: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Average opinions by these weights, (N, K); give the weights too, (J,)."""
+    weights = weights_by_distance(opinions)
+    averaged: Floats = np.einsum("j,jnk->nk", weights, np.asarray(opinions))
+    return averaged, weights
 
 
 @dataclass(frozen=True)
