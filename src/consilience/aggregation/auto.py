@@ -8,6 +8,7 @@ as a whole, parameters integrated out; it compares
 ====================  =================================================================
 coin                  one probability of being right for every annotator
 confusions            a confusion matrix for everybody, drawn from the crowd's
+hard items            the same on items of usual ease, and items that are easier or harder
 subtypes              two kinds of items in a class, fixed prior
 ====================  =================================================================
 
@@ -18,12 +19,13 @@ subtypes              two kinds of items in a class, fixed prior
 * Else up to four models are averaged: confusions, the same with equal classes and the same drawn from the fixed prior
   instead of the crowd's, if F does not rule these out, and the coin.  Nearer by, F is no guide: no real crowd is drawn
   from any of them.  What they have in common survives, and who stands alone counts little
-  (:mod:`consilience.aggregation.ensemble`).
+  (:mod:`consilience.aggregation.ensemble`).  Where it makes the labels more probable, the first two allow for items
+  that are easier or harder than others (:mod:`consilience.aggregation.hard_items`).
 
 Before, annotators who answer as one (:mod:`consilience.moments.copies`) are given one vote together; after, confidence
 is brought down to what the measured correlation of errors allows (:mod:`consilience.aggregation.calibration`).
 
-Copies and subtypes are looked for in a sample of the items where there are many.
+Copies, subtypes and hard items are looked for in a sample of the items where there are many.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from consilience.aggregation.ebcc import Subtypes, fit_subtypes
 from consilience.aggregation.em import Callback, ConfusionStep, Parameters
 from consilience.aggregation.ensemble import Ensemble, mean_opinion, votes_of
 from consilience.aggregation.fit import Caution, Fit, unconverged, vote_posterior
+from consilience.aggregation.hard_items import HardItems, HardItemsModel, fit_hard_items
 from consilience.aggregation.hierarchical import Hierarchy
 from consilience.annotations import Annotations
 from consilience.dawid_skene import DawidSkene
@@ -48,19 +51,24 @@ from consilience.moments.copies import Copies, find_copies
 
 __all__ = ["auto"]
 
-#: Labels that are enough to find copies and subtypes.  (How rich a model the data bears shows in all of them only.)
+#: Labels that are enough to find copies, subtypes and hard items.  (How rich a model the data bears shows in all of
+#: them only.)
 _SAMPLE = 20_000
-#: Relative change of the lower bound that ends the fit of a coin which is only compared, and of subtypes to all labels.
+#: Relative change that ends the fit of a coin which is only compared and of hard items, and of subtypes to all labels.
 _ROUGH, _FINE = 1e-4, 1e-6
 #: Labels of an annotator, for each class, without which nothing can be said about subtypes.
 _ENOUGH = 10
 #: Subtypes, a coin alone, or a start from known answers must raise the log-probability of the labels by so much: odds
 #: of e^20 to 1.
 _MARGIN = 20.0
+#: How much items differ in ease (σ), where they do: what public crowds ask for.
+_SPREAD = 0.7
 #: Equal classes, or a fixed prior, that make the labels less probable by so much are out of the question.
 _FAR = 100.0
 #: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
 _STARTS, _SHARED = 2, 0.2
+#: A second kind of items that no item is of costs less than that.  Who ends lower than with all of them got stuck.
+_EMPTY = 2.0
 #: The fixed prior: right four times in five, wrong answers spread over the others.
 _RIGHT, _WRONG = 4.0, 1.0
 _WORDS = {"confusions": "a confusion matrix for everybody", "coin": "one accuracy for everybody"}
@@ -92,19 +100,21 @@ def auto(
         return _unchecked(a)
     crowd = _Crowd(a, {"max_iter": max_iter, "tol": tol, "callback": callback}, random_state)
     seen = _compare(crowd)
-    members, main = _members(crowd, seen)
-    correlation = crowd.correlation(main.means)
+    members, main, hardness = _members(crowd, seen)
+    correlation = crowd.correlation(seen.models["confusions"].means)
+    # hard items are hard for all: even where few pairs of labels show it, errors go together
+    together = max(correlation, CLEAR) if hardness > 0 else correlation
     model = DawidSkene(*main.means, a.class_ids, a.annotator_ids)
     if "subtypes" in members:
         votes, n_labels = votes_of(a, crowd.weights)
         opinions = {kind: _opinion(member, a) for kind, member in members.items()} | {"votes": votes}
         mean, by_weight = mean_opinion(list(opinions.values()))
         shares = dict(zip(opinions, by_weight.tolist(), strict=True))
-        posterior = soften(a, mean, mean, votes, n_labels, correlation)
-        predictor = Ensemble((model,), np.ones(1), crowd.weights, correlation)
+        posterior = soften(a, mean, mean, votes, n_labels, together)
+        predictor = Ensemble((model,), np.ones(1), crowd.weights, together)
     else:
-        found = [DawidSkene(*member.means, a.class_ids, a.annotator_ids) for member in members.values()]
-        predictor = Ensemble.of(found, crowd.sample, crowd.weights, correlation)
+        found = [_model_of(member, a) for member in members.values()]
+        predictor = Ensemble.of(found, crowd.sample, crowd.weights, together)
         shares = dict(zip(members, predictor.weights.tolist(), strict=True))
         posterior, votes = predictor(a)
     converged = all(member.converged for member in members.values())
@@ -121,7 +131,7 @@ def auto(
             *_cautions(a, crowd.groups),
             *unconverged(converged, "variational Bayes", f"{passes} passes for one of its models", tol),
         ),
-        details=_story(a, shares, seen, crowd.groups, correlation),
+        details=_story(a, shares, seen, hardness, crowd.groups, correlation),
     )
 
 
@@ -130,6 +140,7 @@ class _Crowd:
 
     def __init__(self, annotations: Annotations, options: Mapping[str, Any], random_state: Any) -> None:
         self.annotations, self.options, self.random_state = annotations, options, random_state
+        self._rough = {**options, "tol": max(options["tol"], _ROUGH)}
         step = -(-annotations.n_labels // _SAMPLE)
         chosen = np.arange(0, annotations.n_items, step)
         self.sample = annotations.select_items(chosen) if step > 1 else annotations
@@ -147,17 +158,18 @@ class _Crowd:
 
     def coin(self, prior: str) -> Hierarchy:
         """Fit one accuracy for everybody, as well as is needed to compare it."""
-        rough = {**self.options, "tol": max(self.options["tol"], _ROUGH)}
-        return self._hierarchy(self.annotations, coin=True, prior=prior).climb(**rough)
+        return self._hierarchy(self.annotations, coin=True, prior=prior).climb(**self._rough)
 
     def of_sample(self) -> Hierarchy:
         """Fit a confusion matrix for everybody to the sample."""
         return self._hierarchy(self.sample).climb(**self.options)
 
-    def subtypes(self, n: int, *, all_labels: bool = False, start: Parameters | None = None) -> Subtypes:
+    def subtypes(
+        self, n: int, *, all_labels: bool = False, start: Parameters | None = None, enough: float = np.inf
+    ) -> Subtypes:
         """Fit n kinds of items in a class with the fixed prior; with one, this is Dawid and Skene's model.
 
-        To a sample of the labels, or to all.
+        To a sample of the labels, or to all; from random starts, until one is good ``enough``, or from a given one.
         """
         annotations = self.annotations if all_labels else self.sample
         wrong = _WRONG / max(annotations.n_classes - 1, 1)
@@ -174,7 +186,41 @@ class _Crowd:
             empirical=False,
             random_state=self.random_state,
             start=start,
+            enough=enough,
             **options,
+        )
+
+    def hardness(self, confusions: Hierarchy) -> tuple[float, HardItems | None]:
+        """Give what hard items add to the log-probability of a sample of the labels, and fit them to all if they do."""
+        if not self.compiled:
+            return 0.0, None
+        plain, hard = (self.hard_items(self.sample, confusions, spread=spread) for spread in (0.0, _SPREAD))
+        gain = hard.objective - plain.objective
+        if gain <= 0:
+            return gain, None
+        return gain, hard if self.sample is self.annotations else self.hard_items(self.annotations, confusions)
+
+    def hard_items(
+        self,
+        annotations: Annotations,
+        base: Hierarchy,
+        *,
+        spread: float = _SPREAD,
+        equal_from: HardItems | None = None,
+    ) -> HardItems:
+        """Fit items that are easier or harder than others; with equal classes if it is known without."""
+        start = base.means
+        if equal_from is not None:
+            K = annotations.n_classes
+            start = Parameters(np.full(K, 1.0 / K), equal_from.usual.confusions)
+        return fit_hard_items(
+            annotations,
+            start,
+            spread=spread,
+            pseudo=base.pseudo,
+            learn_prior=equal_from is None,
+            weights=self.weights if self.groups else None,
+            **self._rough,
         )
 
     def correlation(self, parameters: Parameters) -> float:
@@ -217,7 +263,8 @@ def _compare(crowd: _Crowd) -> _Compared:
     seen = _Compared(models, {kind: model.bound for kind, model in models.items()}, even)
     if seen.evidence["confusions"] <= seen.evidence["coin"] or crowd.groups or not _tells_of_subtypes(crowd.sample):
         return seen
-    subtypes, fixed = (crowd.subtypes(n) for n in (2, 1))
+    fixed = crowd.subtypes(1)
+    subtypes = crowd.subtypes(2, enough=fixed.bound - _EMPTY * a.n_classes)
     gain = subtypes.bound - fixed.bound
     if gain > _MARGIN and (crowd.misled or crowd.correlation(confusions.means) < CLEAR):
         # adversaries: the fixed prior does not suit them, and subtypes only mend that
@@ -226,34 +273,68 @@ def _compare(crowd: _Crowd) -> _Compared:
     return seen._replace(gain=gain, fixed=fixed, subtypes=subtypes)
 
 
-def _members(crowd: _Crowd, seen: _Compared) -> tuple[dict[str, Hierarchy | Subtypes], Hierarchy]:
-    """Give the models to average, or the one that decides; and the one whose confusions are shown."""
+#: A confusion matrix for everybody, of all items or of items of usual ease.
+_Confusions = Hierarchy | HardItems
+
+
+class _Members(NamedTuple):
+    """Who decides."""
+
+    models: Mapping[str, _Confusions | Subtypes]  #: to be averaged, or one alone
+    shown: _Confusions  #: the one whose confusions are shown
+    hardness: float = 0.0  #: by how much hard items make the labels more probable, in nats
+
+
+def _members(crowd: _Crowd, seen: _Compared) -> _Members:
+    """Choose the models to average, or the one that decides."""
     if "coin" not in seen.models:
-        return dict(seen.models), seen.models["confusions"]
+        return _Members(seen.models, seen.models["confusions"])
     confusions, coin = seen.models["confusions"], seen.models["coin"]
     if seen.evidence["coin"] > seen.evidence["confusions"] + _MARGIN:
-        return {"coin": coin.climb(**crowd.options)}, coin
-    members: dict[str, Hierarchy | Subtypes] = {"confusions": confusions}
+        return _Members({"coin": coin.climb(**crowd.options)}, coin)
     if seen.gain > _MARGIN and seen.subtypes is not None:
-        members["coin"] = coin.climb(**crowd.options)
-        members["subtypes"] = crowd.subtypes(2, all_labels=True, start=seen.subtypes.tables)
-        return members, confusions
+        subtypes = crowd.subtypes(2, all_labels=True, start=seen.subtypes.tables)
+        alone: dict[str, _Confusions] = {"confusions": confusions, "coin": coin.climb(**crowd.options)}
+        return _Members({**alone, "subtypes": subtypes}, confusions)
     if crowd.misled:  # known answers speak against votes, and so against whoever starts from them
-        return members, confusions
-    equal = crowd.confusions(prior="uniform", start=confusions.posterior())
-    others: dict[str, Hierarchy | Subtypes] = {"equal classes": equal}
+        return _Members({"confusions": confusions}, confusions)
+    first, equal, hardness = _hard_or_not(crowd, confusions)
+    others: dict[str, _Confusions | Subtypes] = {"equal classes": equal} if equal is not None else {}
     # it would not know of copies; and for very few annotators loading numba would take longer than all the rest
     if not crowd.groups and crowd.compiled:
-        of_all = seen.fixed if crowd.sample is crowd.annotations else None
-        others["fixed prior"] = of_all or crowd.subtypes(1, all_labels=True)
-    near = {kind: other for kind, other in others.items() if other.bound > confusions.bound - _FAR}
-    if near:  # of two opinions alone, nothing would tell which is to be trusted
-        members |= near | {"coin": coin}
-    return members, equal if seen.even and "equal classes" in near else confusions
+        fixed = (seen.fixed if crowd.sample is crowd.annotations else None) or crowd.subtypes(1, all_labels=True)
+        if fixed.bound > confusions.bound - _FAR:
+            others["fixed prior"] = fixed
+    if others:  # of two opinions alone, nothing would tell which is to be trusted
+        others["coin"] = coin
+    models: dict[str, _Confusions | Subtypes] = {"hard items" if isinstance(first, HardItems) else "confusions": first}
+    return _Members(models | others, equal if seen.even and equal is not None else first, hardness)
 
 
-def _opinion(member: Hierarchy | Subtypes, annotations: Annotations) -> Floats:
-    return member.posterior() if isinstance(member, Hierarchy) else member.fit(annotations).posterior
+def _hard_or_not(crowd: _Crowd, confusions: Hierarchy) -> tuple[_Confusions, _Confusions | None, float]:
+    """Give confusions, the same with equal classes unless that is out of the question, and what hard items gain.
+
+    Both allow for hard items if these gain anything.
+    """
+    hardness, hard = crowd.hardness(confusions)
+    if hard is None:
+        equal = crowd.confusions(prior="uniform", start=confusions.posterior())
+        return confusions, equal if equal.bound > confusions.bound - _FAR else None, hardness
+    same = crowd.hard_items(crowd.annotations, confusions, equal_from=hard)
+    return hard, same if same.objective > hard.objective - _FAR else None, hardness
+
+
+def _model_of(member: _Confusions | Subtypes, annotations: Annotations) -> DawidSkene | HardItemsModel:
+    names = annotations.class_ids, annotations.annotator_ids
+    if isinstance(member, HardItems):
+        return HardItemsModel(DawidSkene(*member.usual, *names), member.spread)
+    return DawidSkene(*member.means, *names)
+
+
+def _opinion(member: _Confusions | Subtypes, annotations: Annotations) -> Floats:
+    if isinstance(member, Subtypes):
+        return member.fit(annotations).posterior
+    return _model_of(member, annotations).posterior(annotations)
 
 
 def _unchecked(annotations: Annotations) -> Fit:
@@ -270,6 +351,7 @@ def _unchecked(annotations: Annotations) -> Fit:
         "weights": {"labels": 1.0},
         "prior": "uniform",
         "gain_of_subtypes": 0.0,
+        "gain_of_hard_items": 0.0,
         "copies": [],
         "error_correlation": 0.0,
     }
@@ -324,6 +406,7 @@ def _story(
     annotations: Annotations,
     shares: Mapping[str, float],
     seen: _Compared,
+    hardness: float,
     groups: Sequence[Copies],
     correlation: float,
 ) -> dict[str, Any]:
@@ -342,6 +425,8 @@ def _story(
         why = f"{_WORDS[better]} explains the labels better than {_WORDS[other]}, by {lead:.0f} nats"
     else:
         why = "there is one class only"
+    if hardness > 0:
+        why += f"; some items are harder than others, which explains them better by {hardness:.0f} nats"
     if len(shares) > 1 and "subtypes" not in shares:
         counted = ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shares.items())
         why += f"; {len(shares)} models are averaged ({counted})"
@@ -359,6 +444,7 @@ def _story(
         "weights": dict(shares),
         "prior": "uniform" if even else "learned",
         "gain_of_subtypes": gain,
+        "gain_of_hard_items": hardness,
         "copies": copies,
         "error_correlation": correlation,
     }

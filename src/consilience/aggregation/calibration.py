@@ -12,8 +12,10 @@ which is zero on average when annotators are independent, whatever their confusi
 pairs of √(v_m v_j), v the variance of being right, it is the correlation of errors.
 
 *What follows?*  n labels whose errors have correlation ρ are worth n w independent ones, w = 1 / (1 + (n - 1) ρ) (the
-design effect of Kish 1965), so the posterior q is tempered: raised to the power w, which changes no label.  The vote
-takes part, most where there is little else, and no confidence exceeds what a crowd can be trusted with:
+design effect of Kish 1965), so the posterior q is tempered: raised to the power w, which changes no label.  A model
+that knows of hard items (:mod:`consilience.aggregation.hard_items`) allows for some of this by itself; there w is a
+quarter at least.  The vote takes part, most where there is little else, and no confidence exceeds what a crowd can be
+trusted with:
 
     p  =  (1 - ε) [ n² / (n² + 1) · q^w / Σ q^w  +  1 / (n² + 1) · votes ]  +  ε / K,      ε = ε₂ log₂ K.
 
@@ -33,10 +35,12 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR
 from consilience.moments.label_pairs import label_pairs, labels_of_some
 
-__all__ = ["CHANCE", "CLEAR", "TYPICAL", "applies", "error_correlation", "soften", "temper"]
+__all__ = ["CHANCE", "CLEAR", "OF_HARD_ITEMS", "TYPICAL", "applies", "error_correlation", "soften", "temper"]
 
 #: ρ, the correlation of errors that tempers a posterior, and ε₂, the share of doubt for two classes.
 TYPICAL, _DOUBT = 0.25, 0.03
+#: The least that w is for a model which knows of hard items.
+OF_HARD_ITEMS = 0.25
 #: A measured correlation below the first may be chance; above the second it shows a crowd whose errors go together.
 CHANCE, CLEAR = 0.02, 0.05
 #: Pairs of labels to look at, about.
@@ -85,11 +89,15 @@ def applies(correlation: float) -> bool:
     return correlation > CHANCE
 
 
-def temper(posterior: Floats, n_labels: Floats) -> Floats:
-    """Give the posterior (N, K) for which labels of correlated errors count as fewer; it changes no label."""
+def temper(posterior: Floats, n_labels: Floats, least: float = 0.0) -> Floats:
+    """Give the posterior (N, K) for which labels of correlated errors count as fewer; it changes no label.
+
+    Each counts for ``least``, or more.
+    """
     n = np.maximum(n_labels, 1.0)[:, None]
+    w = np.maximum(1.0 / (1.0 + (n - 1.0) * TYPICAL), least)
     # q^w, of the largest, so that nothing underflows together
-    p = (posterior / posterior.max(axis=1, keepdims=True)) ** (1.0 / (1.0 + (n - 1.0) * TYPICAL))
+    p = (posterior / posterior.max(axis=1, keepdims=True)) ** w
     tempered: Floats = p / p.sum(axis=1, keepdims=True)
     return tempered
 

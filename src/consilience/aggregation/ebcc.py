@@ -123,10 +123,12 @@ def fit_subtypes(
     random_state: Any = 0,
     callback: Callback | None = None,
     start: Parameters | None = None,
+    enough: float = np.inf,
 ) -> Subtypes:
     """Do the work of :func:`ebcc`.
 
-    The tables that come of it can be the ``start`` for more data of the same annotators, instead of random ones.
+    The tables that come of it can be the ``start`` for more data of the same annotators, instead of random ones.  After
+    a start that ends with a lower bound of ``enough`` there is no other.
     """
     rng = np.random.default_rng(random_state)
     a = informed(annotations)
@@ -151,7 +153,7 @@ def fit_subtypes(
         ascent = Climb(sweep, beliefs, begin, accelerate=accelerate).run(max_iter=max_iter, tol=tol, callback=tell)
         if best is None or ascent.bound > best.bound:
             best = ascent
-        if stopped:
+        if stopped or best.bound >= enough:
             break
     assert best is not None
     return Subtypes(beliefs, best, tol)

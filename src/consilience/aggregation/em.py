@@ -32,7 +32,9 @@ __all__ = [
     "OneCoinStep",
     "Parameters",
     "Progress",
+    "leap_along",
     "run_em",
+    "steady",
     "sweep_of",
 ]
 
@@ -191,26 +193,36 @@ class _Model:
         return statistics, statistics.log_likelihood
 
     def m_step(self, sums: Statistics) -> Parameters:
-        return self._steady(self.step(sums))
+        return steady(self.step(sums), self.n_labels)
 
     def leap(self, one: Parameters, two: Parameters, three: Parameters, sums: Statistics) -> Parameters | None:
-        weights = sums.class_counts.sum(), np.einsum("mik->mk", sums.counts)[:, None, :]
-        far = leap(one, two, three, weights)
-        if far is None:
-            return None
-        prior, confusions = far
-        return self._steady(Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True)))
+        return leap_along(one, two, three, np.einsum("mik->mk", sums.counts), sums.class_counts.sum(), self.n_labels)
 
-    def _steady(self, parameters: Parameters) -> Parameters:
-        """Round parameters to forty bits where the data is small enough for exact symmetry.
 
-        Two annotators who mirror each other put EM on a saddle; there the order of a sum, in its last bit, would decide
-        whom to believe.  Rounded, what is symmetric stays so, and the tie is seen as one.
-        """
-        if self.n_labels >= SMALL:
-            return parameters
-        prior, confusions = (np.rint(x * 2.0**40) / 2.0**40 for x in parameters)
-        return Parameters(prior, confusions)
+def leap_along(
+    one: Parameters, two: Parameters, three: Parameters, labels: Floats, items: float, n_labels: int
+) -> Parameters | None:
+    """Go from three points in a row to where SQUAREM leads, pulled back onto the simplex; None for a plain step.
+
+    ``labels`` (M, K) and ``items`` are those behind the confusions and the prior.
+    """
+    far = leap(one, two, three, (items, labels[:, None, :]))
+    if far is None:
+        return None
+    prior, confusions = far
+    return steady(Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True)), n_labels)
+
+
+def steady(parameters: Parameters, n_labels: int) -> Parameters:
+    """Round parameters to forty bits where the data is small enough for exact symmetry.
+
+    Two annotators who mirror each other put EM on a saddle; there the order of a sum, in its last bit, would decide
+    whom to believe.  Rounded, what is symmetric stays so, and the tie is seen as one.
+    """
+    if n_labels >= SMALL:
+        return parameters
+    prior, confusions = (np.rint(x * 2.0**40) / 2.0**40 for x in parameters)
+    return Parameters(prior, confusions)
 
 
 def sweep_of(annotations: Annotations) -> Sweep:

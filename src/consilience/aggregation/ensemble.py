@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from consilience.aggregation.calibration import applies, soften, temper
+from consilience.aggregation.calibration import OF_HARD_ITEMS, applies, soften, temper
 from consilience.aggregation.fit import vote_posterior
+from consilience.aggregation.hard_items import HardItemsModel
 from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
 from consilience.kernels._arrays import Floats
 
-__all__ = ["Ensemble", "mean_opinion", "votes_of", "weights_by_distance"]
+__all__ = ["Ensemble", "Member", "mean_opinion", "votes_of", "weights_by_distance"]
 
 #: Items that are looked at at a time.
 _BLOCK = 1 << 16
@@ -43,17 +44,27 @@ def mean_opinion(opinions: Sequence[Floats]) -> tuple[Floats, Floats]:
     return averaged, weights
 
 
+class Member(Protocol):
+    """A model that has an opinion of any items by annotators it knows."""
+
+    def posterior(self, annotations: Annotations, weights: Floats | None = None, /) -> Floats:
+        """Give probabilities, (N, K), the labels of each annotator of the model counting so many times, (M,)."""
+
+    def recoded(self, annotations: Annotations, /) -> Annotations:
+        """Give the same labels in the codes of the model, annotators that it does not know last."""
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """Models of the same annotators and classes, and how they are averaged."""
 
-    models: tuple[DawidSkene, ...]
+    models: tuple[Member, ...]
     weights: Floats  #: of the models, (J,); their sum is one
     votes: Floats  #: how many times the labels of each annotator count, (M,)
     correlation: float  #: of errors, as :func:`consilience.aggregation.calibration.error_correlation` gives it
 
     @classmethod
-    def of(cls, models: Sequence[DawidSkene], annotations: Annotations, votes: Floats, correlation: float) -> Ensemble:
+    def of(cls, models: Sequence[Member], annotations: Annotations, votes: Floats, correlation: float) -> Ensemble:
         """Weigh models by what they say of these items."""
         weights = np.ones(1)
         if len(models) > 1:
@@ -82,7 +93,8 @@ class Ensemble:
             opinion = model.posterior(annotations, _unequal(self.votes))
             posterior += weight * opinion
             if tempered:
-                mild += weight * temper(opinion, n_labels)
+                least = OF_HARD_ITEMS if isinstance(model, HardItemsModel) else 0.0
+                mild += weight * temper(opinion, n_labels, least)
         return soften(annotations, posterior, mild, votes, n_labels, self.correlation), votes
 
 

@@ -125,6 +125,7 @@ class Hierarchy:
         proportions = flat_proportions(a.n_classes) if prior == "learned" else None
         large = a.n_labels >= SMALL
         habits = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes, compiled or large)
+        self._habits = habits
         beliefs: Beliefs = habits if self.weights is None else Weighted(habits, self.weights)
         begin = from_votes(a)
         if start is not None:  # habits that suit it, before anything else moves
@@ -152,6 +153,12 @@ class Hierarchy:
     def means(self) -> Parameters:
         """The expected parameters."""
         return self._climb.beliefs.means(self._climb.at)
+
+    @property
+    def pseudo(self) -> Floats:
+        """The crowd's habits β, (K, K); of confusions, not of coins."""
+        assert isinstance(self._habits, CrowdBeliefs)
+        return self._habits.confusions.pseudo
 
     @property
     def model(self) -> DawidSkene:

@@ -174,6 +174,7 @@ class SubtypeSweep:
         table = np.maximum(tables.reshape(M * K, C), FLOOR)
         out, nothing = np.empty((self.indptr.size - 1, K)), np.empty((0, 0))
         blocks.run(lambda first, stop: self._run(first, stop, weights, table, nothing, out), self._blocks)
+        out /= out.sum(axis=1, keepdims=True)  # sums of subtypes may exceed one by a bit
         return out
 
     def _run(self, first: int, stop: int, weights: Floats, table: Floats, counts: Floats, out: Floats) -> Floats:

@@ -1,0 +1,298 @@
+"""Dawid and Skene's model where items differ: all are more often right about an easy one, and wrong about a hard one.
+
+    Pr(m says i of n | truth k, ease x)  ∝  A_m(i, k) · exp(σ x [i = k]),        x ~ N(0, 1) for every item,
+
+a latent class model with a random effect (Y. Qu, M. Tan and M. H. Kutner, "Random effects models in latent class
+analysis for evaluating accuracy of diagnostic tests", Biometrics 52, 1996).  Given the truth alone, annotators then err
+together, as people do.  σ is the ``spread`` of ease; with σ = 0 this is Dawid and Skene's model.  The integral over x
+is a sum over the three nodes of the Gauss-Hermite rule,
+
+    x ∈ {-√3, 0, √3}  with shares  1/6, 2/3, 1/6,
+
+so an item has a class and one of three degrees of ease, and the E-step is the sweep of
+:mod:`consilience.kernels.subtypes` with three subtypes a class.  The M-step for A has no closed form; a step of
+generalised iterative scaling (J. N. Darroch and D. Ratcliff, Annals of Mathematical Statistics 43, 1972) raises the
+likelihood instead: A is multiplied by what was counted over what was to be expected.  With c the expected counts, and β
+pseudo-labels given to items of usual ease,
+
+    A_m(i, k)  ∝  [Σ_x c_m(i, k, x) + β(i, k)] / [Σ_x c_m(·, k, x) exp(σ x [i = k]) / Z_m(k, x) + β(·, k)],
+
+where Z_m(k, x) = 1 + A_m(k, k) (exp(σ x) - 1) makes the probabilities above sum to one, at A before the step.  β is how
+the crowd answers (:mod:`consilience.aggregation.hierarchical`), where EM also starts.  What rises is the log-likelihood
+plus Σ_m Σ β log A_m, plus Σ log π where the proportions of the classes are learned, from one pseudo-item each.
+
+====== ================================= ============
+symbol name                              shape
+====== ================================= ============
+σ      ``spread``                        a number
+A      ``usual.confusions``              (M, K, K)
+π      ``usual.prior``                   (K,)
+β      ``pseudo``                        (K, K)
+c      ``counts``                        (M, K, K, 3)
+====== ================================= ============
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from consilience.aggregation.em import Callback, Parameters, leap_along, steady
+from consilience.aggregation.fit import Fit, unconverged
+from consilience.aggregation.hierarchical import Hierarchy
+from consilience.aggregation.squarem import run_squarem
+from consilience.aggregation.variational import informed
+from consilience.annotations import Annotations
+from consilience.dawid_skene import DawidSkene
+from consilience.kernels._arrays import Floats
+from consilience.kernels.em import FLOOR
+from consilience.kernels.subtypes import SubtypeSweep
+
+__all__ = ["HardItems", "HardItemsModel", "fit_hard_items", "hard_items"]
+
+#: Spreads that are tried where none is given, upwards until the objective falls.
+_SPREADS = (0.0, 0.35, 0.7, 1.05, 1.4, 1.75, 2.1)
+#: Relative change that ends the fit of the crowd's habits, and of a spread that is only compared.
+_ROUGH = 1e-5
+#: Nodes of the Gauss-Hermite rule, and their shares of the items.
+_EASE, _SHARES = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)]), np.array([1.0, 4.0, 1.0]) / 6.0
+
+
+def hard_items(
+    annotations: Annotations,
+    *,
+    spread: float | None = None,
+    prior: Literal["learned", "uniform"] = "learned",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by EM, from the confusions of a crowd whose habits are learned.
+
+    The model that is given holds confusions as the average item sees them; its own posterior is not the one given here.
+
+    Parameters
+    ----------
+    annotations
+        The labels.  Gold items are held at their gold.
+    spread
+        σ, how much items differ in ease.  None takes the one that makes the labels most probable; the details of the
+        fit tell which.
+    prior
+        Learn the class proportions (from one pseudo-item a class), or hold them uniform.
+    max_iter, tol
+        Passes over the data for one spread, and the relative change of the objective that ends them (0: run all).
+    accelerate
+        Leap along the steps (SQUAREM) where the objective allows it.
+    callback
+        Told of every pass; ends the fit by returning True.
+    """
+    rough = max(tol, _ROUGH)
+    crowd = Hierarchy(annotations, prior=prior, accelerate=accelerate, compiled=True)
+    crowd.climb(max_iter=max_iter, tol=rough, callback=callback)
+    fitted = partial(
+        fit_hard_items,
+        annotations,
+        pseudo=crowd.pseudo,
+        learn_prior=prior == "learned",
+        max_iter=max_iter,
+        accelerate=accelerate,
+        callback=callback,
+    )
+    start = crowd.means
+    if spread is None:
+        best: HardItems | None = None
+        for tried in _SPREADS:
+            found = fitted(start, spread=tried, tol=rough)
+            if best is not None and found.objective <= best.objective:
+                break
+            best, spread, start = found, tried, found.usual
+    assert spread is not None
+    found = fitted(start, spread=spread, tol=tol)
+    names = annotations.class_ids, annotations.annotator_ids
+    return Fit(
+        DawidSkene(*found.means, *names),
+        HardItemsModel(DawidSkene(*found.usual, *names), spread).posterior(annotations),
+        found.log_likelihood,
+        found.converged,
+        found.history,
+        unconverged(found.converged, "EM", f"{len(found.history)} passes", tol),
+        details={"spread": spread},
+    )
+
+
+class HardItems(NamedTuple):
+    """Where EM ended, and how it got there."""
+
+    usual: Parameters  #: the class proportions, and confusions on items of usual ease
+    spread: float
+    objective: float  #: log-likelihood, and log-density of the parameters' prior
+    log_likelihood: float
+    converged: bool
+    history: list[float]  #: the objective after every pass
+
+    @property
+    def means(self) -> Parameters:
+        """The class proportions, and confusions as the average item sees them."""
+        prior, confusions = self.usual
+        tables = _by_ease(confusions, self.spread)
+        return Parameters(prior, np.einsum("mikx,x->mik", tables, _nodes(self.spread)[1]))
+
+
+def fit_hard_items(
+    annotations: Annotations,
+    start: Parameters,
+    *,
+    spread: float,
+    pseudo: Floats,
+    learn_prior: bool = True,
+    weights: Floats | None = None,
+    max_iter: int,
+    tol: float,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+) -> HardItems:
+    """Run EM for one spread.
+
+    Parameters
+    ----------
+    annotations
+        The labels.
+    start
+        Class proportions and confusions.
+    spread
+        σ.
+    pseudo
+        β, pseudo-labels in every annotator's confusion, (K, K).
+    learn_prior
+        Whether to learn the proportions; else they stay as they are.
+    weights
+        How many times the labels of each annotator count, (M,): once by default.
+    max_iter, tol, accelerate, callback
+        As in :func:`hard_items`.
+    """
+    a = informed(annotations)
+    model = _Model(a, spread, pseudo, learn_prior, weights)
+    end = run_squarem(
+        model, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback, labels=a.n_labels
+    )
+    objective = end.log_likelihood + model.penalty(end.best)
+    return HardItems(end.best, spread, objective, end.log_likelihood, end.converged, end.history)
+
+
+@dataclass(frozen=True)
+class HardItemsModel:
+    """What was learned, to be asked about any items by these annotators."""
+
+    usual: DawidSkene  #: the model of items of usual ease
+    spread: float
+
+    def posterior(self, annotations: Annotations, weights: Floats | None = None) -> Floats:
+        """Give ``Pr(truth of n = k | all labels of n)``, (N, K), as :meth:`DawidSkene.posterior` does."""
+        coded, tables = self.recoded(annotations), _by_ease(self.usual.confusions, self.spread)
+        if weights is not None:
+            tables **= weights[:, None, None, None]
+        if strangers := coded.n_annotators - len(tables):
+            tables = np.concatenate([tables, np.repeat(tables.mean(axis=0, keepdims=True), strangers, axis=0)])
+        shares = _subtype_shares(self.usual.prior, self.spread)
+        return _sweep(coded, self.spread).posterior(shares, _wide(tables))
+
+    def recoded(self, annotations: Annotations) -> Annotations:
+        """Give the same labels in the codes of the model."""
+        return self.usual.recoded(annotations)
+
+
+class _Sums(NamedTuple):
+    """A pass: where it was made, and what it counted."""
+
+    at: Parameters
+    counts: Floats  #: (M, K, K, 3)
+    class_counts: Floats  #: (K,)
+
+
+class _Model:
+    """The model as EM sees it."""
+
+    def __init__(
+        self, annotations: Annotations, spread: float, pseudo: Floats, learn_prior: bool, weights: Floats | None
+    ) -> None:
+        self.spread, self.pseudo, self.learn_prior = spread, pseudo, learn_prior
+        self.weights = None if weights is None else weights[:, None, None, None]
+        self.sweep, self.n_labels = _sweep(annotations, spread), annotations.n_labels
+
+    def e_step(self, at: Parameters) -> tuple[_Sums, float]:
+        tables = _by_ease(at.confusions, self.spread)
+        if self.weights is not None:
+            tables **= self.weights
+        found = self.sweep(_subtype_shares(at.prior, self.spread), _wide(tables))
+        counts = found.counts.reshape(tables.shape)
+        if self.weights is not None:
+            counts = counts * self.weights
+        classes = found.class_counts.reshape(at.prior.size, -1).sum(axis=1)
+        return _Sums(at, counts, classes), found.log_likelihood
+
+    def penalty(self, at: Parameters) -> float:
+        of_confusions = float((self.pseudo * np.log(np.maximum(at.confusions, FLOOR))).sum())
+        return of_confusions + (float(np.log(np.maximum(at.prior, FLOOR)).sum()) if self.learn_prior else 0.0)
+
+    def m_step(self, sums: _Sums) -> Parameters:
+        counts, beta = sums.counts, self.pseudo
+        diagonal = np.arange(len(beta))
+        growth, z = _growth(sums.at.confusions, self.spread)
+        given = sum(counts[:, i] for i in diagonal) / z
+        confusions: Floats = sum(counts[..., x] for x in range(growth.size)) + beta
+        # what was counted, over what was to be expected of A(i, k) = 1
+        right, wrong = (given * growth).sum(axis=2), given.sum(axis=2)
+        of_pseudo = beta.sum(axis=0)
+        own = confusions[:, diagonal, diagonal] / (right + of_pseudo)
+        confusions /= (wrong + of_pseudo)[:, None, :]
+        confusions[:, diagonal, diagonal] = own
+        confusions /= confusions.sum(axis=1, keepdims=True)
+        prior = sums.at.prior
+        if self.learn_prior:
+            prior = (sums.class_counts + 1.0) / (sums.class_counts.sum() + prior.size)
+        return steady(Parameters(prior, confusions), self.n_labels)
+
+    def leap(self, one: Parameters, two: Parameters, three: Parameters, sums: _Sums) -> Parameters | None:
+        labels = sums.counts.sum(axis=(1, 3))
+        return leap_along(one, two, three, labels, float(sums.class_counts.sum()), self.n_labels)
+
+
+def _nodes(spread: float) -> tuple[Floats, Floats]:
+    """Give degrees of ease and their shares; where items do not differ, one is enough."""
+    return (_EASE, _SHARES) if spread > 0 else (np.zeros(1), np.ones(1))
+
+
+def _growth(confusions: Floats, spread: float) -> tuple[Floats, Floats]:
+    """Give exp(σ x), (3,), and Z_m(k, x), (M, K, 3)."""
+    growth = np.exp(spread * _nodes(spread)[0])
+    return growth, 1.0 + np.einsum("mkk->mk", confusions)[:, :, None] * (growth - 1.0)
+
+
+def _by_ease(confusions: Floats, spread: float) -> Floats:
+    """Give Pr(i | k, x) of every annotator, (M, K, K, 3)."""
+    growth, z = _growth(confusions, spread)
+    diagonal = np.arange(confusions.shape[1])
+    tables: Floats = confusions[:, :, :, None] / z[:, None, :, :]
+    tables[:, diagonal, diagonal] *= growth
+    return tables
+
+
+def _subtype_shares(prior: Floats, spread: float) -> Floats:
+    """Give the share of every class and degree of ease, (3 K,)."""
+    return np.maximum(prior[:, None] * _nodes(spread)[1], FLOOR).ravel()
+
+
+def _wide(tables: Floats) -> Floats:
+    M, K = tables.shape[:2]
+    return tables.reshape(M, K, -1)
+
+
+def _sweep(annotations: Annotations, spread: float) -> SubtypeSweep:
+    a = annotations
+    n = _nodes(spread)[0].size
+    return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, n)
