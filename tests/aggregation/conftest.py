@@ -12,6 +12,7 @@ import consilience as cs
 from consilience._ids import Ids
 from consilience.aggregation.em import Progress
 from consilience.aggregation.fit import Fit
+from consilience.dawid_skene import DawidSkene
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Ints
 
@@ -47,6 +48,20 @@ def labels_of(who: Ints, said: Ints, M: int, K: int) -> cs.Annotations:
         annotators=Ids([f"a{m}" for m in range(M)]),
         classes=Ids.range(K),
     )
+
+
+def of_unequal_ease(model: DawidSkene, N: int, per_item: int, spread: float, seed: int) -> tuple[cs.Annotations, Ints]:
+    """A crowd for whom items differ in ease, as in :mod:`consilience.aggregation.hard_items`, and the truth."""
+    rng = np.random.default_rng(seed)
+    M, K, _ = model.confusions.shape
+    truth = rng.choice(K, N, p=model.prior)
+    who = np.argsort(rng.random((N, M)), axis=1)[:, :per_item]
+    p = np.transpose(model.confusions, (0, 2, 1))[who, truth[:, None]]  # (N, labels, K)
+    right = np.arange(K) == truth[:, None]
+    p = p * np.exp(spread * rng.standard_normal((N, 1)) * right)[:, None, :]
+    p /= p.sum(axis=2, keepdims=True)
+    said = (rng.random((N, per_item, 1)) > np.cumsum(p, axis=2)).sum(axis=2)
+    return labels_of(who, said, M, K), truth
 
 
 def mixed(a: cs.Annotations) -> tuple[cs.Annotations, list[int]]:

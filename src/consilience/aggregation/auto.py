@@ -5,17 +5,18 @@ everybody, and where people err together the classes need room for hard items.  
 :mod:`consilience.aggregation.variational` says, without any truth, how probable the labels are under a family of models
 as a whole, parameters integrated out; it compares
 
-====================  =================================================================
+====================  ==========================================================================
 coin                  one probability of being right for every annotator
 confusions            a confusion matrix for everybody, drawn from the crowd's
 hard items            the same on items of usual ease, and items that are easier or harder
 subtypes              two kinds of items in a class, fixed prior
-====================  =================================================================
+====================  ==========================================================================
 
 * Where the coin is ahead by a wide margin, it decides alone.
-* Where subtypes raise F by a wide margin, annotators err together: subtypes, confusions, coin and votes are averaged.
-  They are held beside the same model without them, both with the fixed prior that annotators are right more often than
-  not (with a learned one, a second kind of items may become a class of its own), and must not owe their lead to it.
+* Where subtypes raise F by a wide margin, and by more than hard items do, annotators err together: subtypes,
+  confusions, coin and votes are averaged.  Subtypes are held beside the same model without them, both with the fixed
+  prior that annotators are right more often than not (with a learned one, a second kind of items may become a class of
+  its own), and must not owe their lead to it.
 * Else up to four models are averaged: confusions, the same with equal classes and the same drawn from the fixed prior
   instead of the crowd's, if F does not rule these out, and the coin.  Nearer by, F is no guide: no real crowd is drawn
   from any of them.  What they have in common survives, and who stands alone counts little
@@ -190,15 +191,12 @@ class _Crowd:
             **options,
         )
 
-    def hardness(self, confusions: Hierarchy) -> tuple[float, HardItems | None]:
-        """Give what hard items add to the log-probability of a sample of the labels, and fit them to all if they do."""
+    def hardness(self, confusions: Hierarchy) -> float:
+        """Give what hard items add to the log-probability of a sample of the labels, in nats."""
         if not self.compiled:
-            return 0.0, None
+            return 0.0
         plain, hard = (self.hard_items(self.sample, confusions, spread=spread) for spread in (0.0, _SPREAD))
-        gain = hard.objective - plain.objective
-        if gain <= 0:
-            return gain, None
-        return gain, hard if self.sample is self.annotations else self.hard_items(self.annotations, confusions)
+        return hard.objective - plain.objective
 
     def hard_items(
         self,
@@ -292,13 +290,14 @@ def _members(crowd: _Crowd, seen: _Compared) -> _Members:
     confusions, coin = seen.models["confusions"], seen.models["coin"]
     if seen.evidence["coin"] > seen.evidence["confusions"] + _MARGIN:
         return _Members({"coin": coin.climb(**crowd.options)}, coin)
-    if seen.gain > _MARGIN and seen.subtypes is not None:
+    hardness = crowd.hardness(confusions)
+    if seen.gain > max(_MARGIN, hardness) and seen.subtypes is not None:
         subtypes = crowd.subtypes(2, all_labels=True, start=seen.subtypes.tables)
         alone: dict[str, _Confusions] = {"confusions": confusions, "coin": coin.climb(**crowd.options)}
-        return _Members({**alone, "subtypes": subtypes}, confusions)
+        return _Members({**alone, "subtypes": subtypes}, confusions, hardness)
     if crowd.misled:  # known answers speak against votes, and so against whoever starts from them
-        return _Members({"confusions": confusions}, confusions)
-    first, equal, hardness = _hard_or_not(crowd, confusions)
+        return _Members({"confusions": confusions}, confusions, hardness)
+    first, equal = _hard_or_not(crowd, confusions, hardness)
     others: dict[str, _Confusions | Subtypes] = {"equal classes": equal} if equal is not None else {}
     # it would not know of copies; and for very few annotators loading numba would take longer than all the rest
     if not crowd.groups and crowd.compiled:
@@ -311,17 +310,17 @@ def _members(crowd: _Crowd, seen: _Compared) -> _Members:
     return _Members(models | others, equal if seen.even and equal is not None else first, hardness)
 
 
-def _hard_or_not(crowd: _Crowd, confusions: Hierarchy) -> tuple[_Confusions, _Confusions | None, float]:
-    """Give confusions, the same with equal classes unless that is out of the question, and what hard items gain.
+def _hard_or_not(crowd: _Crowd, confusions: Hierarchy, hardness: float) -> tuple[_Confusions, _Confusions | None]:
+    """Give confusions, and the same with equal classes unless that is out of the question.
 
     Both allow for hard items if these gain anything.
     """
-    hardness, hard = crowd.hardness(confusions)
-    if hard is None:
+    if hardness <= 0:
         equal = crowd.confusions(prior="uniform", start=confusions.posterior())
-        return confusions, equal if equal.bound > confusions.bound - _FAR else None, hardness
+        return confusions, equal if equal.bound > confusions.bound - _FAR else None
+    hard = crowd.hard_items(crowd.annotations, confusions)
     same = crowd.hard_items(crowd.annotations, confusions, equal_from=hard)
-    return hard, same if same.objective > hard.objective - _FAR else None, hardness
+    return hard, same if same.objective > hard.objective - _FAR else None
 
 
 def _model_of(member: _Confusions | Subtypes, annotations: Annotations) -> DawidSkene | HardItemsModel:
@@ -425,7 +424,7 @@ def _story(
         why = f"{_WORDS[better]} explains the labels better than {_WORDS[other]}, by {lead:.0f} nats"
     else:
         why = "there is one class only"
-    if hardness > 0:
+    if "hard items" in shares:
         why += f"; some items are harder than others, which explains them better by {hardness:.0f} nats"
     if len(shares) > 1 and "subtypes" not in shares:
         counted = ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shares.items())

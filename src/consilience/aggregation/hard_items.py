@@ -40,7 +40,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from consilience.aggregation.em import Callback, Parameters, leap_along, steady
+from consilience.aggregation.em import Callback, Parameters, Progress, leap_along, steady
 from consilience.aggregation.fit import Fit, unconverged
 from consilience.aggregation.hierarchical import Hierarchy
 from consilience.aggregation.squarem import run_squarem
@@ -91,28 +91,36 @@ def hard_items(
     callback
         Told of every pass; ends the fit by returning True.
     """
-    rough = max(tol, _ROUGH)
+    rough, stopped = max(tol, _ROUGH), False
+
+    def tell(progress: Progress) -> bool:
+        nonlocal stopped
+        stopped = callback is not None and bool(callback(progress))
+        return stopped
+
     crowd = Hierarchy(annotations, prior=prior, accelerate=accelerate, compiled=True)
-    crowd.climb(max_iter=max_iter, tol=rough, callback=callback)
+    crowd.climb(max_iter=max_iter, tol=rough, callback=tell)
     fitted = partial(
         fit_hard_items,
         annotations,
         pseudo=crowd.pseudo,
         learn_prior=prior == "learned",
-        max_iter=max_iter,
         accelerate=accelerate,
-        callback=callback,
+        callback=tell,
     )
-    start = crowd.means
-    if spread is None:
-        best: HardItems | None = None
-        for tried in _SPREADS:
-            found = fitted(start, spread=tried, tol=rough)
-            if best is not None and found.objective <= best.objective:
-                break
-            best, spread, start = found, tried, found.usual
-    assert spread is not None
-    found = fitted(start, spread=spread, tol=tol)
+    start, best = crowd.means, -np.inf
+    for tried in _SPREADS if spread is None else ():
+        if stopped:
+            break
+        found = fitted(start, spread=tried, max_iter=max_iter, tol=rough)
+        if found.objective <= best:
+            break
+        start, best, spread = found.usual, found.objective, tried
+    spread = 0.0 if spread is None else spread
+    if stopped:  # what is known so far, as one more pass tells it
+        found = fitted(start, spread=spread, max_iter=1, tol=tol, callback=None)
+    else:
+        found = fitted(start, spread=spread, max_iter=max_iter, tol=tol)
     names = annotations.class_ids, annotations.annotator_ids
     return Fit(
         DawidSkene(*found.means, *names),

@@ -156,6 +156,12 @@ METHODS: Mapping[str, Method] = {
         ),
         Method("te", "te:te", "TriangularEstimation", "accuracies from triangles of annotators", needs=(TWO_CLASSES,)),
         # items that differ, and labels completed
+        Method(
+            "hard-items",
+            "hard_items:hard_items",
+            "HardItemsDawidSkene",
+            "a confusion matrix for every annotator, items that are harder than others",
+        ),
         Method("glad", "glad:glad", "GLAD", "an ability for every annotator, a difficulty for every item"),
         Method(
             "minimax-entropy",
@@ -200,6 +206,7 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "smoothing": _AMOUNT,
     "shrinkage": _AMOUNT,
     "diagonal": _AMOUNT,
+    "spread": (lambda v: v is None or _is_amount(v), "a number ≥ 0, or None"),
     "concentration": _POSITIVE,
     "penalty": _POSITIVE,
     "annotator_penalty": _POSITIVE,

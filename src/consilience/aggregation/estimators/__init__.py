@@ -12,7 +12,7 @@ from consilience.aggregation.estimators.base import CrowdEstimator
 from consilience.aggregation.estimators.bayes import EBCC, IBCC, HierarchicalDawidSkene
 from consilience.aggregation.estimators.completion import CompletedVote, TensorAugmentation
 from consilience.aggregation.estimators.em import ClassOneCoin, DawidSkeneEM, OneCoin
-from consilience.aggregation.estimators.items import GLAD, MinimaxEntropy
+from consilience.aggregation.estimators.items import GLAD, HardItemsDawidSkene, MinimaxEntropy
 from consilience.aggregation.estimators.moments import CoupledNMF, MultiSPA, SpectralDawidSkene, TensorADMM
 from consilience.aggregation.estimators.spectral import (
     KOS,
@@ -38,6 +38,7 @@ __all__ = [
     "DesignatedSymNMF",
     "EigenRatio",
     "GhoshSVD",
+    "HardItemsDawidSkene",
     "HierarchicalDawidSkene",
     "MajorityVote",
     "MinimaxEntropy",

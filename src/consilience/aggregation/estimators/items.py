@@ -7,7 +7,50 @@ from typing import Any, Literal
 from consilience.aggregation.em import Callback
 from consilience.aggregation.estimators.base import IterativeEstimator
 
-__all__ = ["GLAD", "MinimaxEntropy"]
+__all__ = ["GLAD", "HardItemsDawidSkene", "MinimaxEntropy"]
+
+
+class HardItemsDawidSkene(IterativeEstimator):
+    r"""Dawid and Skene's model where all are more often right about an easy item, and wrong about a hard one.
+
+    .. math:: \Pr(m \text{ says } i \text{ of } n \mid k) \propto A_m(i, k) e^{\sigma x [i = k]}, \quad x \sim N(0, 1)
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    spread
+        σ, how much items differ in ease; None takes what makes the labels most probable.
+    prior
+        "learned", or "uniform" to hold all classes equally likely.
+    max_iter, tol
+        Passes over the data for one spread, and the relative change of the objective that ends them.
+    accelerate
+        Leap along the steps (SQUAREM) where the objective allows it.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told of every pass; ends the fit by returning True.
+    """
+
+    _method = "hard-items"
+
+    def __init__(
+        self,
+        *,
+        refine: Literal["em"] | None = None,
+        spread: float | None = None,
+        prior: Literal["learned", "uniform"] = "learned",
+        accelerate: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-7,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        super().__init__(refine=refine, max_iter=max_iter, tol=tol, random_state=random_state, callback=callback)
+        self.spread = spread
+        self.prior = prior
+        self.accelerate = accelerate
 
 
 class GLAD(IterativeEstimator):
