@@ -4,22 +4,11 @@
 
 a latent class model with a random effect (Y. Qu, M. Tan and M. H. Kutner, "Random effects models in latent class
 analysis for evaluating accuracy of diagnostic tests", Biometrics 52, 1996).  Given the truth alone, annotators then err
-together, as people do.  σ is the ``spread`` of ease; with σ = 0 this is Dawid and Skene's model.  The integral over x
-is a sum over the three nodes of the Gauss-Hermite rule,
-
-    x ∈ {-√3, 0, √3}  with shares  1/6, 2/3, 1/6,
-
-so an item has a class and one of three degrees of ease, and the E-step is the sweep of
-:mod:`consilience.kernels.subtypes` with three subtypes a class.  The M-step for A has no closed form; a step of
-generalised iterative scaling (J. N. Darroch and D. Ratcliff, Annals of Mathematical Statistics 43, 1972) raises the
-likelihood instead: A is multiplied by what was counted over what was to be expected.  With c the expected counts, and β
-pseudo-labels given to items of usual ease,
-
-    A_m(i, k)  ∝  [Σ_x c_m(i, k, x) + β(i, k)] / [Σ_x c_m(·, k, x) exp(σ x [i = k]) / Z_m(k, x) + β(·, k)],
-
-where Z_m(k, x) = 1 + A_m(k, k) (exp(σ x) - 1) makes the probabilities above sum to one, at A before the step.  β is how
-the crowd answers (:mod:`consilience.aggregation.hierarchical`), where EM also starts.  What rises is the log-likelihood
-plus Σ_m Σ β log A_m, plus Σ log π where the proportions of the classes are learned, from one pseudo-item each.
+together, as people do.  σ is the ``spread`` of ease; with σ = 0 this is Dawid and Skene's model.  As ease has three
+degrees (:mod:`consilience.aggregation.ease`), the E-step is the sweep of :mod:`consilience.kernels.subtypes` with three
+subtypes a class.  In place of the M-step there is one step of iterative scaling, with pseudo-labels β: how the crowd
+answers (:mod:`consilience.aggregation.hierarchical`), where EM also starts.  What rises is the log-likelihood plus
+Σ_m Σ β log A_m, plus Σ log π where the proportions of the classes are learned, from one pseudo-item each.
 
 ====== ================================= ============
 symbol name                              shape
@@ -40,6 +29,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from consilience.aggregation.ease import Ease
 from consilience.aggregation.em import Callback, Parameters, Progress, leap_along, steady
 from consilience.aggregation.fit import Fit, unconverged
 from consilience.aggregation.hierarchical import Hierarchy
@@ -57,8 +47,6 @@ __all__ = ["HardItems", "HardItemsModel", "fit_hard_items", "hard_items"]
 _SPREADS = (0.0, 0.35, 0.7, 1.05, 1.4, 1.75, 2.1)
 #: Relative change that ends the fit of the crowd's habits, and of a spread that is only compared.
 _ROUGH = 1e-5
-#: Nodes of the Gauss-Hermite rule, and their shares of the items.
-_EASE, _SHARES = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)]), np.array([1.0, 4.0, 1.0]) / 6.0
 
 
 def hard_items(
@@ -147,8 +135,8 @@ class HardItems(NamedTuple):
     def means(self) -> Parameters:
         """The class proportions, and confusions as the average item sees them."""
         prior, confusions = self.usual
-        tables = _by_ease(confusions, self.spread)
-        return Parameters(prior, np.einsum("mikx,x->mik", tables, _nodes(self.spread)[1]))
+        ease = _ease(self.spread, prior.size)
+        return Parameters(prior, ease.tables(confusions) @ ease.shares)
 
 
 def fit_hard_items(
@@ -201,13 +189,13 @@ class HardItemsModel:
 
     def posterior(self, annotations: Annotations, weights: Floats | None = None) -> Floats:
         """Give ``Pr(truth of n = k | all labels of n)``, (N, K), as :meth:`DawidSkene.posterior` does."""
-        coded, tables = self.recoded(annotations), _by_ease(self.usual.confusions, self.spread)
+        coded, ease = self.recoded(annotations), _ease(self.spread, self.usual.prior.size)
+        tables = ease.tables(self.usual.confusions)
         if weights is not None:
             tables **= weights[:, None, None, None]
         if strangers := coded.n_annotators - len(tables):
             tables = np.concatenate([tables, np.repeat(tables.mean(axis=0, keepdims=True), strangers, axis=0)])
-        shares = _subtype_shares(self.usual.prior, self.spread)
-        return _sweep(coded, self.spread).posterior(shares, _wide(tables))
+        return _sweep(coded, ease).posterior(_subtype_shares(self.usual.prior, ease), _wide(tables))
 
     def recoded(self, annotations: Annotations) -> Annotations:
         """Give the same labels in the codes of the model."""
@@ -228,15 +216,15 @@ class _Model:
     def __init__(
         self, annotations: Annotations, spread: float, pseudo: Floats, learn_prior: bool, weights: Floats | None
     ) -> None:
-        self.spread, self.pseudo, self.learn_prior = spread, pseudo, learn_prior
+        self.ease, self.pseudo, self.learn_prior = _ease(spread, annotations.n_classes), pseudo, learn_prior
         self.weights = None if weights is None else weights[:, None, None, None]
-        self.sweep, self.n_labels = _sweep(annotations, spread), annotations.n_labels
+        self.sweep, self.n_labels = _sweep(annotations, self.ease), annotations.n_labels
 
     def e_step(self, at: Parameters) -> tuple[_Sums, float]:
-        tables = _by_ease(at.confusions, self.spread)
+        tables = self.ease.tables(at.confusions)
         if self.weights is not None:
             tables **= self.weights
-        found = self.sweep(_subtype_shares(at.prior, self.spread), _wide(tables))
+        found = self.sweep(_subtype_shares(at.prior, self.ease), _wide(tables))
         counts = found.counts.reshape(tables.shape)
         if self.weights is not None:
             counts = counts * self.weights
@@ -248,18 +236,7 @@ class _Model:
         return of_confusions + (float(np.log(np.maximum(at.prior, FLOOR)).sum()) if self.learn_prior else 0.0)
 
     def m_step(self, sums: _Sums) -> Parameters:
-        counts, beta = sums.counts, self.pseudo
-        diagonal = np.arange(len(beta))
-        growth, z = _growth(sums.at.confusions, self.spread)
-        given = sum(counts[:, i] for i in diagonal) / z
-        confusions: Floats = sum(counts[..., x] for x in range(growth.size)) + beta
-        # what was counted, over what was to be expected of A(i, k) = 1
-        right, wrong = (given * growth).sum(axis=2), given.sum(axis=2)
-        of_pseudo = beta.sum(axis=0)
-        own = confusions[:, diagonal, diagonal] / (right + of_pseudo)
-        confusions /= (wrong + of_pseudo)[:, None, :]
-        confusions[:, diagonal, diagonal] = own
-        confusions /= confusions.sum(axis=1, keepdims=True)
+        confusions = self.ease.scaled(sums.counts, sums.at.confusions, self.pseudo)
         prior = sums.at.prior
         if self.learn_prior:
             prior = (sums.class_counts + 1.0) / (sums.class_counts.sum() + prior.size)
@@ -270,29 +247,14 @@ class _Model:
         return leap_along(one, two, three, labels, float(sums.class_counts.sum()), self.n_labels)
 
 
-def _nodes(spread: float) -> tuple[Floats, Floats]:
-    """Give degrees of ease and their shares; where items do not differ, one is enough."""
-    return (_EASE, _SHARES) if spread > 0 else (np.zeros(1), np.ones(1))
+def _ease(spread: float, n_classes: int) -> Ease:
+    """Tell that all are more often right about an easy item."""
+    return Ease(spread, np.arange(n_classes))
 
 
-def _growth(confusions: Floats, spread: float) -> tuple[Floats, Floats]:
-    """Give exp(σ x), (3,), and Z_m(k, x), (M, K, 3)."""
-    growth = np.exp(spread * _nodes(spread)[0])
-    return growth, 1.0 + np.einsum("mkk->mk", confusions)[:, :, None] * (growth - 1.0)
-
-
-def _by_ease(confusions: Floats, spread: float) -> Floats:
-    """Give Pr(i | k, x) of every annotator, (M, K, K, 3)."""
-    growth, z = _growth(confusions, spread)
-    diagonal = np.arange(confusions.shape[1])
-    tables: Floats = confusions[:, :, :, None] / z[:, None, :, :]
-    tables[:, diagonal, diagonal] *= growth
-    return tables
-
-
-def _subtype_shares(prior: Floats, spread: float) -> Floats:
+def _subtype_shares(prior: Floats, ease: Ease) -> Floats:
     """Give the share of every class and degree of ease, (3 K,)."""
-    return np.maximum(prior[:, None] * _nodes(spread)[1], FLOOR).ravel()
+    return np.maximum(prior[:, None] * ease.shares, FLOOR).ravel()
 
 
 def _wide(tables: Floats) -> Floats:
@@ -300,7 +262,6 @@ def _wide(tables: Floats) -> Floats:
     return tables.reshape(M, K, -1)
 
 
-def _sweep(annotations: Annotations, spread: float) -> SubtypeSweep:
+def _sweep(annotations: Annotations, ease: Ease) -> SubtypeSweep:
     a = annotations
-    n = _nodes(spread)[0].size
-    return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, n)
+    return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, ease.nodes.size)
