@@ -1,6 +1,8 @@
 """How hard an item is, shared by all who label it: a random effect on the odds of one label.
 
-    Pr(i | h, x)  =  A(i, h) · exp(σ x [i = c_h]) / Z(h, x),        x ~ N(0, 1),        Z(h, x) = 1 + A(c_h, h) (exp(σ x) - 1),
+    Pr(i | h, x)  =  A(i, h) · exp(σ x [i = c_h]) / Z(h, x),        x ~ N(0, 1),
+
+    Z(h, x)  =  1 + A(c_h, h) (exp(σ x) - 1),
 
 where h is the class (or a state of it), and c_h is the label that ease makes more or less likely: mostly the right one.
 The integral over x is a sum over the three nodes of the Gauss-Hermite rule, x ∈ {-√3, 0, √3} with shares 1/6, 2/3, 1/6.

@@ -6,7 +6,9 @@
 ``auto``     Variational Bayes, for labels that depend on the truth alone, and for labels that also depend on what the
              annotator said of the token before.  The lower bound tells which suits the data.  Where it is the second,
              four chains are averaged: read forwards and backwards, with one and with two states a class.  The second
-             state begins with the tokens on which annotators differ, and lets annotators err together.
+             state begins with the tokens on which annotators differ, and lets annotators err together.  So does
+             ease, if the labels are more probable with it: some names are overlooked by many
+             (:mod:`consilience.structured.eased_beliefs`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from consilience.aggregation import registry
+from consilience.aggregation.ease import Ease
 from consilience.aggregation.em import Callback
 from consilience.aggregation.fit import Caution, Fit, crowd_confusion, unconverged, vote_posterior
 from consilience.chain_mixture import ChainMixture, Never
@@ -29,14 +32,15 @@ from consilience.engine.passes import InMemory
 from consilience.exceptions import ConvergenceWarning, ParameterError
 from consilience.factor.transitions import fit_transitions
 from consilience.hidden_markov import HiddenMarkov, chain_sweep
-from consilience.kernels._arrays import Floats
+from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.chains import ChainStatistics, ChainSweep
 from consilience.kernels.lagged import has_predecessor
 from consilience.moments.lagged import lagged_moments
 from consilience.sequences import SequenceAnnotations
-from consilience.spans import are_tags, forbidden_starts, forbidden_transitions
+from consilience.spans import are_tags, forbidden_starts, forbidden_transitions, read_tags
 from consilience.structured.baum_welch import ChainMStep, ChainParameters, ModeStep, run_baum_welch
 from consilience.structured.chain_beliefs import ChainBeliefs
+from consilience.structured.eased_beliefs import EasedBeliefs
 
 __all__ = ["CHAIN", "ChainFit", "fit_auto", "fit_hmm", "fit_sequences", "split_name"]
 
@@ -51,6 +55,8 @@ _MARGIN = 20.0
 _UNSEEN = 1e-6
 #: Pseudo-labels of variational Bayes: in every cell, and in every column spread as the crowd answers.
 _SMOOTHING, _SHRINKAGE = 0.3, 3.0
+#: How much tokens differ in ease: to see whether they do, and where they do.
+_LOOKED_FOR, _ALLOWED_FOR = 0.35, 1.3
 
 
 @dataclass(frozen=True)
@@ -242,23 +248,20 @@ def fit_auto(
     plain = _bayes(sequences, crowd.posterior, never, context=False, states=1, tol=to_the_end, **passes)
     passes["tol"] = _TOL_IN_CONTEXT if tol is None else tol
     bounds = {_PLAIN: plain.history[-1]}
-    chosen, fits = _PLAIN, [plain]
+    chosen, fits, hardness = _PLAIN, [plain], 0.0
     if a.n_annotators * (a.n_classes + 1) * a.n_classes**2 <= a.n_labels:
         votes = vote_posterior(a)
         forward = _bayes(sequences, votes, never, context=True, states=1, **passes)
         bounds[_CONTEXT] = forward.history[-1]
         if bounds[_CONTEXT] > bounds[_PLAIN] + _MARGIN:
-            turned, turned_votes = sequences.backwards(), votes[sequences.turned()]
-            # read from the end, what must not follow must not precede
-            never_turned = None if never is None else Never(np.zeros_like(never.start), never.pair.T)
-            chosen, fits = _CONTEXT, [forward]
-            fits.append(_bayes(sequences, votes, never, context=True, states=2, **passes))
-            for states in (1, 2):
-                fits.append(_bayes(turned, turned_votes, never_turned, context=True, states=states, **passes))
+            chosen = _CONTEXT
+            fits, hardness = _in_context(sequences, votes, never, forward, **passes)
     if len(bounds) == 1:
         why = "there are too few labels to learn more from"
     else:
         why = f"its lower bound is {abs(bounds[_CONTEXT] - bounds[_PLAIN]):.0f} nats above the other's"
+    if hardness > 0:
+        why += f"; tokens that are harder than others explain the labels better by {hardness:.0f}"
     backward = (False, False, True, True)
     chains = (replace(fit.model.chains[0], backward=back) for fit, back in zip(fits, backward, strict=False))
     return ChainFit(
@@ -267,8 +270,29 @@ def fit_auto(
         all(fit.converged for fit in fits),
         fits[0].history,
         tuple(dict.fromkeys(caution for fit in fits for caution in fit.cautions)),
-        {"chosen": chosen, "why": why, "lower_bounds": bounds},
+        {"chosen": chosen, "why": why, "lower_bounds": bounds, "gain_of_hard_tokens": hardness},
     )
+
+
+def _in_context(
+    sequences: SequenceAnnotations, votes: Floats, never: Never | None, forward: ChainFit, **passes: Any
+) -> tuple[list[ChainFit], float]:
+    """Fit four chains in context, two of them backwards, and tell what ease adds to the objective of the first."""
+    eased = _bayes(sequences, votes, never, context=True, states=1, spread=_LOOKED_FOR, **passes)
+    hardness = eased.history[-1] - forward.history[-1]
+    spread = _ALLOWED_FOR if hardness > 0 else 0.0
+    turned, turned_votes = sequences.backwards(), votes[sequences.turned()]
+    # read from the end, what must not follow must not precede
+    never_turned = None if never is None else Never(np.zeros_like(never.start), never.pair.T)
+    fits = []
+    for states in (1, 2):
+        same = states == 1 and spread == 0
+        options = {"context": True, "states": states, "spread": spread, **passes}
+        fits.append(forward if same else _bayes(sequences, votes, never, **options))
+    for states in (1, 2):
+        options = {"context": True, "states": states, "spread": spread, "backward": True, **passes}
+        fits.append(_bayes(turned, turned_votes, never_turned, **options))
+    return fits, hardness
 
 
 def _unchecked(sequences: SequenceAnnotations, crowd: Fit, never: Never | None) -> ChainFit:
@@ -290,6 +314,8 @@ def _bayes(
     *,
     context: bool,
     states: int,
+    spread: float = 0.0,
+    backward: bool = False,
     max_iter: int,
     tol: float,
     callback: Callback | None,
@@ -297,19 +323,45 @@ def _bayes(
 ) -> ChainFit:
     """Fit one chain by variational Bayes from a posterior (N, K).
 
-    Everybody is taken to answer like the crowd, judged by the votes, until their labels say otherwise.
+    Everybody is taken to answer like the crowd, judged by the votes, until their labels say otherwise.  With a
+    ``spread``, tokens differ in ease; ``backward`` tells that the sequences are read from their ends.
     """
     a = sequences.tokens
     K = a.n_classes
     votes = vote_posterior(a)
-    sweep = chain_sweep(sequences, context=context, states=states)
-    crowd = chain_sweep(sequences, context=context, states=1) if states > 1 else sweep
+    ease = Ease(spread, np.repeat(_eased_labels(sequences), states))
+    degrees = ease.shares.size
+    sweep = chain_sweep(sequences, context=context, states=states * degrees)
+    crowd = chain_sweep(sequences, context=context, states=1) if states * degrees > 1 else sweep
     pooled = statistics_of(sequences, crowd, votes).counts.sum(axis=0).reshape(-1, K, K) + 0.5
     pooled /= pooled.sum(axis=1, keepdims=True)
     pseudo = np.repeat(_SMOOTHING + _SHRINKAGE * pooled, states, axis=2)
-    begin = statistics_of(sequences, sweep, _in_states(posterior, votes) if states > 1 else posterior)
-    step = ChainBeliefs(pseudo, _by_state(never, states))
+    by_state = _in_states(posterior, votes) if states > 1 else posterior
+    begin = statistics_of(sequences, sweep, np.repeat(by_state, degrees, axis=1) * np.tile(ease.shares, K * states))
+    step: ChainMStep = ChainBeliefs(pseudo, _by_state(never, states))
+    if spread > 0:
+        lasting = np.kron(_going_on(sequences, backward), np.ones((states, states), np.bool_))
+        step = EasedBeliefs(pseudo, _by_state(never, states), ease, lasting)
     return _run(sequences, sweep, begin, step, max_iter=max_iter, tol=tol, callback=callback, cluster=cluster)
+
+
+def _eased_labels(sequences: SequenceAnnotations) -> Ints:
+    """Give the label that ease makes more or less likely, for every class: O among tags, else the right one, (K,)."""
+    classes = list(sequences.tokens.class_ids)
+    own = np.arange(len(classes))
+    outside = own[read_tags(classes).role == "O"] if are_tags(classes) else own
+    return np.full_like(own, outside[0]) if outside.size == 1 else own
+
+
+def _going_on(sequences: SequenceAnnotations, backward: bool) -> Bools:
+    """Give ``[i, k]``: whether a token of class i goes on with the span of its neighbour k, (K, K)."""
+    classes = list(sequences.tokens.class_ids)
+    if not are_tags(classes):
+        return np.zeros((len(classes), len(classes)), np.bool_)
+    tags = read_tags(classes)
+    later, earlier = np.isin(tags.role, ["I", "E"]), np.isin(tags.role, ["B", "I"])
+    on: Bools = later[:, None] & earlier & (tags.type[:, None] == tags.type)
+    return on.T if backward else on
 
 
 def _by_state(never: Never | None, states: int) -> Never | None:

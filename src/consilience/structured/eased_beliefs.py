@@ -1,0 +1,101 @@
+"""Variational Bayes for chains where tokens differ: what one annotator overlooks, others overlook more often.
+
+Every state of the chain has three degrees of ease (:mod:`consilience.aggregation.ease`), so it becomes three states:
+
+    Pr(label i | context c, state h, ease x)  ∝  Γ_m(c, i, h) · exp(σ x [i = c_h]),
+
+with transitions T(h', h) · w(x'), w the shares of the degrees: a token's ease is its own.  Where tokens belong
+together, like those of a name, ease stays: x' = x.
+
+Γ has the Dirichlet distribution of :mod:`consilience.structured.chain_beliefs`; with ease no conjugate one.  The mean
+that a step of iterative scaling leads to, and as many labels as were counted, tell which Dirichlet distribution takes
+its place.  With σ = 0 it is the exact one, and the objective is the lower bound; else it is near it, and may fall a
+little on the way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consilience.aggregation.ease import Ease
+from consilience.chain_mixture import Never
+from consilience.kernels._arrays import Bools, Floats
+from consilience.kernels.chains import ChainStatistics
+from consilience.structured.baum_welch import ChainParameters
+from consilience.structured.chain_beliefs import ChainBeliefs
+
+__all__ = ["EasedBeliefs"]
+
+
+class EasedBeliefs:
+    """What expected counts say of chain and annotators, and of tokens that differ in ease.
+
+    Parameters
+    ----------
+    pseudo
+        Pseudo-labels of every annotator, (C, K, H).
+    never
+        What cannot be, by state.
+    ease
+        How tokens differ.
+    lasting
+        ``[i, h]`` tells whether i after h keeps the ease of h, (H, H).
+    """
+
+    def __init__(self, pseudo: Floats, never: Never | None, ease: Ease, lasting: Bools) -> None:
+        self.beliefs, self.ease = ChainBeliefs(pseudo, never), ease
+        # [i, x', h, x]: the share of each degree of ease among tokens that follow, or the same degree again
+        X = ease.shares.size
+        own, again = np.repeat(ease.shares[:, None], X, axis=1), np.eye(X)
+        self._follows = np.where(lasting[:, None, :, None], again[:, None, :], own[:, None, :])
+        self._mean: Floats | None = None
+
+    def __call__(self, statistics: ChainStatistics) -> tuple[ChainParameters, float]:
+        """Give exp E log of the parameters after these counts, and about minus the divergence from the prior."""
+        plain = self._without_ease(statistics)
+        tables, extra = self.beliefs(plain)
+        return self._with_ease(tables), extra
+
+    def means(self, statistics: ChainStatistics) -> ChainParameters:
+        """Give the expected parameters after the counts that were seen last."""
+        assert self._mean is not None
+        return self._with_ease(self.beliefs.means(self._as_plain(self._mean, statistics)))
+
+    def _without_ease(self, statistics: ChainStatistics) -> ChainStatistics:
+        """Give the counts of a chain without ease that would tell the same."""
+        pseudo = self.beliefs.labels.pseudo
+        counts = statistics.counts.reshape(-1, *pseudo.shape, self.ease.shares.size)
+        if self._mean is None:  # nothing is known of ease yet
+            mean = counts.sum(axis=-1) + pseudo
+            mean /= mean.sum(axis=-2, keepdims=True)
+        else:
+            mean = self.ease.scaled(counts, self._mean, pseudo)
+        self._mean = mean
+        return self._as_plain(mean, statistics)
+
+    def _as_plain(self, mean: Floats, statistics: ChainStatistics) -> ChainStatistics:
+        """Give as many labels as were counted, spread so that together with the pseudo-labels they have this mean."""
+        M, R, _ = statistics.counts.shape
+        pseudo, X = self.beliefs.labels.pseudo, self.ease.shares.size
+        given = statistics.counts.reshape(M, *pseudo.shape, X).sum(axis=(-3, -1))[..., None, :]
+        labels = (given + pseudo.sum(axis=-2, keepdims=True)) * mean - pseudo
+        H = pseudo.shape[-1]
+        return ChainStatistics(
+            labels.reshape(M, R, H),
+            statistics.class_counts.reshape(H, X).sum(axis=1),
+            statistics.starts.reshape(H, X).sum(axis=1),
+            statistics.pairs.reshape(H, X, H, X).sum(axis=(1, 3)),
+            statistics.log_likelihood,
+        )
+
+    def _with_ease(self, plain: ChainParameters) -> ChainParameters:
+        start, transitions, emissions = plain
+        assert self._mean is not None
+        M, C, K, H = self._mean.shape
+        X = self.ease.shares.size
+        eased = self.ease.tables(self._mean, emissions.reshape(M, C, K, H))
+        return ChainParameters(
+            np.outer(start, self.ease.shares).ravel(),
+            (transitions[:, None, :, None] * self._follows).reshape(H * X, H * X),
+            eased.reshape(M, C * K, H * X),
+        )
