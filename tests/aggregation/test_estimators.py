@@ -193,6 +193,7 @@ OTHER: dict[str, Any] = {
     "alpha": 0.01,
     "decay": 0.5,
     "through": [0, 1],
+    "spread": 0.9,
     "weights": [1.0, 0.5, 1.0, 0.5],
     "random_state": 17,
     "callback": print,

@@ -62,8 +62,9 @@ _ENOUGH = 10
 #: Subtypes, a coin alone, or a start from known answers must raise the log-probability of the labels by so much: odds
 #: of e^20 to 1.
 _MARGIN = 20.0
-#: How much items differ in ease (σ), where they do: what public crowds ask for.
-_SPREAD = 0.7
+#: How much items differ in ease (σ), where they do: what public crowds ask for.  That they do must make the labels more
+#: probable by so much: odds of 20 to 1.
+_SPREAD, _SEEN = 0.7, 3.0
 #: Equal classes, or a fixed prior, that make the labels less probable by so much are out of the question.
 _FAR = 100.0
 #: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
@@ -104,7 +105,7 @@ def auto(
     members, main, hardness = _members(crowd, seen)
     correlation = crowd.correlation(seen.models["confusions"].means)
     # hard items are hard for all: even where few pairs of labels show it, errors go together
-    together = max(correlation, CLEAR) if hardness > 0 else correlation
+    together = max(correlation, CLEAR) if hardness > _SEEN else correlation
     model = DawidSkene(*main.means, a.class_ids, a.annotator_ids)
     if "subtypes" in members:
         votes, n_labels = votes_of(a, crowd.weights)
@@ -313,9 +314,9 @@ def _members(crowd: _Crowd, seen: _Compared) -> _Members:
 def _hard_or_not(crowd: _Crowd, confusions: Hierarchy, hardness: float) -> tuple[_Confusions, _Confusions | None]:
     """Give confusions, and the same with equal classes unless that is out of the question.
 
-    Both allow for hard items if these gain anything.
+    Both allow for hard items if these are seen.
     """
-    if hardness <= 0:
+    if hardness <= _SEEN:
         equal = crowd.confusions(prior="uniform", start=confusions.posterior())
         return confusions, equal if equal.bound > confusions.bound - _FAR else None
     hard = crowd.hard_items(crowd.annotations, confusions)
