@@ -65,6 +65,8 @@ _MARGIN = 20.0
 #: How much items differ in ease (σ), where they do: what public crowds ask for.  That they do must make the labels more
 #: probable by so much: odds of 20 to 1.
 _SPREAD, _SEEN = 0.7, 3.0
+#: Cells of all confusions beyond which hard items are not looked for: the tables have three for each.
+_MOST_CELLS = 5_000_000
 #: Equal classes, or a fixed prior, that make the labels less probable by so much are out of the question.
 _FAR = 100.0
 #: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
@@ -194,7 +196,8 @@ class _Crowd:
 
     def hardness(self, confusions: Hierarchy) -> float:
         """Give what hard items add to the log-probability of a sample of the labels, in nats."""
-        if not self.compiled:
+        a = self.annotations
+        if not self.compiled or a.n_annotators * a.n_classes**2 > _MOST_CELLS:
             return 0.0
         plain, hard = (self.hard_items(self.sample, confusions, spread=spread) for spread in (0.0, _SPREAD))
         return hard.objective - plain.objective
@@ -316,7 +319,7 @@ def _hard_or_not(crowd: _Crowd, confusions: Hierarchy, hardness: float) -> tuple
 
     Both allow for hard items if these are seen.
     """
-    if hardness <= _SEEN:
+    if not hardness > _SEEN:  # nor where it is unknown, without a pass
         equal = crowd.confusions(prior="uniform", start=confusions.posterior())
         return confusions, equal if equal.bound > confusions.bound - _FAR else None
     hard = crowd.hard_items(crowd.annotations, confusions)
