@@ -8,13 +8,14 @@ from tests.conftest import brute_force, error_percent, random_model, real_crowd
 
 import consilience as cs
 from consilience.aggregation.ds_em import dawid_skene_em
-from consilience.aggregation.em import ConfusionStep, OneCoinStep, Parameters, Progress, run_em
+from consilience.aggregation.em import ConfusionStep, OneCoinStep, Parameters, Progress, leap_along, run_em
 from consilience.aggregation.fit import vote_posterior, vote_start
 from consilience.aggregation.majority import majority_vote
 from consilience.aggregation.one_coin import one_coin
 from consilience.annotations import Annotations
 from consilience.datasets import load
 from consilience.exceptions import ConvergenceWarning
+from consilience.kernels.em import SMALL
 from consilience.kernels.votes import vote_statistics
 
 
@@ -210,3 +211,16 @@ def test_broken_ties_beat_coin_tosses(name: str) -> None:
     expected = json.loads((path(name) / "stats.json").read_text())["mv_err"]
     fit = majority_vote(a)
     assert error_percent(fit.choice.best, truth) <= expected + 0.005
+
+
+def test_leaps_are_the_same_compiled_and_not() -> None:
+    one, two, three = (Parameters(m.prior, m.confusions) for m in (random_model(7, 3, seed=seed) for seed in range(3)))
+    labels = np.random.default_rng(0).gamma(1.0, 10.0, (7, 3))
+    # three points at random seldom lie so that there is a leap: two of them near a line
+    along = Parameters(*(b + 0.7 * (b - a) + 0.01 * (c - b) for a, b, c in zip(one, two, three, strict=True)))
+    ours, theirs = (leap_along(one, two, along, labels, 40.0, n_labels) for n_labels in (SMALL, 0))
+    assert ours is not None
+    assert theirs is not None
+    for x, y in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-10)
+    assert leap_along(one, one, one, labels, 40.0, SMALL) is None

@@ -69,6 +69,8 @@ _SPREAD, _SEEN = 0.7, 3.0
 _MOST_CELLS = 5_000_000
 #: Equal classes, or a fixed prior, that make the labels less probable by so much are out of the question.
 _FAR = 100.0
+#: Passes after which it shows whether they can come near.
+_GLANCE = 4
 #: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
 _STARTS, _SHARED = 2, 0.2
 #: A second kind of items that no item is of costs less than that.  Who ends lower than with all of them got stuck.
@@ -209,8 +211,9 @@ class _Crowd:
         *,
         spread: float = _SPREAD,
         equal_from: HardItems | None = None,
+        at_most: int | None = None,
     ) -> HardItems:
-        """Fit items that are easier or harder than others; with equal classes if it is known without."""
+        """Fit items that are easier or harder than others; with equal classes from where it ended before."""
         start = base.means
         if equal_from is not None:
             K = annotations.n_classes
@@ -222,7 +225,7 @@ class _Crowd:
             pseudo=base.pseudo,
             learn_prior=equal_from is None,
             weights=self.weights if self.groups else None,
-            **self._rough,
+            **self._rough | ({} if at_most is None else {"max_iter": min(at_most, self._rough["max_iter"])}),
         )
 
     def correlation(self, parameters: Parameters) -> float:
@@ -323,7 +326,9 @@ def _hard_or_not(crowd: _Crowd, confusions: Hierarchy, hardness: float) -> tuple
         equal = crowd.confusions(prior="uniform", start=confusions.posterior())
         return confusions, equal if equal.bound > confusions.bound - _FAR else None
     hard = crowd.hard_items(crowd.annotations, confusions)
-    same = crowd.hard_items(crowd.annotations, confusions, equal_from=hard)
+    same = crowd.hard_items(crowd.annotations, confusions, equal_from=hard, at_most=_GLANCE)
+    if same.objective > hard.objective - 3 * _FAR:  # else it will not come near
+        same = crowd.hard_items(crowd.annotations, confusions, equal_from=same)
     return hard, same if same.objective > hard.objective - _FAR else None
 
 

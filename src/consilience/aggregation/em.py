@@ -77,9 +77,7 @@ class ConfusionStep:
         """Normalise the counts."""
         # A_m(i, k) = (counts + pseudo) / Σ_i (counts + pseudo)
         counts = statistics.counts + self.pseudo if self.penalised else statistics.counts
-        total = counts[:, 0, :].copy()
-        for i in range(1, counts.shape[1]):
-            total += counts[:, i, :]
+        total = np.einsum("mik->mk", counts)
         if total.min(initial=1.0) > 0:
             confusions = counts / total[:, None, :]
         else:
@@ -206,11 +204,30 @@ def leap_along(
 
     ``labels`` (M, K) and ``items`` are those behind the confusions and the prior.
     """
+    if n_labels >= SMALL:
+        return _leap_compiled(one, two, three, labels, items)
     far = leap(one, two, three, (items, labels[:, None, :]))
     if far is None:
         return None
     prior, confusions = far
     return steady(Parameters(prior / prior.sum(), confusions / confusions.sum(axis=1, keepdims=True)), n_labels)
+
+
+def _leap_compiled(
+    one: Parameters, two: Parameters, three: Parameters, labels: Floats, items: float
+) -> Parameters | None:
+    """Do the same where numba is loaded anyway."""
+    from consilience.kernels.leaps import land, lengths
+
+    r = two.prior - one.prior
+    v = (three.prior - two.prior) - r
+    r_norm, v_norm = lengths(one.confusions, two.confusions, three.confusions, labels)
+    r_norm, v_norm = r_norm + items * float((r * r).sum()), v_norm + items * float((v * v).sum())
+    if v_norm <= 0 or r_norm <= v_norm:
+        return None
+    a, least = -float(np.sqrt(r_norm / v_norm)), 0.1 * FLOOR
+    prior = np.maximum(one.prior - (2 * a) * r + (a * a) * v, least)
+    return Parameters(prior / prior.sum(), land(one.confusions, two.confusions, three.confusions, a, least))
 
 
 def steady(parameters: Parameters, n_labels: int) -> Parameters:
