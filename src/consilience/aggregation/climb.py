@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from consilience.aggregation.em import Callback, Parameters, Progress
+from consilience.aggregation.squarem import stride
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import SMALL, Statistics
 
@@ -134,9 +135,9 @@ class Climb:
         weights = self._weights(two.at)
         # no dot products: BLAS splits them among threads, and on a busy machine waits for these
         r_norm, v_norm = float((r * r * weights).sum()), float((v * v * weights).sum())
-        if v_norm <= 0 or r_norm <= v_norm:
+        a = stride(r_norm, v_norm)
+        if a is None:
             return None
-        a = -np.sqrt(r_norm / v_norm)
         return self._rounded(np.maximum(one.at - (2 * a) * r + (a * a) * v, 0.0))
 
     def _weights(self, at: Floats) -> Floats:

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from consilience.aggregation.squarem import Callback, Progress, leap, run_squarem
+from consilience.aggregation.squarem import Callback, Progress, leap, run_squarem, stride
 from consilience.annotations import Annotations
 from consilience.engine.checkpoint import Keeper
 from consilience.engine.passes import Labels, Passes, passes_of
@@ -223,9 +223,9 @@ def _leap_compiled(
     v = (three.prior - two.prior) - r
     r_norm, v_norm = lengths(one.confusions, two.confusions, three.confusions, labels)
     r_norm, v_norm = r_norm + items * float((r * r).sum()), v_norm + items * float((v * v).sum())
-    if v_norm <= 0 or r_norm <= v_norm:
+    a, least = stride(r_norm, v_norm), 0.1 * FLOOR
+    if a is None:
         return None
-    a, least = -float(np.sqrt(r_norm / v_norm)), 0.1 * FLOOR
     prior = np.maximum(one.prior - (2 * a) * r + (a * a) * v, least)
     return Parameters(prior / prior.sum(), land(one.confusions, two.confusions, three.confusions, a, least))
 

@@ -26,7 +26,7 @@ from consilience.engine.progress import Callback, Progress, passes_left
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR
 
-__all__ = ["Callback", "Ended", "Model", "Progress", "leap", "run_squarem"]
+__all__ = ["Callback", "Ended", "Model", "Progress", "leap", "run_squarem", "stride"]
 
 _log = logging.getLogger("consilience")
 
@@ -183,6 +183,11 @@ class _Passes(Generic[At, Sums]):
         return _Pass(at, content["objective"], after, sums)
 
 
+def stride(r_norm: float, v_norm: float) -> float | None:
+    """Give a = -‖r‖ / ‖v‖ for squared norms; None where it would be a plain EM step or less."""
+    return None if v_norm <= 0 or r_norm <= v_norm else -float(np.sqrt(r_norm / v_norm))
+
+
 def leap(one: Sequence[Floats], two: Sequence[Floats], three: Sequence[Floats], weights: Any) -> list[Floats] | None:
     """Go from three points in a row, arrays of probabilities each, to where SQUAREM S3 leads; None for a plain step.
 
@@ -192,8 +197,8 @@ def leap(one: Sequence[Floats], two: Sequence[Floats], three: Sequence[Floats], 
     v = [(c - b) - d for b, c, d in zip(two, three, r, strict=True)]
     r_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, r, strict=True))
     v_norm = sum(float((w * x * x).sum()) for w, x in zip(weights, v, strict=True))
-    if v_norm <= 0 or r_norm <= v_norm:
+    a = stride(r_norm, v_norm)
+    if a is None:
         return None
-    a = -np.sqrt(r_norm / v_norm)
     far = [t - (2 * a) * x + (a * a) * y for t, x, y in zip(one, r, v, strict=True)]
     return [np.maximum(x, 0.1 * FLOOR) for x in far]
