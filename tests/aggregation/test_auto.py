@@ -8,6 +8,7 @@ from tests.aggregation.conftest import of_unequal_ease
 from tests.conftest import error_percent, random_model, real_crowd
 
 import consilience as cs
+from consilience.aggregation import auto as auto_module
 from consilience.aggregation.auto import auto
 from consilience.aggregation.ds_em import dawid_skene_em
 from consilience.aggregation.fit import Fit
@@ -246,6 +247,30 @@ def test_hard_items_are_seen_and_allowed_for(K: int) -> None:
     assert fit.details["gain_of_hard_items"] < 0
     assert "hard items" not in fit.details["chosen"]
     assert "harder" not in fit.details["why"]
+
+
+def test_a_glance_at_equal_classes_is_enough_where_they_are_far_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Giving up after four passes leaves out what all passes would have left out, and nothing else."""
+    for prior, equal in (([0.85, 0.1, 0.05], False), ([0.3, 0.3, 0.4], True)):
+        model = random_model(20, 3, seed=2)
+        model = cs.DawidSkene(np.array(prior), model.confusions, model.classes, model.annotators)
+        a, _ = of_unequal_ease(model, 1500, 8, 1.0, seed=2)
+        glanced = auto(a)
+        assert ("equal classes" in glanced.details["weights"]) == equal
+        with monkeypatch.context() as patched:
+            patched.setattr(auto_module, "_GLANCE", 1000)
+            looked = auto(a)
+        assert list(looked.details["weights"]) == list(glanced.details["weights"])
+        np.testing.assert_allclose(looked.posterior, glanced.posterior, atol=0.02)
+
+
+def test_hard_items_are_not_looked_for_where_tables_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, _ = of_unequal_ease(random_model(20, 2, seed=2), 1500, 8, 1.0, seed=2)
+    assert auto(a).details["gain_of_hard_items"] > 20
+    monkeypatch.setattr(auto_module, "_MOST_CELLS", 20 * 2 * 2 - 1)
+    fit = auto(a)
+    assert fit.details["gain_of_hard_items"] == 0.0
+    assert "hard items" not in fit.details["chosen"]
 
 
 def test_hard_items_are_allowed_for_on_new_items_too() -> None:

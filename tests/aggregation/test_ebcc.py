@@ -12,7 +12,7 @@ from tests.conftest import error_percent, random_model, real_crowd
 import consilience as cs
 from consilience.aggregation import ebcc as module
 from consilience.aggregation.ds_em import dawid_skene_em
-from consilience.aggregation.ebcc import ebcc
+from consilience.aggregation.ebcc import ebcc, fit_subtypes
 from consilience.aggregation.em import Progress
 from consilience.aggregation.fit import vote_posterior
 from consilience.aggregation.ibcc import ibcc
@@ -207,6 +207,30 @@ def test_subtypes_that_nobody_asks_for_stay_empty() -> None:
     assert np.abs(many.model.confusions - model.confusions).mean() < 0.02
     assert np.abs(many.posterior - one.posterior).mean() < 0.005
     assert error_percent(many.choice.best, truth) <= error_percent(one.choice.best, truth) + 0.2
+
+
+def test_a_start_that_is_good_enough_is_the_last() -> None:
+    a, _ = correlated(0, n_items=300)
+    options = {
+        "smoothing": 1.0,
+        "diagonal": 3.0,
+        "concentration": 0.2,
+        "empirical": False,
+        "max_iter": 200,
+        "tol": 1e-6,
+    }
+
+    def found(enough: float, starts: int = 3) -> tuple[float, int]:
+        told: list[Progress] = []
+        fit = fit_subtypes(a, 2, starts=starts, enough=enough, callback=told.append, **options)  # type: ignore[arg-type]
+        return fit.bound, sum(state.iteration == 1 for state in told)
+
+    first, _ = found(np.inf, starts=1)
+    assert found(first) == (first, 1)
+    best, starts = found(np.inf)
+    assert starts == 3
+    assert best >= first
+    assert found(best + 1.0) == (best, 3)
 
 
 def test_more_starts_never_lower_the_bound() -> None:

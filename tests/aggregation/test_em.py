@@ -15,7 +15,7 @@ from consilience.aggregation.one_coin import one_coin
 from consilience.annotations import Annotations
 from consilience.datasets import load
 from consilience.exceptions import ConvergenceWarning
-from consilience.kernels.em import SMALL
+from consilience.kernels.em import FLOOR, SMALL
 from consilience.kernels.votes import vote_statistics
 
 
@@ -224,3 +224,10 @@ def test_leaps_are_the_same_compiled_and_not() -> None:
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-10)
     assert leap_along(one, one, one, labels, 40.0, SMALL) is None
+    # beyond the edge of the simplex there is the floor
+    steep = [np.array([[[0.3 - 0.1 * k], [0.7 + 0.1 * k]]]) * np.ones((1, 2, 2)) for k in (0.0, 1.0, 1.9)]
+    over = [Parameters(np.full(2, 0.5), x) for x in steep]
+    found = leap_along(over[0], over[1], over[2], np.ones((1, 2)), 1.0, SMALL)
+    assert found is not None
+    assert 0 < found.confusions[0, 0, 0] < FLOOR
+    np.testing.assert_allclose(found.confusions.sum(axis=1), 1.0)

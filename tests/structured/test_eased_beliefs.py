@@ -126,7 +126,9 @@ def test_names_that_all_overlook_are_found_more_often() -> None:
     eased, objective, history = f1(sequences, truth, 1.3)
     assert objective > bound + 50
     assert eased > plain + 1.0
-    assert np.diff(history).min() > -1e-3 * abs(history[-1])  # it is a bound nearly, not exactly
+    # it is a bound nearly, not exactly: from its top it falls by a thousandth, and comes to rest
+    assert np.diff(history).min() > -5e-4 * abs(history[-1])
+    assert max(history) - history[-1] < 1e-3 * abs(history[-1])
 
 
 def test_auto_sees_whether_names_differ() -> None:
