@@ -68,7 +68,13 @@ def test_an_annotator_who_never_met_a_class_guesses_it() -> None:
 @pytest.mark.parametrize("prior", ["learned", "uniform"])
 def test_with_two_classes_it_is_dawid_and_skene(smoothing: float, prior: str) -> None:
     a, _ = random_model(12, 2, seed=1).sample(600, labels_per_item=4, random_state=2)
-    options: dict[str, object] = {"smoothing": smoothing, "prior": prior, "max_iter": 40, "tol": 0.0}
+    options: dict[str, object] = {
+        "smoothing": smoothing,
+        "prior": prior,
+        "max_iter": 40,
+        "tol": 0.0,
+        "accelerate": False,
+    }
     ours, theirs = class_one_coin(a, **options), dawid_skene_em(a, **options)  # type: ignore[arg-type]
     np.testing.assert_allclose(ours.model.confusions, theirs.model.confusions, atol=1e-6)
     np.testing.assert_allclose(ours.posterior, theirs.posterior, atol=1e-5)

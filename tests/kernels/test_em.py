@@ -92,7 +92,7 @@ def test_results_do_not_depend_on_the_number_of_threads(M: int, K: int, monkeypa
     model = random_model(M, K, seed=0)
     a, _ = model.sample(220_000, labels_per_item=5, random_state=0)
     sweep = sweep_of(a)
-    assert len(sweep._blocks) > 1
+    assert len(sweep.share.blocks) > 1
     results = []
     for threads in ("1", "2", "7"):
         monkeypatch.setattr(blocks, "thread_count", lambda t=threads: int(t))

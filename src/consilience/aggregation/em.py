@@ -1,21 +1,32 @@
 """Expectation maximisation: parameters in, better parameters out.
 
-The E-step is one sweep over the labels (:mod:`consilience.kernels.em`); an M-step turns its sums into
-parameters.  Methods differ in the M-step alone.  What rises is the penalised log-likelihood
+The E-step is one sweep over the labels (:mod:`consilience.kernels.em`); an M-step turns its sums into parameters
+(:mod:`consilience.aggregation.m_steps`).  What rises is the penalised log-likelihood
 
     L(θ) = Σ_n log Σ_k π_k ∏ A_m(i, k)  +  log-density of the Dirichlet priors (when there is smoothing).
 
-Leaps along EM steps make it fast (:mod:`consilience.aggregation.squarem`).
+What makes it fast are conjugate steps over items that are still open (:mod:`consilience.aggregation.narrowing`) where
+confusions are free and there are many labels to each probability.  With few, the likelihood has many maxima and does
+not bend as near one; and a conjugate step leaves models whose confusions are not free.  There it is leaps along EM
+steps (:mod:`consilience.aggregation.squarem`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from consilience.aggregation.m_steps import (
+    ClassOneCoinStep,
+    ConfusionStep,
+    MStep,
+    OneCoinStep,
+    Parameters,
+    steady,
+)
+from consilience.aggregation.narrowing import run_narrowing
 from consilience.aggregation.squarem import Callback, Progress, leap, run_squarem, stride
 from consilience.annotations import Annotations
 from consilience.engine.checkpoint import Keeper
@@ -39,128 +50,8 @@ __all__ = [
 ]
 
 
-class Parameters(NamedTuple):
-    """A class prior (K,) and confusions (M, K, K)."""
-
-    prior: Floats
-    confusions: Floats
-
-
-class MStep(Protocol):
-    """Turns the sums of a sweep into parameters, and knows the penalty that goes with it."""
-
-    def __call__(self, statistics: Statistics) -> Parameters:
-        """Maximise the expected complete log-likelihood plus penalty."""
-
-    def penalty(self, parameters: Parameters) -> float:
-        """Give the log-density of the parameters' prior, up to a constant."""
-
-
-@dataclass(frozen=True)
-class ConfusionStep:
-    """A free confusion matrix for every annotator (Dawid & Skene 1979, eqs 2.3 and 2.4).
-
-    ``pseudo`` labels are added to every annotator's cells before anything is counted, a number or one for each cell
-    (K, K): the mode under a Dirichlet(1 + pseudo) prior.  An annotator who never met a class has the uniform
-    column for it.
-    """
-
-    pseudo: float | Floats = 0.0
-    learn_prior: bool = True
-
-    @property
-    def penalised(self) -> bool:
-        """Whether there is a prior on the confusions."""
-        return isinstance(self.pseudo, np.ndarray) or self.pseudo != 0
-
-    def __call__(self, statistics: Statistics) -> Parameters:
-        """Normalise the counts."""
-        # A_m(i, k) = (counts + pseudo) / Σ_i (counts + pseudo)
-        counts = statistics.counts + self.pseudo if self.penalised else statistics.counts
-        total = np.einsum("mik->mk", counts)
-        if total.min(initial=1.0) > 0:
-            confusions = counts / total[:, None, :]
-        else:
-            empty = total <= 0
-            confusions = counts / np.where(empty, 1.0, total)[:, None, :]
-            confusions += np.where(empty, 1.0 / counts.shape[1], 0.0)[:, None, :]
-        return Parameters(_prior(statistics, self.learn_prior), confusions)
-
-    def penalty(self, parameters: Parameters) -> float:
-        """Give Σ ``pseudo`` · log of every probability."""
-        if not self.penalised:
-            return 0.0
-        return float((self.pseudo * np.log(np.maximum(parameters.confusions, FLOOR))).sum())
-
-
-@dataclass(frozen=True)
-class OneCoinStep:
-    """One accuracy for each annotator; errors fall evenly on the other classes.
-
-    ``smoothing`` is the number of labels added to the right and to the wrong answers each.
-    """
-
-    smoothing: float = 0.0
-    learn_prior: bool = True
-
-    def __call__(self, statistics: Statistics) -> Parameters:
-        """Give the share of right answers, by annotator."""
-        M, K, _ = statistics.counts.shape
-        right = np.einsum("mkk->m", statistics.counts) + self.smoothing
-        total = statistics.counts.sum(axis=(1, 2)) + 2 * self.smoothing
-        # a_m = right / all;  A_m(i, k) = a_m if i = k else (1 - a_m) / (K - 1)
-        accuracy = np.divide(right, total, out=np.full(M, 1.0 / K), where=total > 0)
-        return Parameters(_prior(statistics, self.learn_prior), _even_errors(np.repeat(accuracy, K).reshape(M, K)))
-
-    def penalty(self, parameters: Parameters) -> float:
-        """Give ``smoothing`` · Σ log of every smoothed probability."""
-        if not self.smoothing:
-            return 0.0
-        accuracy = np.clip(parameters.confusions[:, 0, 0], FLOOR, 1.0)
-        return self.smoothing * float((np.log(accuracy) + np.log(np.maximum(1.0 - accuracy, FLOOR))).sum())
-
-
-@dataclass(frozen=True)
-class ClassOneCoinStep:
-    """One accuracy for each annotator and class; errors fall evenly on the other classes.
-
-    ``smoothing`` is the number of labels added to the right and to the wrong answers each, in every class.
-    """
-
-    smoothing: float = 0.0
-    learn_prior: bool = True
-
-    def __call__(self, statistics: Statistics) -> Parameters:
-        """Give the share of right answers, by annotator and class."""
-        M, K, _ = statistics.counts.shape
-        right = np.einsum("mkk->mk", statistics.counts) + self.smoothing
-        total = statistics.counts.sum(axis=1) + 2 * self.smoothing
-        # p_mk = right / all;  A_m(i, k) = p_mk if i = k else (1 - p_mk) / (K - 1)
-        accuracy = np.divide(right, total, out=np.full((M, K), 1.0 / K), where=total > 0)
-        return Parameters(_prior(statistics, self.learn_prior), _even_errors(accuracy))
-
-    def penalty(self, parameters: Parameters) -> float:
-        """Give ``smoothing`` · Σ log of every smoothed probability."""
-        if not self.smoothing:
-            return 0.0
-        accuracy = np.clip(np.einsum("mkk->mk", parameters.confusions), FLOOR, 1.0)
-        return self.smoothing * float((np.log(accuracy) + np.log(np.maximum(1.0 - accuracy, FLOOR))).sum())
-
-
-def _even_errors(accuracy: Floats) -> Floats:
-    """Give the confusions (M, K, K) of annotators who are right so often, (M, K), and err evenly."""
-    M, K = accuracy.shape
-    confusions = np.repeat((1.0 - accuracy) / max(K - 1, 1), K, axis=0).reshape(M, K, K)
-    diagonal = np.arange(K)
-    confusions[:, diagonal, diagonal] = accuracy if K > 1 else 1.0
-    return confusions
-
-
-def _prior(statistics: Statistics, learn: bool) -> Floats:
-    # π_k = Σ_n posterior[n, k] / N
-    K = statistics.class_counts.size
-    total = statistics.class_counts.sum()
-    return statistics.class_counts / total if learn and total > 0 else np.full(K, 1.0 / K)
+#: So many labels for every probability are many.
+_RICH = 4
 
 
 @dataclass
@@ -230,18 +121,6 @@ def _leap_compiled(
     return Parameters(prior / prior.sum(), land(one.confusions, two.confusions, three.confusions, a, least))
 
 
-def steady(parameters: Parameters, n_labels: int) -> Parameters:
-    """Round parameters to forty bits where the data is small enough for exact symmetry.
-
-    Two annotators who mirror each other put EM on a saddle; there the order of a sum, in its last bit, would decide
-    whom to believe.  Rounded, what is symmetric stays so, and the tie is seen as one.
-    """
-    if n_labels >= SMALL:
-        return parameters
-    prior, confusions = (np.rint(x * 2.0**40) / 2.0**40 for x in parameters)
-    return Parameters(prior, confusions)
-
-
 def sweep_of(annotations: Annotations) -> Sweep:
     """Make the E-step of these annotations."""
     a = annotations
@@ -264,17 +143,23 @@ def run_em(
     last of the history, except with ``tol=0`` and no acceleration: there the last M-step counts, as in textbooks.
     """
     passes = passes_of(data)
-    end = run_squarem(
-        _Model(passes, step),
-        start,
-        max_iter=max_iter,
-        tol=tol,
-        accelerate=accelerate,
-        callback=callback,
-        labels=passes.n_labels,
-        keeper=Keeper(passes.checkpoint, "em") if passes.checkpoint else None,
-    )
+    model = _Model(passes, step)
+    keeper = Keeper(passes.checkpoint, "em") if passes.checkpoint else None
+    if accelerate and step.free and passes.n_labels >= _RICH * start.confusions.size:
+        end = run_narrowing(model, start, passes, max_iter=max_iter, tol=tol, callback=callback, keeper=keeper)
+    else:
+        end = run_squarem(
+            model,
+            start,
+            max_iter=max_iter,
+            tol=tol,
+            accelerate=accelerate,
+            callback=callback,
+            labels=passes.n_labels,
+            keeper=keeper,
+        )
     textbook = tol == 0 and not accelerate
     if textbook or not end.history:
         return EMResult(end.latest, passes.sweep(*end.latest).log_likelihood, end.converged, end.history)
-    return EMResult(end.best, end.log_likelihood, end.converged, end.history)
+    likelihood = end.log_likelihood if end.exact else passes.sweep(*end.best).log_likelihood
+    return EMResult(end.best, likelihood, end.converged, end.history)

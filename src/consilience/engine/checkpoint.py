@@ -24,7 +24,7 @@ __all__ = ["Checkpoint", "Keeper"]
 
 T = TypeVar("T")
 
-_FORMAT = {"format": "consilience.Checkpoint", "version": 1}
+_FORMAT = {"format": "consilience.Checkpoint", "version": 2}
 _HEADER = "checkpoint.json"
 #: A state is written again when so many times the time of writing it has passed: a tenth of the run at the most.
 _PATIENCE = 10.0

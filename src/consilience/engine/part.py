@@ -7,7 +7,7 @@ Whatever a pass leaves behind adds up with what it leaves on other parts, to the
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, pairs_fit
 from consilience.kernels.em import SMALL, Statistics, Sweep
 from consilience.kernels.grouping import components
+from consilience.kernels.open_items import Look, OpenItems
 from consilience.kernels.votes import said_counts, share_parts, vote_shares, vote_statistics
 
 __all__ = ["Part", "Survey", "join"]
@@ -76,6 +77,7 @@ class Part:
         self.release, self.threads = release, threads
         self.tell: Callable[[int], None] | None = None
         self._sweeps: dict[bool, Sweep] = {}
+        self._looked: tuple[Floats, Floats] | None = None  # the parameters of the last look
 
     @classmethod
     def of_annotations(cls, annotations: Annotations) -> Part:
@@ -124,17 +126,23 @@ class Part:
 
     def sweep(self, prior: Floats, confusions: Floats, gold: bool = True) -> dict[blocks.Node, Statistics]:
         """Run the E-step; without ``gold``, known truths are not looked at."""
-        gold = gold and self.gold is not None
-        if gold not in self._sweeps:
-            self._sweeps[gold] = Sweep(
-                *self.data,
-                self.gold if gold else None,
-                *self.shape,
-                share=self.share,
-                done=self._done if self.release else None,
-                threads=self.threads,
-            )
-        return self._sweeps[gold].parts(prior, confusions)
+        return self._sweep(gold).parts(prior, confusions)
+
+    def look(self, prior: Floats, confusions: Floats) -> dict[blocks.Node, Look]:
+        """Run the E-step, and list the items that are open."""
+        self._looked = prior, confusions
+        return self._open.look(prior, confusions)
+
+    def sweep_open(
+        self, looked: tuple[Floats, Floats], prior: Floats, confusions: Floats
+    ) -> dict[blocks.Node, Statistics]:
+        """Run the E-step over the items that were open at the look under the parameters ``looked``.
+
+        Where it was another part that looked, as with a worker that takes over from a dead one, it is done again.
+        """
+        if self._looked is None or not all(map(np.array_equal, self._looked, looked)):
+            self.look(*looked)
+        return self._open.parts(prior, confusions)
 
     def votes(self) -> dict[blocks.Node, Statistics]:
         """Count what everybody said, the votes' shares being the truth."""
@@ -185,6 +193,23 @@ class Part:
         return reduce(join, blocks.run(look, self._pieces(_LOOK), self.threads))
 
     # ---- inside --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _open(self) -> OpenItems:
+        return OpenItems(self._sweep(True))
+
+    def _sweep(self, gold: bool) -> Sweep:
+        gold = gold and self.gold is not None
+        if gold not in self._sweeps:
+            self._sweeps[gold] = Sweep(
+                *self.data,
+                self.gold if gold else None,
+                *self.shape,
+                share=self.share,
+                done=self._done if self.release else None,
+                threads=self.threads,
+            )
+        return self._sweeps[gold]
 
     def _done(self, first: int, stop: int) -> None:
         if self.tell:

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -33,10 +33,13 @@ from consilience.engine.store import Store
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import Statistics
+from consilience.kernels.open_items import Look
 from consilience.kernels.votes import vote_shares
 from consilience.moments.cooccurrence import CoOccurrences
 
 __all__ = ["InMemory", "Labels", "OnDisk", "Passes", "passes_of"]
+
+T = TypeVar("T")
 
 
 class Passes(ABC):
@@ -94,12 +97,23 @@ class Passes(ABC):
             kept = self._last = asked, self._total(self._each("sweep", *asked))
         return kept[1]
 
+    def look(self, prior: Floats, confusions: Floats) -> Look:
+        """Run the E-step under these parameters, and list the items that are open."""
+        made: Look = self._total(self._each("look", prior, confusions))
+        return made
+
+    def sweep_open(self, looked: tuple[Floats, Floats], prior: Floats, confusions: Floats) -> Statistics:
+        """Run the E-step over the items that were open at the look under the parameters ``looked``."""
+        made: Statistics = self._total(self._each("sweep_open", looked, prior, confusions))
+        return made
+
     @cached_property
     def votes(self) -> Statistics:
         """What everybody said, the votes' shares being the truth."""
 
         def count() -> Statistics:
-            return self._total(self._each("votes", tell=self._steps("votes")))
+            made: Statistics = self._total(self._each("votes", tell=self._steps("votes")))
+            return made
 
         return count() if self.checkpoint is None else self.checkpoint.remember("votes", Statistics, count)
 
@@ -122,8 +136,8 @@ class Passes(ABC):
         made: Survey = reduce(join, self._each("survey", tell=self._steps("a first look")))
         return made
 
-    def _total(self, parts: Iterable[dict[blocks.Node, Statistics]]) -> Statistics:
-        made: dict[blocks.Node, Statistics] = {}
+    def _total(self, parts: Iterable[dict[blocks.Node, T]]) -> T:
+        made: dict[blocks.Node, T] = {}
         for part in parts:
             made |= part
         return blocks.total(made, (0, max(stop for _, stop in made)))

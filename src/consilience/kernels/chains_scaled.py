@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.kernels import em
+from consilience.kernels import em_source
 
 __all__ = ["LEAST_TRANSITION", "kernel"]
 
@@ -179,7 +179,7 @@ def _source(name: str, K: int, prefetch: bool) -> str:
     values = {
         "name": name,
         "K": K or "K",
-        "ahead": em.AHEAD,
+        "ahead": em_source.AHEAD,
         "least": _LEAST,
         "most": 1.0 / _LEAST,
         "small_alpha": _SMALL_ALPHA,

@@ -8,33 +8,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import FLOOR, Statistics
+from consilience.kernels.em_source import SETTLED
 
-__all__ = ["posterior", "statistics"]
+__all__ = ["judge", "posterior", "statistics"]
 
 
 def posterior(
     indptr: Ints, annotator: Codes, label: Codes, gold: Codes, prior: Floats, confusions: Floats
 ) -> tuple[Floats, float]:
     """Give the posterior (N, K) and the log-likelihood."""
-    item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-    q, log_likelihood = _posterior(item, _cells(annotator, label, prior.size), indptr.size - 1, gold, prior, confusions)
-    return q, log_likelihood
+    q, likelihoods = _posterior(_items(indptr), _cells(annotator, label, prior.size), indptr, gold, prior, confusions)
+    return q, float(likelihoods.sum())
 
 
 def statistics(
     indptr: Ints, annotator: Codes, label: Codes, gold: Codes, prior: Floats, confusions: Floats
 ) -> Statistics:
     """Give the sums that the M-step needs."""
-    M, K, _ = confusions.shape
-    item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-    cell = _cells(annotator, label, K)
-    q, log_likelihood = _posterior(item, cell, indptr.size - 1, gold, prior, confusions)
-    counts = np.empty((M * K, K))
-    for k in range(K):
-        counts[:, k] = np.bincount(cell, q[item, k], M * K)
-    return Statistics(counts.reshape(M, K, K), q.sum(axis=0), log_likelihood)
+    return judge(indptr, annotator, label, gold, prior, confusions)[0]
+
+
+def judge(
+    indptr: Ints, annotator: Codes, label: Codes, gold: Codes, prior: Floats, confusions: Floats
+) -> tuple[Statistics, Bools]:
+    """Give the sums that the M-step needs, and which items are open, (N,)."""
+    item, cell = _items(indptr), _cells(annotator, label, prior.size)
+    q, likelihoods = _posterior(item, cell, indptr, gold, prior, confusions)
+    made = Statistics(_counts(item, cell, q, confusions), q.sum(axis=0), float(likelihoods.sum()))
+    return made, q.max(axis=1) < SETTLED
+
+
+def _items(indptr: Ints) -> Ints:
+    """Item of each label."""
+    return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
 
 
 def _cells(annotator: Codes, label: Codes, K: int) -> Ints:
@@ -42,8 +50,20 @@ def _cells(annotator: Codes, label: Codes, K: int) -> Ints:
     return annotator.astype(np.int64) * K + label
 
 
-def _posterior(item: Ints, cell: Ints, N: int, gold: Codes, prior: Floats, confusions: Floats) -> tuple[Floats, float]:
-    K = prior.size
+def _counts(item: Ints, cell: Ints, q: Floats, confusions: Floats) -> Floats:
+    """Give the expected number of times that annotator m said i of truth k, (M, K, K)."""
+    M, K, _ = confusions.shape
+    counts = np.empty((M * K, K))
+    for k in range(K):
+        counts[:, k] = np.bincount(cell, q[item, k], M * K)
+    return counts.reshape(M, K, K)
+
+
+def _posterior(
+    item: Ints, cell: Ints, indptr: Ints, gold: Codes, prior: Floats, confusions: Floats
+) -> tuple[Floats, Floats]:
+    """Give the posterior (N, K) and the log-likelihood of every item, (N,)."""
+    K, N = prior.size, indptr.size - 1
     log_confusions = np.log(np.maximum(confusions, FLOOR)).reshape(-1, K)
     # log Pr(labels of n, truth k) = log π_k + Σ log A_m(i, k)
     joint = np.tile(np.log(np.maximum(prior, FLOOR)), (N, 1))
@@ -56,4 +76,4 @@ def _posterior(item: Ints, cell: Ints, N: int, gold: Codes, prior: Floats, confu
     q = np.exp(joint - top)
     total = q.sum(axis=1, keepdims=True)
     q /= total
-    return q, float((top + np.log(total)).sum())
+    return q, (top + np.log(total))[:, 0]

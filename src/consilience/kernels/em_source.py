@@ -1,0 +1,234 @@
+"""The source of the sweeps over labels, written out for each number of classes, and what compiles it.
+
+:mod:`consilience.kernels.em` tells what a sweep computes and why it is written so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["FLOOR", "MOST_UNROLLED", "SETTLED", "sweep_kernel", "unrolled"]
+
+#: The smallest probability that a confusion or a prior is taken to have: 16 of them stay above 1e-308.
+FLOOR = 1e-12
+#: Up to this many classes the kernel is unrolled; beyond, it loops.
+MOST_UNROLLED = 16
+#: Labels between a prefetch and the use of what it brings.
+AHEAD = 64
+#: An item is settled when one class has at least this probability, and open otherwise.
+SETTLED = 0.999
+
+_KINDS = re.compile(r"\{(prefetch|all|listed|list)\}")
+
+# A line with @ stands once for every class, with the class for @.  One that begins with names in braces stands only in
+# sweeps of these kinds: with prefetch, over all items or over listed ones, or making that list.  Every item is written
+# on it, and the next takes the place of one that is settled: no branch has to wait for a posterior.
+_HEAD = """
+def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, items, sums):
+    running = 1.0
+    log_likelihood = 0.0
+    w@ = prior[@]
+    n@ = 0.0
+    {list}found, n_open = uint64(0), uint64(0)
+    {all}start = uint64(indptr[first])
+    {all}{prefetch}ahead = start
+    {all}{prefetch}end = uint64(indptr[stop_item])
+    {all}for n in range(first, stop_item):
+    {listed}for j in range(items.size):
+        {listed}n = uint64(first) + uint64(items[j])
+        {listed}start, stop = uint64(indptr[n]), uint64(indptr[n + uint64(1)])
+        {listed}{prefetch}later = uint64(first) + uint64(items[min(j + {ahead} // 8, items.size - 1)])
+        {listed}{prefetch}for i in range(uint64(indptr[later]), uint64(indptr[later + uint64(1)])):
+        {listed}{prefetch}    prefetch(table, uint64(annotator[i]) * uint64({K}) + uint64(label[i]))
+        {all}stop = uint64(indptr[n + 1])
+        {all}{prefetch}limit = min(stop + uint64({ahead}), end)
+        {all}{prefetch}while ahead < limit:
+        {all}{prefetch}    prefetch(table, uint64(annotator[ahead]) * uint64({K}) + uint64(label[ahead]))
+        {all}{prefetch}    ahead += uint64(1)
+        p@ = w@
+        if stop - start <= uint64(16):
+            for i in range(start, stop):
+                r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
+                p@ *= table[r, @]
+        else:
+            e@ = 0.0
+            low = start
+            while low < stop:
+                high = min(low + uint64(16), stop)
+                for i in range(low, high):
+                    r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
+                    p@ *= table[r, @]
+                while p@ < {small}: p@ *= {large}; e@ -= 1.0
+                low = high
+            if gold.size > 0 and gold[n] >= 0:
+                e@ = e@ if gold[n] == @ else -1e6
+            top = e0
+            top = max(top, e@)
+            p@ *= {large} ** (e@ - top)
+            log_likelihood += top * {log_large}
+        if gold.size > 0 and gold[n] >= 0:
+            p@ = p@ if gold[n] == @ else 0.0
+        s = {sum_p}
+        running *= s
+        if running < 1e-100:
+            log_likelihood += log(running)
+            running = 1.0
+        inverse = 1.0 / s
+        p@ *= inverse
+"""
+_COUNT = """
+        n@ += p@
+        for i in range(start, stop):
+            r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
+            table[r, {K} + @] += p@
+        {list}surest = p0
+        {list}surest = max(surest, p@)
+        {list}is_open = uint64(1) if surest < {settled} else uint64(0)
+        {list}items[found] = n - first
+        {list}found += is_open
+        {list}n_open += is_open * (stop - start)
+        start = stop
+"""
+_WRITE = """
+        n@ += p@
+        out[n, @] = p@
+        start = stop
+"""
+_TAIL = """
+    sums[@] = n@
+    sums[{K}] = log_likelihood + log(running)
+    {list}sums[{K} + 1] = found
+    {list}sums[{K} + 2] = n_open
+"""
+
+
+def _source(name: str, K: int, kinds: set[str]) -> str:
+    """Write the unrolled sweep for K classes."""
+    body = _WRITE if "write" in kinds else _COUNT
+    template = "".join(part.lstrip("\n") for part in (_HEAD, body, _TAIL))
+    values = {
+        "name": name,
+        "K": K,
+        "ahead": AHEAD,
+        "settled": repr(SETTLED),
+        "small": repr(2.0**-256),
+        "large": repr(2.0**512),
+        "log_large": repr(512 * float(np.log(2.0))),
+        "sum_p": " + ".join(f"p{k}" for k in range(K)),
+    }
+    lines = []
+    for line in template.splitlines():
+        wanted = set(_KINDS.findall(line))
+        if wanted <= kinds:
+            lines.append(_KINDS.sub("", line))
+    return unrolled("\n".join(lines), K).format(**values)
+
+
+def unrolled(template: str, K: int) -> str:
+    """Write a line with @ once for every class, with the class for @."""
+    lines: list[str] = []
+    for line in template.lstrip("\n").splitlines():
+        lines += [line.replace("@", str(k)) for k in range(K)] if "@" in line else [line]
+    return "\n".join(lines)
+
+
+def _looped_sweep(
+    first: Any,
+    stop_item: Any,
+    indptr: Any,
+    annotator: Any,
+    label: Any,
+    gold: Any,
+    prior: Any,
+    table: Any,
+    out: Any,
+    _items: Any,
+    sums: Any,
+) -> None:
+    """The same sweep for any number of classes, with a loop where the other is unrolled."""
+    K = prior.size
+    write = out.size > 0
+    p = np.empty(K)
+    e = np.empty(K)
+    log_likelihood = 0.0
+    for n in range(first, stop_item):
+        start, stop = indptr[n], indptr[n + 1]
+        for k in range(K):
+            p[k] = prior[k]
+            e[k] = 0.0
+        for i in range(start, stop):
+            r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
+            for k in range(K):
+                p[k] *= table[r, k]
+            if (i - start) % 16 == 15:
+                for k in range(K):
+                    while p[k] < 2.0**-256:
+                        p[k] *= 2.0**512
+                        e[k] -= 1.0
+        top = e.max()
+        if gold.size > 0 and gold[n] >= 0:
+            top = e[gold[n]]  # the scale of a class that is out of the question must not count
+            for k in range(K):
+                if k != gold[n]:
+                    p[k] = 0.0
+                    e[k] = top
+        s = 0.0
+        for k in range(K):
+            if e[k] != top:
+                p[k] *= (2.0**512) ** (e[k] - top)
+            s += p[k]
+        log_likelihood += np.log(s) + top * 512.0 * np.log(2.0)
+        for k in range(K):
+            p[k] /= s
+            sums[k] += p[k]
+        if write:
+            for k in range(K):
+                out[n, k] = p[k]
+        else:
+            for i in range(start, stop):
+                r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
+                for k in range(K):
+                    table[r, K + k] += p[k]
+    sums[K] = log_likelihood
+
+
+@lru_cache(maxsize=64)
+def sweep_kernel(K: int, annotator: str, label: str, prefetch: bool, kind: str = "all") -> Callable[..., None]:
+    """Compile the sweep for K classes and these code types.
+
+    ``kind`` says which: over "all" items; "write" their posteriors; "list" open items; or over "listed" ones alone.
+     The last two are for up to ``MOST_UNROLLED`` classes.
+    """
+    from numba import types
+
+    from consilience.kernels import _compile
+
+    array = _compile.array
+    matrix = array("float64", 2, readonly=False)
+    signature = types.void(
+        types.int64,
+        types.int64,
+        array("int64"),
+        array(annotator),
+        array(label),
+        array("int32"),
+        array("float64"),
+        matrix,
+        matrix,
+        array("int32", readonly=False),
+        array("float64", readonly=False),
+    )
+    if K > MOST_UNROLLED:
+        if kind not in ("all", "write"):
+            raise ValueError(f"items are listed with up to {MOST_UNROLLED} classes, not with {K}")
+        return _compile.compiled(_looped_sweep, signature)
+    kinds = {kind} | ({"prefetch"} if prefetch else set()) | (set() if kind == "listed" else {"all"})
+    name = f"sweep_{K}_{kind}{'_prefetch' if prefetch else ''}"
+    names = {"uint64": np.uint64, "int32": np.int32, "empty": np.empty, "log": np.log, "prefetch": _compile.prefetch}
+    function = _compile.from_source(_source(name, K, kinds), name, __name__, __file__, names)
+    return _compile.compiled(function, signature)
