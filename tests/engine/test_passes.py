@@ -319,6 +319,9 @@ def test_the_bar_says_how_fast_and_how_long() -> None:
     assert meter.told(first, 12.5) == "pass 1, log-likelihood -5.00"
     later = first._replace(iteration=3, change=1e-4, left=9000)
     assert meter.told(later, 14.5) == "pass 3, log-likelihood -5.00, change 1e-04, 3k labels/s, 2:30:00 left"
+    # a pass over a tenth of the labels: 6300 in three seconds
+    few = first._replace(iteration=4, labels=300)
+    assert meter.told(few, 15.5) == "pass 4, log-likelihood -5.00, 2.1k labels/s"
 
 
 # ---- the command line ---------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def dawid_skene_em(
     max_iter, tol
         Passes over the data, and the relative change of the objective in one EM step that ends them (0: run all).
     accelerate
-        Leap along EM steps (SQUAREM) where the likelihood allows it.
+        Take longer steps than EM where the likelihood allows it, and once most items are settled, pass over the others.
     callback
         Told of every pass; ends the fit by returning True.
     start

@@ -115,13 +115,13 @@ class Ledger(Generic[At, Sums]):
         objective = log_likelihood + self.model.penalty(at)
         if not self.history or objective >= self.highest:
             self.highest, self.log_likelihood, self.exact, self.best = objective, log_likelihood, over.whole, at
-        before = plain_from or leap_from
+        plain, before = plain_from is not None, plain_from or leap_from
         change = (objective - before.objective) / max(abs(objective), 1.0) if before else float("nan")
         # A rejected leap cost a pass, but the fit did not go there.  A plain step is recorded as it is.
-        self.history.append(objective if plain_from else self.highest)
+        self.history.append(objective if plain else self.highest)
         _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), objective, change)
-        asked = self.callback and self.callback(self._progress(change, plain_from is not None, over.labels))
-        if plain_from and plain_from.whole and over.whole and self.tol > 0 and abs(change) <= self.tol:
+        asked = self.callback and self.callback(self._progress(change, plain, over.labels))
+        if plain and before and before.whole and over.whole and self.tol > 0 and abs(change) <= self.tol:
             self.converged = True
             raise Stop
         if asked is True:

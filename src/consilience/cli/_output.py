@@ -24,19 +24,23 @@ class Meter:
 
     def __init__(self) -> None:
         self.step: str | None = None
-        self.begun = self.first = 0.0
+        self.begun = 0.0
+        self.first = self.last = self.labels = 0
 
     def told(self, state: Any, now: float) -> str:
         """Give what to say after one more pass, or one more piece of a long step."""
         if state.step != self.step or state.iteration < self.first:
-            self.step, self.begun, self.first = state.step, now, state.iteration
+            self.step, self.begun, self.first, self.labels = state.step, now, state.iteration, 0
+        else:  # passes may be over different numbers of labels
+            self.labels += state.labels * (state.iteration - self.last)
+        self.last = state.iteration
         passed, seconds = state.iteration - self.first, now - self.begun
         said = [state.step or f"pass {state.iteration}, log-likelihood {state.objective:.2f}"]
         if not math.isnan(state.change):
             said.append(f"change {state.change:.0e}")
         if passed > 0 and seconds > 0:
-            if state.labels:
-                said.append(f"{_short(state.labels * passed / seconds)} labels/s")
+            if self.labels:
+                said.append(f"{_short(self.labels / seconds)} labels/s")
             if not math.isnan(state.left):
                 said.append(f"{_clock(state.left * seconds / passed)} left")
         return ", ".join(said)

@@ -21,7 +21,7 @@ class Progress(NamedTuple):
     objective: float
     change: float  #: relative change of the objective in the last EM step; NaN before the first
     step: str = ""  #: what is being done, where it is not the passes of a fit
-    labels: int = 0  #: labels of one pass, or of one iteration of a step; 0 where nobody counts
+    labels: int = 0  #: labels that the pass was over, or one iteration of a step; 0 where nobody counts
     left: float = float("nan")  #: iterations that are left, as far as can be seen
 
 

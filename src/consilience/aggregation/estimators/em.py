@@ -49,7 +49,7 @@ class DawidSkeneEM(EMEstimator):
     max_iter, tol
         Passes over the data, and the relative change of the objective in one EM step that ends them.
     accelerate
-        Leap along EM steps (SQUAREM) where the likelihood allows it.
+        Take longer steps than EM where the likelihood allows it, and once most items are settled, pass over the others.
     random_state
         Not used, the fit is deterministic; all estimators have it.
     callback
