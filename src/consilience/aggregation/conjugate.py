@@ -135,7 +135,7 @@ class Ascent:
         if self._small:
             sums += _products(labels[:, None, :], X, R, X0, R0)
         else:
-            from consilience.kernels.conjugate import products
+            from consilience.kernels.leaps import products
 
             sums += products(labels, X, R, X0, R0)
         return now, _Products(*sums.tolist())
@@ -147,9 +147,9 @@ class Ascent:
         if self._small:
             confusions = _land(*arrays, a, b)
         else:
-            from consilience.kernels.conjugate import land
+            from consilience.kernels.leaps import land_conjugate
 
-            confusions = land(*arrays, a, b, _SHRUNK, _LEAST)
+            confusions = land_conjugate(*arrays, a, b, _SHRUNK, _LEAST)
         return steady(Parameters(prior, confusions), self.ledger.over_all.labels)
 
 
