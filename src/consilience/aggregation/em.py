@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-#: So many labels for every probability are many.
+#: So many labels for each probability of the model are many.
 _RICH = 4
 
 
@@ -61,7 +61,8 @@ class EMResult:
     parameters: Parameters
     log_likelihood: float
     converged: bool
-    history: list[float] = field(default_factory=list)  #: penalised log-likelihood after every pass
+    #: Penalised log-likelihood after every pass, or a lower bound of it after one over open items.
+    history: list[float] = field(default_factory=list)
 
     @property
     def iterations(self) -> int:

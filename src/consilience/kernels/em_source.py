@@ -202,7 +202,7 @@ def sweep_kernel(K: int, annotator: str, label: str, prefetch: bool, kind: str =
     """Compile the sweep for K classes and these code types.
 
     ``kind`` says which: over "all" items; "write" their posteriors; "list" open items; or over "listed" ones alone.
-     The last two are for up to ``MOST_UNROLLED`` classes.
+    The last two are for up to ``MOST_UNROLLED`` classes.
     """
     from numba import types
 
@@ -229,6 +229,6 @@ def sweep_kernel(K: int, annotator: str, label: str, prefetch: bool, kind: str =
         return _compile.compiled(_looped_sweep, signature)
     kinds = {kind} | ({"prefetch"} if prefetch else set()) | (set() if kind == "listed" else {"all"})
     name = f"sweep_{K}_{kind}{'_prefetch' if prefetch else ''}"
-    names = {"uint64": np.uint64, "int32": np.int32, "empty": np.empty, "log": np.log, "prefetch": _compile.prefetch}
+    names = {"uint64": np.uint64, "log": np.log, "prefetch": _compile.prefetch}
     function = _compile.from_source(_source(name, K, kinds), name, __name__, __file__, names)
     return _compile.compiled(function, signature)
