@@ -79,6 +79,11 @@ def test_with_two_classes_it_is_dawid_and_skene(smoothing: float, prior: str) ->
     np.testing.assert_allclose(ours.model.confusions, theirs.model.confusions, atol=1e-6)
     np.testing.assert_allclose(ours.posterior, theirs.posterior, atol=1e-5)
     np.testing.assert_allclose(ours.history, theirs.history, rtol=1e-9)
+    # accelerated in different ways, they end at the same maximum
+    options |= {"accelerate": True, "max_iter": 1000, "tol": 1e-12}
+    ours, theirs = class_one_coin(a, **options), dawid_skene_em(a, **options)  # type: ignore[arg-type]
+    np.testing.assert_allclose(ours.model.confusions, theirs.model.confusions, atol=1e-3)
+    assert ours.history[-1] == pytest.approx(theirs.history[-1], rel=1e-9)
 
 
 @pytest.mark.parametrize("accelerate", [False, True])

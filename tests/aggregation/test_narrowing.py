@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.conftest import real_crowd
 
 import consilience as cs
 from consilience.aggregation import narrowing
-from consilience.aggregation.em import ConfusionStep, Parameters, Progress, run_em
+from consilience.aggregation.em import ConfusionStep, Progress, run_em
 from consilience.aggregation.fit import vote_start
 from consilience.engine.checkpoint import Checkpoint
 from consilience.engine.passes import InMemory, passes_of
@@ -22,8 +23,33 @@ SETTLED = {
     "four classes": cs.simulate(3000, 25, 4, labels_per_item=8, accuracy=(0.55, 0.8), seed=2).annotations,
     "compiled": cs.simulate(5000, 40, 3, labels_per_item=10, accuracy=(0.55, 0.8), seed=3).annotations,
 }
+#: One whose first look comes too early: two fifths are open at the sixth pass, not at the third.
+LATE = cs.simulate(1500, 20, 3, labels_per_item=10, spammers=0.4, adversaries=0.2, seed=2).annotations
 #: One where most are not.
 OPEN = cs.simulate(3000, 20, 3, labels_per_item=3, accuracy=(0.4, 0.6), seed=4).annotations
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that is told of every look, by the number of passes before it."""
+    made: list[int] = []
+    passes = 0
+    original_look, original_sweep, original_open = InMemory.look, InMemory.sweep, InMemory.sweep_open
+
+    def counted(original: Any, is_look: bool = False) -> Any:
+        def run(self: InMemory, *at: Any, **options: Any) -> Any:
+            nonlocal passes
+            if is_look:
+                made.append(passes)
+            passes += 1
+            return original(self, *at, **options)
+
+        return run
+
+    monkeypatch.setattr(InMemory, "look", counted(original_look, is_look=True))
+    monkeypatch.setattr(InMemory, "sweep", counted(original_sweep))
+    monkeypatch.setattr(InMemory, "sweep_open", counted(original_open))
+    return made
 
 
 def fit(a: Any, step: ConfusionStep | None = None, **options: Any) -> tuple[Any, list[float]]:
@@ -67,8 +93,7 @@ def test_half_the_labels_that_plain_em_passes_over(name: str) -> None:
     passes = next(i for i, value in enumerate(plain.history, 1) if value >= goal)
     fast, over = fit(a, tol=1e-12, max_iter=3000, callback=lambda state: state.objective >= goal)
     assert fast.log_likelihood >= goal
-    # on trec, where the likelihood is rugged, the last bits of a processor may decide between 42 and 63 of 125
-    assert sum(over) <= (0.55 if name == "trec" else 0.5) * passes
+    assert sum(over) <= 0.5 * passes
 
 
 def test_where_most_items_are_open_all_are_passed_over() -> None:
@@ -79,17 +104,34 @@ def test_where_most_items_are_open_all_are_passed_over() -> None:
     assert len(over) < 0.5 * len(plain.history)
 
 
-def test_settled_items_that_do_not_settle_are_passed_over_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Narrowed down too early and whatever is left."""
+def test_settled_items_that_do_not_settle_are_passed_over_again(
+    looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Narrowed down too early, settled items hold everything up, for they move once a round: it must not stay there."""
     monkeypatch.setattr("consilience.aggregation.open_items._SHARE", 1.0)
     monkeypatch.setattr("consilience.kernels.em_numpy.SETTLED", 0.5)
     plain, _ = fit(OPEN, tol=1e-11, max_iter=5000, accelerate=False)
     fast, over = fit(OPEN, tol=1e-11, max_iter=5000)
     assert min(over) < 0.9
     assert fast.converged
-    # it came back to all items, and took more than two steps in a row over these
-    assert any(over[i : i + 3] == [1.0] * 3 for i in range(6, len(over) - 3))
     assert fast.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-6)
+    assert len(looks) > 2  # it came back to all items, and looked again
+    assert sum(over) < 0.2 * len(plain.history)
+
+
+def test_a_round_that_gains_as_much_as_the_one_before_is_the_last(looks: list[int]) -> None:
+    """Rounds, read off the passes: between looks, gains fall to a quarter at least, but for the last round."""
+    told: list[Progress] = []
+    fit(SETTLED["four classes"], tol=1e-11, callback=told.append)
+    n = max(state.labels for state in told)
+    whole = [i for i, state in enumerate(told) if state.labels == n]
+    # a pass over all items that is followed by one over open items ends one round and begins the next
+    begins = [i for i in whole if i + 1 < len(told) and told[i + 1].labels < n]
+    assert len(begins) > 2
+    gains = np.diff([told[i].objective for i in begins])
+    looked = [any(begin < look <= end for look in looks) for begin, end in pairwise(begins)]
+    for one, other, back in zip(gains, gains[1:], looked[1:], strict=False):
+        assert back or other <= 0.25 * one
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
@@ -117,11 +159,23 @@ def test_when_passes_run_out_the_likelihood_is_that_of_the_model(max_iter: int) 
     assert found.log_likelihood >= found.history[-1] - 1e-9
 
 
-def test_the_first_look_is_put_off_where_little_is_left_to_do() -> None:
-    a = SETTLED["binary"]
-    narrow, wide = fit(a, tol=1e-8)[1], fit(a, tol=1e-4)[1]
-    assert min(narrow) < 0.4
-    assert set(wide) == {1.0}
+def test_a_look_is_put_off_where_little_is_left_to_do(looks: list[int]) -> None:
+    a = SETTLED["four classes"]
+    _, over = fit(a, tol=1e-5)
+    assert len(over) > 3
+    assert not looks
+    fit(a, tol=1e-9)
+    assert looks
+
+
+def test_looks_become_rarer(looks: list[int]) -> None:
+    _, over = fit(OPEN, tol=0.0, max_iter=100)
+    assert looks[0] == 2
+    # a look whose step led down is done again after the EM step
+    apart = [(one, other) for one, other in pairwise(looks) if other != one + 1]
+    assert len(apart) > 3
+    assert all(other + 1 == 2 * (one + 1) for one, other in apart)
+    assert looks[-1] < len(over) <= 2 * (looks[-1] + 1)
 
 
 def test_gold_items_are_settled() -> None:
@@ -151,12 +205,16 @@ def test_renamed_and_in_another_order_it_is_the_same(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["binary", "compiled"])
+@pytest.mark.parametrize("name", ["binary", "compiled", "late", "too early"])
 def test_a_run_can_be_taken_up_at_any_pass(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in steps over all items, at a look, and among open items; every state that is written is tried."""
     monkeypatch.setattr("consilience.engine.checkpoint._PATIENCE", 0.0)
-    a, step = SETTLED[name], ConfusionStep()
-    whole, over = fit(a, tol=1e-9)
+    if name == "too early":  # so that it goes back to all items after the second round
+        monkeypatch.setattr("consilience.aggregation.open_items._SHARE", 1.0)
+        monkeypatch.setattr("consilience.kernels.em_numpy.SETTLED", 0.5)
+    a, step = {**SETTLED, "late": LATE, "too early": OPEN}[name], ConfusionStep()
+    options: dict[str, Any] = {"tol": 0.0, "max_iter": 30} if name == "too early" else {"tol": 1e-9}
+    whole, over = fit(a, **options)
     assert min(over) < 0.4
 
     for killed in range(2, len(whole.history)):
@@ -168,33 +226,24 @@ def test_a_run_can_be_taken_up_at_any_pass(name: str, tmp_path: Path, monkeypatc
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            run_em(passes, vote_start(a, step), step, tol=1e-9, callback=kill)
+            run_em(passes, vote_start(a, step), step, **options, callback=kill)
         # the same labels in a new process
         passes = InMemory(a)
         passes.checkpoint = Checkpoint(tmp_path / f"kept{killed}", {"method": "ds-em"})
-        again = run_em(passes, vote_start(a, step), step, tol=1e-9)
+        again = run_em(passes, vote_start(a, step), step, **options)
         assert again.history == whole.history
         for one, other in zip(again.parameters, whole.parameters, strict=True):
             assert one.tobytes() == other.tobytes()
-        assert again.converged
+        assert again.converged == whole.converged
 
 
-def test_how_it_goes_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks at the third and sixth pass, one pass over open items where the look was, then at most eight steps."""
+def test_how_it_goes_by_hand(looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at the third pass, one pass over open items where the look was, then at most eight steps."""
     monkeypatch.setattr(narrowing, "_LITTLE", -1.0)
-    a = SETTLED["four classes"]
-    where: list[Parameters] = []
-    original = InMemory.look
-
-    def look(self: InMemory, *at: Any) -> Any:
-        where.append(Parameters(*at))
-        return original(self, *at)
-
-    monkeypatch.setattr(InMemory, "look", look)
-    _, over = fit(a, tol=0.0, max_iter=14)
+    _, over = fit(SETTLED["four classes"], tol=0.0, max_iter=14)
     share = over[3]
     assert share < 0.4
-    assert len(where) == 1
+    assert looks == [2]
     # three over all, one that tells apart, eight steps (a step that led down costs two passes), one over all …
     assert over[:3] == [1.0] * 3
     assert over[3:12] == [share] * 9

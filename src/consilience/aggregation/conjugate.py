@@ -80,9 +80,10 @@ class Ascent:
 
     def __init__(self, ledger: Ledger[Parameters, Statistics], before: Before | None = None, cap: float = _CAP) -> None:
         self.ledger, self.before, self.cap = ledger, before, cap
-        self.promised = np.inf  #: what the EM step raises the objective by, or more, relative to it
+        self.promised: float  #: what the EM step raises the objective by, or more, relative to it
         self._here: Step
-        self._points: tuple[_Point | None, _Point]  # before, and here
+        self._now: _Point | None = None  # roots and residuals here, and at the point before
+        self._last: _Point | None = None
         self._products: _Products
         self._small = ledger.over_all.labels < SMALL  # no loop is compiled, and parameters are rounded
 
@@ -93,15 +94,11 @@ class Ascent:
     def arrive(self, here: Step) -> None:
         """Look at what a pass left behind."""
         items, labels = float(here.sums.class_counts.sum()), np.einsum("mik->mk", here.sums.counts)
-        if self.before is None:
-            before = None
-        elif self.promised < np.inf:
-            before = self._points[1]
-        else:  # taken up from a run that was killed
-            before, _ = self._measured(self.before, items, labels, None)
+        self._last = self._now
+        if self._last is None and self.before is not None:  # taken up from a run that was killed
+            self._last, _ = self._measured(self.before, items, labels, None)
         self._here, self.before = here, Before(here.at, here.after)
-        now, self._products = self._measured(self.before, items, labels, before)
-        self._points = before, now
+        self._now, self._products = self._measured(self.before, items, labels, self._last)
         self.promised = 2.0 * self._products.rr / max(abs(here.objective), 1.0)
 
     def step(self, over: Over[Parameters, Statistics] | None = None) -> Step:
@@ -117,14 +114,14 @@ class Ascent:
 
     def _far(self) -> tuple[Parameters | None, bool]:
         """Give where the conjugate step leads, None if there is none, and whether it had to be cut."""
-        (before, now), (rr, sr, sy, ru, uu) = self._points, self._products
-        if self.is_near() or before is None or not sy < 0.0:
+        rr, sr, sy, ru, uu = self._products
+        if self.is_near() or self._last is None or self._now is None or not sy < 0.0:
             return None, False
         # d = r - γ u, at most ``cap`` times as long as r
         gamma = sr / sy
         length = np.sqrt(max(rr - 2.0 * gamma * ru + gamma * gamma * uu, 0.0) / rr)
         share = min(1.0, self.cap / length) if length > 0.0 else 1.0
-        return self._landed(before, now, share, -share * gamma), share < 1.0
+        return self._landed(self._last, self._now, share, -share * gamma), share < 1.0
 
     def _measured(self, of: Before, items: float, labels: Floats, before: _Point | None) -> tuple[_Point, _Products]:
         """Give roots and residuals, and their products with those of the point before."""

@@ -2,9 +2,10 @@
 
 1. Steps over all items (:mod:`consilience.aggregation.conjugate`).  At the third pass, the sixth, the twelfth … a look
    tells how many labels open items have (:mod:`consilience.aggregation.open_items`).
-2. If they are few, steps over open items, until one gains a quarter of the best at most.  Then one over all items,
-   which renews the posteriors of settled ones, and so forth.
-3. When that step gains more for a label than those over open items did, settled items are not settled: back to 1.
+2. If they are few, rounds of steps over open items, until one gains a quarter of the best at most, and one over all
+   items, which renews the posteriors of settled ones.
+3. When a round gains more than a quarter of what the round before did, settled items are what holds it up, for they
+   move once a round: back to 1.
 
 What has converged is decided by an EM step over all items.
 """
@@ -28,7 +29,8 @@ __all__ = ["run_narrowing"]
 _FIRST_LOOK = 3
 #: It is put off while the EM step promises less than so many times the tolerance: there is little left to do.
 _FAR = 1e4
-#: A step over open items that gains less than this share of the best one ends them, and so do so many steps.
+#: A step over open items that gains at most this share of the best one ends a round, and so do so many steps.  A round
+#: that gains more than this share of the round before is the last.
 _LITTLE, _MOST = 0.25, 8
 
 
@@ -56,6 +58,8 @@ def run_narrowing(
 
 
 class _Run:
+    """Steps over all items, and rounds of steps over open ones; a ``keeper`` is told between them where it stands."""
+
     def __init__(self, ledger: Ledger[Parameters, Statistics], items: OpenItems, keeper: Keeper | None) -> None:
         self.ledger, self.items, self.keeper = ledger, items, keeper
         self.next_look = _FIRST_LOOK if items.worth_a_look else ledger.max_iter + 1
@@ -69,7 +73,8 @@ class _Run:
         self.next_look = state["next_look"]
         if state["narrowed"]:
             self.ledger.again(one, self.items.looking)
-            self._over_all(self._over_open(self.ledger.again(at, self.items.all)), Ascent(self.ledger))
+            here = self._over_open(self.ledger.again(at, self.items.all), state["gained"])
+            self._over_all(here, Ascent(self.ledger))
         before = Before(one, two) if state["before"] else None
         self._over_all(self.ledger.again(at), Ascent(self.ledger, before, state["cap"]))
 
@@ -86,17 +91,16 @@ class _Run:
             if self.items.are_few:
                 here, ascent = self._over_open(here), Ascent(self.ledger)
 
-    def _over_open(self, here: Step) -> Step:
-        """Go on from a pass over all items."""
+    def _over_open(self, here: Step, gained: float | None = None) -> Step:
+        """Go on from a pass over all items, after a round that gained so much."""
         while True:
-            self._keep([here.at, self.items.looked, here.at], narrowed=True)
+            self._keep([here.at, self.items.looked, here.at], narrowed=True, gained=gained)
             ascent, now, most = Ascent(self.ledger), here, 0.0
             ascent.arrive(here)
             if ascent.is_near():
                 return ascent.step(self.items.all)
             # under the same parameters, a pass over open items tells their sums from those of the others
             self.ledger(here.at, over=self.items.open)
-            passed = len(self.ledger.history)
             for _ in range(_MOST):
                 before, now = now, ascent.step(self.items.open)
                 ascent.arrive(now)
@@ -104,12 +108,12 @@ class _Run:
                 most = max(most, gain)
                 if ascent.is_near() or gain <= _LITTLE * most:
                     break
-            of_open = (now.objective - here.objective) / ((len(self.ledger.history) - passed) * self.items.share)
-            here = ascent.step(self.items.all)
-            if here.objective - now.objective > of_open:
+            last, begun, here = gained, here, ascent.step(self.items.all)
+            gained = here.objective - begun.objective
+            if last is not None and gained > _LITTLE * last:
                 return here
 
     def _keep(self, points: list[Parameters], **more: object) -> None:
         if self.keeper:
-            state = {"narrowed": False, "before": False, "cap": 0.0, "next_look": self.next_look}
+            state = {"narrowed": False, "gained": None, "before": False, "cap": 0.0, "next_look": self.next_look}
             self.ledger.keep(self.keeper, points, **{**state, **more})
