@@ -21,7 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.io.export_files import EXAMPLES, TOKENS, Example
+from tests.io.export_files import EXAMPLES, TOKENS
+from tests.io.export_making import Example
 
 _MOST_MEGABYTES, _MOST_SECONDS = 2048, 20
 _LONGEST = 4096

@@ -2,77 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-Row = tuple[Any, Any, Any]
-
-
-class Example(NamedTuple):
-    """A file, and what reading it must give."""
-
-    file: str
-    content: bytes | Mapping[str, bytes]  #: of a folder, its files
-    name: str  #: of the format
-    rows: list[Row]  #: item, annotator, label
-    gold: dict[Any, Any] = {}  # noqa: RUF012 - never changed
-    question: str | None = None
-    notes: tuple[str, ...] = ()
-    items: list[Any] | None = None  #: where there are items without labels
-
-    def put(self, folder: Path) -> Path:
-        """Write it."""
-        place = folder / self.file
-        files = {"": self.content} if isinstance(self.content, bytes) else self.content
-        for name, content in files.items():
-            path = place / name if name else place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        return place
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode()
-
-
-def _lines(*values: Any) -> bytes:
-    return b"".join(_json(value) + b"\n" for value in values)
-
-
-def _table(*rows: tuple[Any, ...], delimiter: str = ",") -> bytes:
-    return "".join(delimiter.join(map(str, row)) + "\n" for row in rows).encode()
-
-
-def _zip(**files: bytes) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name.replace("__", ".")), content)
-    return packed.getvalue()
-
-
-def _array(values: Any, **named: Any) -> bytes:
-    packed = io.BytesIO()
-    if named:
-        np.savez_compressed(packed, **named)
-    else:
-        np.save(packed, np.array(values))
-    return packed.getvalue()
-
-
-def _parquet(**columns: list[Any]) -> bytes:
-    packed = io.BytesIO()
-    pq.write_table(pa.table(columns), packed)
-    return packed.getvalue()
-
+from tests.io.export_making import Example, as_array, as_json, as_lines, as_parquet, as_table, as_zip
 
 _NOW = "2026-01-02T10:00:00Z"
 
@@ -139,7 +73,7 @@ def _score(question: int, score: float, judge: str) -> dict[str, Any]:
     return {"question_id": question, "model": "m1", "score": score, "judge": [judge, "single-v1"], "turn": 1}
 
 
-_JUDGMENTS = _lines(
+_JUDGMENTS = as_lines(
     _score(81, 8, "gpt-4"),
     _score(81, -1, "claude-v1"),
     _pair(81, "m1", "m2", "model_1", "model_1", "gpt-4"),
@@ -154,7 +88,7 @@ def _worker(name: str, **answer: Any) -> dict[str, Any]:
     return {"workerId": name, "annotationData": {"content": json.dumps(answer)}}
 
 
-_MANIFEST = _lines(
+_MANIFEST = as_lines(
     {
         "source-ref": "s3://b/1.jpg",
         "job": {
@@ -199,7 +133,7 @@ _LEWIDI_2 = {
 EXAMPLES: dict[str, Example] = {
     "label-studio-json": Example(
         "export.json",
-        _json(LABEL_STUDIO),
+        as_json(LABEL_STUDIO),
         "label-studio",
         [(1, 10, "animal"), (1, 11, "plant"), (2, 10, "animal|plant")],
         gold={2: "stone"},
@@ -208,13 +142,13 @@ EXAMPLES: dict[str, Example] = {
     ),
     "label-studio-min": Example(
         "result.json",
-        _json(_MIN),
+        as_json(_MIN),
         "label-studio",
         [(1, "ann@example.org", "plant"), (1, "10", "animal"), (2, "10", "a|b")],
     ),
     "label-studio-csv": Example(
         "result.csv",
-        _table(
+        as_table(
             ("annotation_id", "annotator", "created_at", "id", "lead_time", "text", "topic", "updated_at"),
             (5, "ann@example.org", _NOW, 1, 2.9, "text 1", "plant", "x"),
             (6, 10, "x", 1, 2.9, "text 1", "animal", "x"),
@@ -225,7 +159,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "mturk": Example(
         "Batch_1_batch_results.csv",
-        _table(
+        as_table(
             (*_MTURK, "Answer.category.label", "Approve", "Reject"),
             ("H1", "Mon Jan 05 10:00:00 PST 2026", "A1", "W1", "Approved", "u1", "cat", "", ""),
             ("H1", "Mon Jan 05 10:00:00 PST 2026", "A2", "W2", "Rejected", "u1", "dog", "", ""),
@@ -238,7 +172,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "mturk-options": Example(
         "options.csv",
-        _table(
+        as_table(
             (*_MTURK, "Answer.mood.good", "Answer.mood.bad"),
             ("H1", "Mon Jan 05 10:00:00 PST 2026", "A1", "W1", "Approved", "u1", "true", "false"),
             ("H1", "Mon Jan 05 10:00:00 PST 2026", "A2", "W2", "Approved", "u1", "false", "true"),
@@ -249,7 +183,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "mturk-packed": Example(
         "packed.csv",
-        _table(
+        as_table(
             (*_MTURK, "Answer.taskAnswers"),
             ("H1", "Mon Jan 05 10:00:00 PST 2026", "A1", "W1", "Approved", "u1", '"[{""cat"":{""label"":""x""}}]"'),
             ("H1", "Mon Jan 05 10:00:00 PST 2026", "A2", "W2", "Approved", "u1", '"[{""cat"":{""label"":""y""}}]"'),
@@ -259,7 +193,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "toloka": Example(
         "assignments.tsv",
-        _table(
+        as_table(
             (*_TOLOKA, "ASSIGNMENT:status"),
             ("u1", "cat", "", "t1", "w1", "APPROVED"),
             ("u2", "dog", "dog", "t2", "w1", "APPROVED"),
@@ -275,7 +209,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "appen": Example(
         "full.csv",
-        _table(
+        as_table(
             _APPEN,
             (100, "2/24/2015 11:35:55", "false", "false", 0.9, 31, "1.2.3.4", "neutral", "", "hi"),
             (100, "2/24/2015 11:35:55", "false", "false", 0.9, 32, "1.2.3.5", "negative", "", "hi"),
@@ -300,7 +234,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "prodigy": Example(
         "choices.jsonl",
-        _lines(
+        as_lines(
             _prodigy(11, "ds-alice", "accept", options=[{"id": "animal"}, {"id": "plant"}], accept=["animal"]),
             _prodigy(11, "ds-bob", "reject", label="ANIMAL"),
             _prodigy(11, "ds-cy", "accept", label="plant"),
@@ -313,7 +247,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "prodigy-binary": Example(
         "binary.jsonl",
-        _lines(
+        as_lines(
             _prodigy(11, "ds-alice", "accept", label="INSULT"),
             _prodigy(11, "ds-bob", "reject", label="INSULT"),
             _prodigy(12, "ds-bob", "ignore", label="INSULT"),
@@ -325,35 +259,35 @@ EXAMPLES: dict[str, Example] = {
     ),
     "argilla": Example(
         "records.jsonl",
-        _lines(_FLAT, {**_FLAT, "id": "r2", "topic.responses.status": ["submitted", "submitted", "discarded"]}),
+        as_lines(_FLAT, {**_FLAT, "id": "r2", "topic.responses.status": ["submitted", "submitted", "discarded"]}),
         "argilla",
         [("r1", "u1", "animal"), ("r2", "u1", "animal"), ("r2", "u2", "plant")],
         notes=("3 of 6 responses were left out: discarded or draft",),
     ),
     "argilla-nested": Example(
-        "records.json", _json([_NESTED]), "argilla", [("r2", "u1", "animal"), ("r2", "u2", "a|b")]
+        "records.json", as_json([_NESTED]), "argilla", [("r2", "u1", "animal"), ("r2", "u2", "a|b")]
     ),
     "doccano-folder": Example(
         "project",
         {
-            "alice.jsonl": _lines({"id": 1, "text": "x", "label": ["pos"]}, {"id": 2, "text": "y", "label": ["neg"]}),
-            "bob.jsonl": _lines({"id": 1, "text": "x", "label": ["neg"]}),
+            "alice.jsonl": as_lines({"id": 1, "text": "x", "label": ["pos"]}, {"id": 2, "text": "y", "label": ["neg"]}),
+            "bob.jsonl": as_lines({"id": 1, "text": "x", "label": ["neg"]}),
         },
         "doccano",
         [(1, "alice", "pos"), (2, "alice", "neg"), (1, "bob", "neg")],
     ),
     "doccano-zip": Example(
         "project.zip",
-        _zip(
-            alice__csv=_table(("id", "data", "label"), (1, "x", "pos"), (2, "y", "neg#pos")),
-            bob__csv=_table(("id", "data", "label"), (1, "x", "neg")),
+        as_zip(
+            alice__csv=as_table(("id", "data", "label"), (1, "x", "pos"), (2, "y", "neg#pos")),
+            bob__csv=as_table(("id", "data", "label"), (1, "x", "neg")),
         ),
         "doccano",
         [(1, "alice", "pos"), (2, "alice", "neg#pos"), (1, "bob", "neg")],
     ),
     "doccano-users": Example(
         "old.jsonl",
-        _lines({"id": 1, "text": "x", "annotations": [{"label": 2, "user": 1}, {"label": 3, "user": 4}], "meta": {}}),
+        as_lines({"id": 1, "text": "x", "annotations": [{"label": 2, "user": 1}, {"label": 3, "user": 4}], "meta": {}}),
         "doccano",
         [(1, 1, 2), (1, 4, 3)],
     ),
@@ -365,14 +299,14 @@ EXAMPLES: dict[str, Example] = {
     ),
     "lewidi": Example(
         "MP_train.json",
-        _json(_LEWIDI),
+        as_json(_LEWIDI),
         "lewidi",
         [(1, "Ann0", "0"), (1, "Ann1", "1"), (2, "Ann0", "1"), (2, "Ann2", "1")],
     ),
-    "lewidi-2": Example("Brexit_train.json", _json(_LEWIDI_2), "lewidi", [(7, "Ann0", "0"), (7, "Ann1", "1")]),
+    "lewidi-2": Example("Brexit_train.json", as_json(_LEWIDI_2), "lewidi", [(7, "Ann0", "0"), (7, "Ann1", "1")]),
     "peerannot": Example(
         "answers.json",
-        _json({"0": {"w1": 2, "w2": 2}, "1": {"w1": 0}, "2": {}}),
+        as_json({"0": {"w1": 2, "w2": 2}, "1": {"w1": 0}, "2": {}}),
         "peerannot",
         [(0, "w1", 2), (0, "w2", 2), (1, "w1", 0)],
         items=[0, 1, 2],
@@ -401,7 +335,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "mt-bench-table": Example(
         "human.parquet",
-        _parquet(
+        as_parquet(
             question_id=[81, 81, 82],
             model_a=["x", "y", "x"],
             model_b=["y", "x", "y"],
@@ -425,11 +359,11 @@ EXAMPLES: dict[str, Example] = {
     ),
     "snorkel-csv": Example("L.csv", b"0,1,-1\n1,-1,1\n", "snorkel", [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 2, 1)]),
     "snorkel-npy": Example(
-        "L.npy", _array([[0, 1, -1], [1, -1, 1]]), "snorkel", [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 2, 1)]
+        "L.npy", as_array([[0, 1, -1], [1, -1, 1]]), "snorkel", [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 2, 1)]
     ),
     "snorkel-npz": Example(
         "L.npz",
-        _array(None, L_train=np.array([[0, -1], [1, 1]]), L_dev=np.array([[2, 2]])),
+        as_array(None, L_train=np.array([[0, -1], [1, 1]]), L_dev=np.array([[2, 2]])),
         "snorkel",
         [(0, 0, 0), (1, 0, 1), (1, 1, 1)],
         question="L_train",
@@ -459,13 +393,13 @@ EXAMPLES: dict[str, Example] = {
     ),
     "wide-parquet": Example(
         "votes.parquet",
-        _parquet(id=["a", "b", "c"], w1=[0.0, 1.0, float("nan")], w2=[1.0, None, 0.0], w3=[1, 1, None]),
+        as_parquet(id=["a", "b", "c"], w1=[0.0, 1.0, float("nan")], w2=[1.0, None, 0.0], w3=[1, 1, None]),
         "wide",
         [("a", "w1", 0), ("a", "w2", 1), ("a", "w3", 1), ("b", "w1", 1), ("b", "w3", 1), ("c", "w2", 0)],
     ),
     "json-table": Example(
         "labels.json",
-        _json([{"task": 1, "worker": "a", "label": "x"}, {"task": 1, "worker": "b", "label": "y"}]),
+        as_json([{"task": 1, "worker": "a", "label": "x"}, {"task": 1, "worker": "b", "label": "y"}]),
         "json",
         [(1, "a", "x"), (1, "b", "y")],
     ),
@@ -474,13 +408,13 @@ EXAMPLES: dict[str, Example] = {
     ),
     "parquet-table": Example(
         "labels.parquet",
-        _parquet(task=[1, 1], worker=["a", "b"], label=["x", "y"]),
+        as_parquet(task=[1, 1], worker=["a", "b"], label=["x", "y"]),
         "parquet",
         [(1, "a", "x"), (1, "b", "y")],
     ),
     "jsonl-table": Example(
         "labels.jsonl",
-        _lines({"task": 1, "worker": "a", "label": "x"}, {"task": 1, "worker": "b", "label": "y"}),
+        as_lines({"task": 1, "worker": "a", "label": "x"}, {"task": 1, "worker": "b", "label": "y"}),
         "jsonl",
         [(1, "a", "x"), (1, "b", "y")],
     ),

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.io.conftest import put
-from tests.io.export_files import EXAMPLES, LABEL_STUDIO, TOKENS, Example
+from tests.io.export_files import EXAMPLES, LABEL_STUDIO, TOKENS
+from tests.io.export_making import Example
 
 import consilience as cs
 from consilience.exceptions import ColumnError, ConsilienceWarning, DataError, DataWarning, FormatError, ParameterError

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.io.export_files import EXAMPLES, TOKENS, Example
+from tests.io.export_files import EXAMPLES, TOKENS
+from tests.io.export_making import Example
 
 import consilience as cs
 from consilience.exceptions import ConsilienceError
