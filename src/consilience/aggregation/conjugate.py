@@ -157,8 +157,10 @@ def _roots(at: Floats, after: Floats) -> tuple[Floats, Floats]:
 
 def _products(weights: float | Floats, x: Floats, r: Floats, x0: Floats, r0: Floats) -> Floats:
     s, y = x - x0, r - r0
-    u = s + y
-    return np.array([float((weights * a * b).sum()) for a, b in ((r, r), (s, r), (s, y), (r, u), (u, u))])
+    vectors = np.stack([r, s, y, s + y])
+    # all products at once; not by BLAS, whose threads would decide the last bits
+    of = np.einsum("ac,bc->ab", (weights * vectors).reshape(4, -1), vectors.reshape(4, -1))
+    return np.array([of[0, 0], of[1, 0], of[1, 2], of[0, 3], of[3, 3]])
 
 
 def _land(x: Floats, r: Floats, x0: Floats, r0: Floats, a: float, b: float) -> Floats:

@@ -93,10 +93,7 @@ class OneCoinStep:
 
     def penalty(self, parameters: Parameters) -> float:
         """Give ``smoothing`` · Σ log of every smoothed probability."""
-        if not self.smoothing:
-            return 0.0
-        accuracy = np.clip(parameters.confusions[:, 0, 0], FLOOR, 1.0)
-        return self.smoothing * float((np.log(accuracy) + np.log(np.maximum(1.0 - accuracy, FLOOR))).sum())
+        return _coin_penalty(parameters.confusions[:, 0, 0], self.smoothing)
 
 
 @dataclass(frozen=True)
@@ -121,10 +118,15 @@ class ClassOneCoinStep:
 
     def penalty(self, parameters: Parameters) -> float:
         """Give ``smoothing`` · Σ log of every smoothed probability."""
-        if not self.smoothing:
-            return 0.0
-        accuracy = np.clip(np.einsum("mkk->mk", parameters.confusions), FLOOR, 1.0)
-        return self.smoothing * float((np.log(accuracy) + np.log(np.maximum(1.0 - accuracy, FLOOR))).sum())
+        return _coin_penalty(np.einsum("mkk->mk", parameters.confusions), self.smoothing)
+
+
+def _coin_penalty(accuracy: Floats, smoothing: float) -> float:
+    """Give ``smoothing`` · Σ (log a + log (1 - a))."""
+    if not smoothing:
+        return 0.0
+    right, wrong = np.clip(accuracy, FLOOR, 1.0), np.maximum(1.0 - accuracy, FLOOR)
+    return smoothing * float((np.log(right) + np.log(wrong)).sum())
 
 
 def _even_errors(accuracy: Floats) -> Floats:

@@ -208,21 +208,10 @@ def sweep_kernel(K: int, annotator: str, label: str, prefetch: bool, kind: str =
 
     from consilience.kernels import _compile
 
-    array = _compile.array
-    matrix = array("float64", 2, readonly=False)
-    signature = types.void(
-        types.int64,
-        types.int64,
-        array("int64"),
-        array(annotator),
-        array(label),
-        array("int32"),
-        array("float64"),
-        matrix,
-        matrix,
-        array("int32", readonly=False),
-        array("float64", readonly=False),
-    )
+    array, whole = _compile.array, types.int64
+    data = array("int64"), array(annotator), array(label), array("int32")
+    matrix, items, sums = (array(*kind, readonly=False) for kind in (("float64", 2), ("int32",), ("float64",)))
+    signature = types.void(whole, whole, *data, array("float64"), matrix, matrix, items, sums)
     if K > MOST_UNROLLED:
         if kind not in ("all", "write"):
             raise ValueError(f"items are listed with up to {MOST_UNROLLED} classes, not with {K}")

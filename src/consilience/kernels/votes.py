@@ -193,16 +193,9 @@ def _share_kernel(K: int, annotator: str, label: str) -> Callable[..., None]:
 
     from consilience.kernels._compile import array, compiled, from_source
 
-    signature = types.void(
-        types.int64,
-        types.int64,
-        array("int64"),
-        array(annotator),
-        array(label),
-        array("int32"),
-        array("float64", 2, readonly=False),
-        array("float64", readonly=False),
-    )
+    data = array("int64"), array(annotator), array(label), array("int32")
+    out = array("float64", 2, readonly=False), array("float64", readonly=False)
+    signature = types.void(types.int64, types.int64, *data, *out)
     if K > MOST_UNROLLED:
         return compiled(_looped_share, signature)
     names = {"uint64": np.uint64, "zeros": np.zeros}
