@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 from benchmarks.crowds import crowd
 from benchmarks.figures import Figure, best_of
-from consilience.aggregation.em import ConfusionStep, Progress, _Model, run_em
-from consilience.aggregation.fit import vote_start
-from consilience.aggregation.squarem import run_squarem
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets import load
 from consilience.engine.passes import InMemory
+from consilience.fitting.em import ConfusionStep, Progress, _Model, run_em
+from consilience.fitting.fit import vote_start
+from consilience.fitting.squarem import run_squarem
 
 
 def passes(a: Annotations) -> tuple[int, int, float]:

@@ -20,10 +20,10 @@ import numpy as np
 from benchmarks.breaking import Score, candidates, judge, mean_scores, print_table, score, trials
 from benchmarks.figures import Figure
 from benchmarks.pictures import blank, save
-from consilience._ids import Ids
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.kernels._arrays import Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
 
 TRIALS, M = 10, 10
 ITEMS = int(os.environ.get("BENCH_ITEMS", 100_000))

@@ -23,11 +23,11 @@ import numpy as np
 import consilience as cs
 from benchmarks.figures import Figure
 from consilience import metrics
-from consilience.aggregation.em import Progress
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones, long_tail
 from consilience.datasets.simulation import Simulation
 from consilience.exceptions import ConsilienceWarning, MethodError
+from consilience.fitting.em import Progress
 from consilience.kernels._arrays import Codes, Floats, Ints
 
 __all__ = ["Score", "candidates", "mean_scores", "print_table", "score", "trials"]

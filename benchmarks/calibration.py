@@ -3,7 +3,7 @@
 Eleven public crowds, whose annotators err together, and two simulated ones whose annotators are independent: there the
 model is right, and confidence must not be brought down.
 
-How far ``auto`` brings it down follows two constants of :mod:`consilience.aggregation.calibration`, and those were
+How far ``auto`` brings it down follows two constants of :mod:`consilience.auto.calibration`, and those were
 chosen with the public crowds in view.  So each crowd in turn is left out: the constants that do best on the other ten
 (mean calibration error, over a grid) are tried on it.
 """
@@ -25,10 +25,11 @@ from benchmarks.field import CALIBRATION, CROWDS, Crowd, Score, crowd, judge, sk
 from benchmarks.figures import Figure
 from benchmarks.pictures import blank, save
 from consilience import metrics
-from consilience.aggregation import auto as auto_module
-from consilience.aggregation import calibration, registry
-from consilience.aggregation.fit import Fit
+from consilience.auto import auto as auto_module
+from consilience.auto import calibration
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
+from consilience.methods.base import registry
 
 METHODS = {"majority": "#15803d", "ds-em": "#c2410c", "auto": "#1d4ed8"}
 #: Crowds whose annotators err on their own: items, annotators, classes, labels an item.

@@ -37,13 +37,13 @@ import numpy as np
 
 import consilience as cs
 from benchmarks.figures import Figure
-from consilience.aggregation.fit import vote_posterior
+from consilience.data.sequences import SequenceAnnotations
 from consilience.datasets import path
 from consilience.exceptions import ConsilienceWarning
+from consilience.fitting.fit import vote_posterior
 from consilience.io.sequences import read_sequence_truth
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.metrics import error_rate, expected_calibration_error
-from consilience.sequences import SequenceAnnotations
 from consilience.spans import SpanScores, span_scores
 from consilience.structured.sequence_fit import _bayes, forbidden
 

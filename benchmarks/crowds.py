@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import consilience as cs
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 
 
 @lru_cache(maxsize=1)

@@ -8,9 +8,9 @@ from functools import partial
 
 from benchmarks.crowds import crowd
 from benchmarks.figures import Figure, best_of
-from consilience.aggregation.em import ConfusionStep, run_em
-from consilience.aggregation.fit import vote_start
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.fitting.em import ConfusionStep, run_em
+from consilience.fitting.fit import vote_start
 
 
 def seconds_per_pass(a: Annotations, passes: int = 20) -> float:

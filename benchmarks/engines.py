@@ -28,8 +28,8 @@ DEGREE, K = 10, 4
 PASSES = """
 import json, sys, time
 import numpy as np
-from consilience.aggregation.em import ConfusionStep
-from consilience.annotations import Annotations
+from consilience.fitting.em import ConfusionStep
+from consilience.data.annotations import Annotations
 from consilience.engine.dask import OnCluster, connect
 from consilience.engine.passes import InMemory, OnDisk
 from consilience.engine.place import on_disk

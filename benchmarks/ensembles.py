@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from benchmarks.breaking import Score, candidates, mean_scores, print_table, score, trials
 from benchmarks.figures import Figure
 from benchmarks.pictures import FOLDER
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.datasets import load
 from consilience.kernels._arrays import Bools, Floats, Ints
 

@@ -25,15 +25,15 @@ from benchmarks.breaking import SECONDS, print_table
 from benchmarks.figures import Figure
 from benchmarks.pictures import FOLDER, blank, save
 from consilience import metrics
-from consilience.aggregation import registry
-from consilience.aggregation.ds_em import refine
-from consilience.aggregation.em import Progress
-from consilience.aggregation.fit import Fit, vote_posterior
-from consilience.annotations import Annotations
-from consilience.consensus import TIE
+from consilience.data.annotations import Annotations
 from consilience.datasets import load
 from consilience.exceptions import MethodError
+from consilience.fitting.em import Progress
+from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Codes, Floats
+from consilience.methods.base import registry
+from consilience.methods.ds_em import refine
+from consilience.runs.consensus import TIE
 
 __all__ = ["CROWDS", "Score", "crowd", "judge", "peer", "skipped"]
 

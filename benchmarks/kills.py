@@ -27,7 +27,7 @@ WORKERS = """
 import json, os, random, signal, sys, warnings
 import distributed
 import consilience as cs
-from consilience.aggregation import registry
+from consilience.methods.base import registry
 from consilience.engine.dask import Cluster, OnCluster
 from consilience.engine.passes import OnDisk
 

@@ -35,8 +35,8 @@ import numpy as np
 import consilience as cs
 from benchmarks.field import crowd as public
 from benchmarks.figures import Figure
-from consilience.aggregation.trial import load_labels, peak, release, save_labels
-from consilience.annotations import Annotations
+from consilience.compare.trial import load_labels, peak, release, save_labels
+from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones, long_tail
 from consilience.kernels._arrays import Codes, Ints
 

@@ -26,13 +26,13 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from consilience import Annotations
-from consilience.aggregation import registry
-from consilience.aggregation.em import Progress
-from consilience.aggregation.fit import Fit
 from consilience.datasets import load, path
 from consilience.datasets.networks import simulate_network
 from consilience.exceptions import ConsilienceWarning
+from consilience.fitting.em import Progress
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats, Ints
+from consilience.methods.base import registry
 from consilience.metrics import expected_calibration_error
 from consilience.structured.graph import Graph, as_graph, nearest_neighbours
 from consilience.structured.network_em import network_em

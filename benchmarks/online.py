@@ -15,8 +15,8 @@ import numpy as np
 
 import consilience as cs
 from benchmarks.figures import Figure
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.kernels._arrays import Ints
 from consilience.kernels.grouping import group_by_item
 

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from benchmarks.crowds import crowd
 from benchmarks.figures import Figure, best_of
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.moments import CoOccurrences, pair_moments
 
 SCRIPT = """

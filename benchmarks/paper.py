@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from consilience._ids import Ids
-from consilience.dawid_skene import DawidSkene
+from consilience.data.ids import Ids
 from consilience.kernels._arrays import Floats
+from consilience.models.dawid_skene import DawidSkene
 from consilience.moments import CoOccurrences
 
 __all__ = ["CLASSES", "CROWD", "EPSILON", "TRIALS", "exact_pairs", "mean_squared_error", "random_model"]

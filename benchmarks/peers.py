@@ -23,8 +23,8 @@ from benchmarks.crowds import crowd
 from benchmarks.field import CROWDS, skipped
 from benchmarks.field import crowd as public
 from benchmarks.figures import Figure
-from consilience.aggregation import registry
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.methods.base import registry
 
 LABELS = int(float(os.environ.get("BENCH_LABELS", "1e6")))
 ANNOTATORS = 1000

@@ -23,8 +23,8 @@ import pyarrow as pa
 import consilience as cs
 from benchmarks.figures import Figure, best_of
 from benchmarks.pictures import blank, save
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.datasets import Crowd
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Bools, Floats, Ints

@@ -36,14 +36,14 @@ import numpy as np
 import consilience as cs
 from benchmarks.figures import Figure
 from benchmarks.pictures import blank, save
-from consilience.aggregation import registry
 from consilience.datasets import simulate_sequences
 from consilience.datasets.sequences import SequenceSimulation
 from consilience.exceptions import ConsilienceWarning
-from consilience.hidden_markov import HiddenMarkov
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.lagged import has_predecessor
+from consilience.methods.base import registry
 from consilience.metrics import f_score
+from consilience.models.hidden_markov import HiddenMarkov
 from consilience.structured.sequence_fit import fit_hmm
 
 K, LENGTH = 4, 50

@@ -15,10 +15,10 @@ import numpy as np
 from benchmarks.figures import Figure
 from benchmarks.paper import CLASSES, CROWD, EPSILON, TRIALS, exact_pairs, mean_squared_error, random_model
 from benchmarks.pictures import curves
-from consilience.aggregation.symnmf import model_of_factor
-from consilience.dawid_skene import DawidSkene
 from consilience.factor.symnmf import rotate, square_root
 from consilience.kernels._arrays import Floats
+from consilience.methods.symnmf import model_of_factor
+from consilience.models.dawid_skene import DawidSkene
 from consilience.moments import CoOccurrences
 from consilience.moments.imputation import designated, random_factors, robust
 

@@ -15,10 +15,10 @@ import numpy as np
 from benchmarks.figures import Figure
 from benchmarks.paper import TRIALS, mean_squared_error, random_model
 from benchmarks.pictures import curves
-from consilience.aggregation.ds_em import dawid_skene_em, refine
-from consilience.aggregation.em import Parameters
-from consilience.aggregation.fit import Fit
-from consilience.aggregation.registry import fit
+from consilience.fitting.em import Parameters
+from consilience.fitting.fit import Fit
+from consilience.methods.base.registry import fit
+from consilience.methods.ds_em import dawid_skene_em, refine
 
 #: method: the paper's MSE at N = 1000, 5000 and 10,000, that of the prototypes, and ours at most
 TARGETS = {

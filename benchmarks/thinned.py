@@ -25,9 +25,9 @@ import consilience as cs
 from benchmarks.breaking import print_table
 from benchmarks.field import CROWDS, Crowd, crowd, judge, skipped
 from benchmarks.figures import Figure
-from consilience.aggregation import registry
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Bools
+from consilience.methods.base import registry
 
 METHODS = ("majority", "one-coin", "ds-em", "hierarchical", "ibcc", "auto")
 #: What is left of a crowd, and how it is told.

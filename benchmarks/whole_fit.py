@@ -10,8 +10,8 @@ import numpy as np
 import consilience as cs
 from benchmarks.crowds import crowd
 from benchmarks.figures import Figure, best_of
-from consilience.aggregation.ds_em import dawid_skene_em
-from consilience.aggregation.fit import Fit
+from consilience.fitting.fit import Fit
+from consilience.methods.ds_em import dawid_skene_em
 
 
 def compare(n_labels: int, n_annotators: int) -> list[Figure]:

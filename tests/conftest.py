@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import consilience as cs
-from consilience._ids import Ids
-from consilience.aggregation.fit import Fit
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.datasets import Crowd, Simulation, load
-from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ConsilienceWarning
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from sklearn import metrics as peer
 
 import consilience as cs
 from consilience import metrics
-from consilience.consensus import choose
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.runs.consensus import choose
 
 
 def forecast(N: int, K: int, seed: int) -> tuple[Floats, Ints]:

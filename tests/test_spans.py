@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Ints
-from consilience.sequences import SequenceAnnotations
 from consilience.spans import (
     SpanScores,
     are_tags,

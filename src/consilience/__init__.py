@@ -15,55 +15,55 @@ __version__ = "0.1.0"
 #: Public name: its module, imported when the name is first used, so that ``consilience --help`` needs none.
 _HOME = {
     "AND": "consilience.factor.nmf_estimators",
-    "EBCC": "consilience.aggregation.estimators",
-    "GLAD": "consilience.aggregation.estimators",
-    "IBCC": "consilience.aggregation.estimators",
-    "KOS": "consilience.aggregation.estimators",
-    "METHODS": "consilience.aggregation.registry",
+    "EBCC": "consilience.methods.estimators",
+    "GLAD": "consilience.methods.estimators",
+    "IBCC": "consilience.methods.estimators",
+    "KOS": "consilience.methods.estimators",
+    "METHODS": "consilience.methods.base.registry",
     "SPA": "consilience.factor.nmf_estimators",
     "Agreement": "consilience.diagnose.agreement",
-    "Annotations": "consilience.annotations",
-    "Auto": "consilience.aggregation.estimators",
-    "ClassOneCoin": "consilience.aggregation.estimators",
-    "Comparison": "consilience.aggregation.comparison",
-    "CompletedVote": "consilience.aggregation.estimators",
-    "Consensus": "consilience.consensus",
-    "CoupledNMF": "consilience.aggregation.estimators",
-    "DawidSkene": "consilience.dawid_skene",
-    "DawidSkeneEM": "consilience.aggregation.estimators",
-    "DesignatedSymNMF": "consilience.aggregation.estimators",
+    "Annotations": "consilience.data.annotations",
+    "Auto": "consilience.methods.estimators",
+    "ClassOneCoin": "consilience.methods.estimators",
+    "Comparison": "consilience.compare.comparison",
+    "CompletedVote": "consilience.methods.estimators",
+    "Consensus": "consilience.runs.consensus",
+    "CoupledNMF": "consilience.methods.estimators",
+    "DawidSkene": "consilience.models.dawid_skene",
+    "DawidSkeneEM": "consilience.methods.estimators",
+    "DesignatedSymNMF": "consilience.methods.estimators",
     "Diagnosis": "consilience.diagnose",
-    "EigenRatio": "consilience.aggregation.estimators",
-    "GhoshSVD": "consilience.aggregation.estimators",
-    "HardItemsDawidSkene": "consilience.aggregation.estimators",
-    "HiddenMarkov": "consilience.hidden_markov",
-    "HierarchicalDawidSkene": "consilience.aggregation.estimators",
+    "EigenRatio": "consilience.methods.estimators",
+    "GhoshSVD": "consilience.methods.estimators",
+    "HardItemsDawidSkene": "consilience.methods.estimators",
+    "HiddenMarkov": "consilience.models.hidden_markov",
+    "HierarchicalDawidSkene": "consilience.methods.estimators",
     "JointPMF": "consilience.pmf.joint_pmf",
     "JointPMFClassifier": "consilience.pmf.classifier",
     "JointPMFRecommender": "consilience.pmf.recommender",
-    "MajorityVote": "consilience.aggregation.estimators",
-    "MinimaxEntropy": "consilience.aggregation.estimators",
-    "MultiSPA": "consilience.aggregation.estimators",
+    "MajorityVote": "consilience.methods.estimators",
+    "MinimaxEntropy": "consilience.methods.estimators",
+    "MultiSPA": "consilience.methods.estimators",
     "NetworkConsensus": "consilience.structured.network_consensus",
-    "OneCoin": "consilience.aggregation.estimators",
-    "PlainSymNMF": "consilience.aggregation.estimators",
+    "OneCoin": "consilience.methods.estimators",
+    "PlainSymNMF": "consilience.methods.estimators",
     "Plan": "consilience.diagnose.plan",
-    "RobustSymNMF": "consilience.aggregation.estimators",
+    "RobustSymNMF": "consilience.methods.estimators",
     "Scanned": "consilience.engine.scanned",
-    "SequenceAnnotations": "consilience.sequences",
+    "SequenceAnnotations": "consilience.data.sequences",
     "SequenceConsensus": "consilience.structured.sequence_consensus",
-    "SequenceRun": "consilience.sequence_run",
+    "SequenceRun": "consilience.runs.sequence_run",
     "SketchedSubspaceClustering": "consilience.subspace.clustering",
-    "SpectralDawidSkene": "consilience.aggregation.estimators",
-    "SpectralMetaLearner": "consilience.aggregation.estimators",
-    "Stream": "consilience.aggregation.online",
+    "SpectralDawidSkene": "consilience.methods.estimators",
+    "SpectralMetaLearner": "consilience.methods.estimators",
+    "Stream": "consilience.streams.stream",
     "SymNMF": "consilience.factor.estimators",
-    "TensorADMM": "consilience.aggregation.estimators",
-    "TensorAugmentation": "consilience.aggregation.estimators",
-    "TriangularEstimation": "consilience.aggregation.estimators",
-    "aggregate": "consilience.structured.aggregate",
+    "TensorADMM": "consilience.methods.estimators",
+    "TensorAugmentation": "consilience.methods.estimators",
+    "TriangularEstimation": "consilience.methods.estimators",
+    "aggregate": "consilience.api",
     "agreement": "consilience.diagnose.agreement",
-    "compare": "consilience.aggregation.compare",
+    "compare": "consilience.compare.compare",
     "diagnose": "consilience.diagnose",
     "load": "consilience.io",
     "nearest_neighbours": "consilience.structured.graph",
@@ -158,9 +158,25 @@ __all__ = [
 
 if TYPE_CHECKING:
     from consilience import datasets, exceptions, factor, metrics, moments, plot, spans
-    from consilience.aggregation.compare import compare
-    from consilience.aggregation.comparison import Comparison
-    from consilience.aggregation.estimators import (
+    from consilience.api import aggregate
+    from consilience.compare.compare import compare
+    from consilience.compare.comparison import Comparison
+    from consilience.data.annotations import Annotations
+    from consilience.data.sequences import SequenceAnnotations
+    from consilience.datasets import simulate
+    from consilience.diagnose import Diagnosis, diagnose
+    from consilience.diagnose.agreement import Agreement, agreement
+    from consilience.diagnose.plan import Plan, plan
+    from consilience.engine.scan import scan
+    from consilience.engine.scanned import Scanned
+    from consilience.factor.estimators import SymNMF
+    from consilience.factor.nmf_estimators import AND, SPA
+    from consilience.io import load, read, read_truth, recognise
+    from consilience.io.edges import read_edges
+    from consilience.io.sequences import read_sequence_truth, read_sequences
+    from consilience.io.writing import write
+    from consilience.methods.base.registry import METHODS
+    from consilience.methods.estimators import (
         EBCC,
         GLAD,
         IBCC,
@@ -187,31 +203,15 @@ if TYPE_CHECKING:
         TensorAugmentation,
         TriangularEstimation,
     )
-    from consilience.aggregation.online import Stream
-    from consilience.aggregation.registry import METHODS
-    from consilience.annotations import Annotations
-    from consilience.consensus import Consensus
-    from consilience.datasets import simulate
-    from consilience.dawid_skene import DawidSkene
-    from consilience.diagnose import Diagnosis, diagnose
-    from consilience.diagnose.agreement import Agreement, agreement
-    from consilience.diagnose.plan import Plan, plan
-    from consilience.engine.scan import scan
-    from consilience.engine.scanned import Scanned
-    from consilience.factor.estimators import SymNMF
-    from consilience.factor.nmf_estimators import AND, SPA
-    from consilience.hidden_markov import HiddenMarkov
-    from consilience.io import load, read, read_truth, recognise
-    from consilience.io.edges import read_edges
-    from consilience.io.sequences import read_sequence_truth, read_sequences
-    from consilience.io.writing import write
+    from consilience.models.dawid_skene import DawidSkene
+    from consilience.models.hidden_markov import HiddenMarkov
     from consilience.pmf.classifier import JointPMFClassifier
     from consilience.pmf.joint_pmf import JointPMF
     from consilience.pmf.recommender import JointPMFRecommender
     from consilience.report import report
-    from consilience.sequence_run import SequenceRun
-    from consilience.sequences import SequenceAnnotations
-    from consilience.structured.aggregate import aggregate
+    from consilience.runs.consensus import Consensus
+    from consilience.runs.sequence_run import SequenceRun
+    from consilience.streams.stream import Stream
     from consilience.structured.graph import nearest_neighbours
     from consilience.structured.network_consensus import NetworkConsensus
     from consilience.structured.sequence_consensus import SequenceConsensus

@@ -11,7 +11,7 @@ c_n        confidence, p_n(l_n)                                 (N,)
 
 An item whose truth is -1 is not judged.  A truth beyond the K classes is one that nobody named: its probability is
 zero, and no label is right.  Where no labels are given, they are chosen as the library does
-(:func:`consilience.consensus.choose`, ties by the mean posterior).
+(:func:`consilience.runs.consensus.choose`, ties by the mean posterior).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from consilience.consensus import choose
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
+from consilience.runs.consensus import choose
 
 __all__ = [
     "FLOOR",

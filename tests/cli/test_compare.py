@@ -13,8 +13,9 @@ from tests.cli.conftest import Result, Run, strict_json, write
 
 import consilience as cs
 import consilience.cli
-from consilience.aggregation import comparison_plot, registry, supervise
+from consilience.compare import comparison_plot, supervise
 from consilience.exceptions import DataWarning
+from consilience.methods.base import registry
 
 
 @pytest.fixture
@@ -183,7 +184,7 @@ def test_help(compared: Run) -> None:
 
 
 def test_warnings_of_the_truth_are_warnings_in_python(crowd: cs.datasets.Simulation, supervised: Any) -> None:
-    from consilience.aggregation.compare import compare
+    from consilience.compare.compare import compare
 
     with pytest.warns(DataWarning, match="not among the labelled items"):
         compare(crowd.annotations, {0: 1, 999: 2}, methods="majority")

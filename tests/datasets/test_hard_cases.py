@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from consilience.aggregation.registry import fit
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones, long_tail
 from consilience.datasets.simulation import Simulation
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Ints
+from consilience.methods.base.registry import fit
 
 
 def matrix(crowd: Simulation) -> Ints:

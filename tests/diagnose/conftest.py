@@ -11,7 +11,7 @@ import pandas as pd
 from tests.conftest import random_model
 
 import consilience as cs
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis
 
 #: Words of the trade that a sentence must not use without saying what they mean.

@@ -19,7 +19,7 @@ from tests.conftest import random_model
 from tests.diagnose.conftest import crowd, frame_of, healthy, plain
 
 import consilience as cs
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis, diagnose
 from consilience.diagnose.diagnosis import _factor
 from consilience.exceptions import DataError, IdError, ParameterError
@@ -71,7 +71,7 @@ def test_a_consensus_is_used_and_not_fitted_again(monkeypatch: pytest.MonkeyPatc
     a = healthy()
     consensus = cs.aggregate(a, "ds-em")
     fresh = diagnose(a)
-    monkeypatch.setattr("consilience.aggregation.registry.fit", None)
+    monkeypatch.setattr("consilience.methods.base.registry.fit", None)
     given, model = diagnose(a, consensus=consensus), diagnose(a, consensus=consensus.model)
     assert given.to_dict() == fresh.to_dict()
     assert {**model.to_dict(), "method": "ds-em"} == fresh.to_dict()

@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import random_model, real_crowd
 
 import consilience as cs
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.diagnose import blocks, graph
 from consilience.diagnose.blocks import block_strength, chance_of_pairs, sampling_error
 from consilience.diagnose.graph import co_label_graph, observed_pairs, single_answers

@@ -11,13 +11,13 @@ import pytest
 from tests.conftest import quietly, random_model, real_crowd
 
 import consilience as cs
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones
-from consilience.dawid_skene import DawidSkene
 from consilience.diagnose.changes import LEVEL, find_changes
 from consilience.diagnose.dependence import dependence
 from consilience.diagnose.health import effective_annotators
 from consilience.kernels._arrays import Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
 
 
 def matrix_of(annotations: Annotations) -> Ints:

@@ -16,7 +16,7 @@ from tests.diagnose.conftest import camps
 
 import consilience as cs
 from consilience import Plan, plan
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.diagnose.joining import needed_items
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.planning import expected_right, gains_of, plan_labels

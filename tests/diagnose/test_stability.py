@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import consilience as cs
-from consilience.aggregation import registry
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
 from consilience.diagnose import stability
 from consilience.diagnose.stability import Stability, bootstrap
 from consilience.exceptions import ParameterError
+from consilience.methods.base import registry
+from consilience.models.dawid_skene import DawidSkene
 
 
 def fitted(annotations: Annotations) -> DawidSkene:

@@ -12,7 +12,7 @@ from tests.conftest import random_model, real_crowd
 from tests.diagnose.conftest import camps, crowd, frame_of, healthy, plain
 
 import consilience as cs
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets import load
 from consilience.diagnose import diagnose
 

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import consilience as cs
-from consilience.aggregation import registry
 from consilience.engine.dask import Cluster, OnCluster, connect, cut_for
 from consilience.engine.passes import InMemory
 from consilience.exceptions import EngineError, EngineWarning, ParameterError
-from consilience.hidden_markov import chain_sweep
 from consilience.kernels import blocks
 from consilience.kernels.cpd import TablePass
+from consilience.methods.base import registry
+from consilience.models.hidden_markov import chain_sweep
 
 distributed = pytest.importorskip("distributed")
 

@@ -73,7 +73,7 @@ def test_parquet_holds_what_csv_holds(run: cs.Consensus, tmp_path: Path) -> None
 def test_many_items_become_parquet_by_themselves(
     run: cs.Consensus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consilience._label_table._LARGE", 49)
+    monkeypatch.setattr("consilience.runs.label_table._LARGE", 49)
     write(run, tmp_path / "run", 25)
     assert (tmp_path / "run" / "labels.parquet").exists()
     write(run, tmp_path / "run", 25, labels="csv")

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import consilience as cs
-from consilience.aggregation import registry
-from consilience.aggregation.em import ConfusionStep
-from consilience.aggregation.fit import vote_start
 from consilience.engine import place, progress
 from consilience.engine.part import Part, join
 from consilience.engine.passes import InMemory, OnDisk, Passes
 from consilience.engine.store import Store
 from consilience.exceptions import MethodError, ParameterError
+from consilience.fitting.em import ConfusionStep
+from consilience.fitting.fit import vote_start
 from consilience.kernels import blocks, em_numpy
+from consilience.methods.base import registry
 from consilience.moments import pair_moments
 
 METHODS = ["majority", "ds-em", "one-coin", "class-one-coin", "rob-symnmf", "des-symnmf+em", "rob-symnmf+em"]
@@ -255,7 +255,7 @@ def test_methods_that_need_all_labels_get_them_if_they_fit(parquet: Any, monkeyp
     folder, labels, _ = parquet
     scanned = cs.scan(folder)
     assert cs.aggregate(scanned, "ibcc").model == cs.aggregate(labels, "ibcc").model
-    monkeypatch.setattr("consilience.aggregation.aggregate.fits", lambda _: False)
+    monkeypatch.setattr("consilience.methods.base.running.fits", lambda _: False)
     with pytest.raises(MethodError, match=r"ibcc needs all labels in memory.*majority, ds-em, one-coin"):
         cs.aggregate(scanned, "ibcc")
     instead = cs.aggregate(scanned)

@@ -11,7 +11,6 @@ import pytest
 from tests.engine.scans import Table, crowd, put, quietly
 
 import consilience as cs
-from consilience.engine.memory import memory_bytes
 from consilience.exceptions import (
     ColumnError,
     DataError,
@@ -19,6 +18,7 @@ from consilience.exceptions import (
     IdError,
     ParameterError,
 )
+from consilience.memory import memory_bytes
 
 pytestmark = pytest.mark.usefixtures("small_steps")
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.engine.fingerprint import fingerprint
 from consilience.engine.store import Store
 from consilience.engine.store_writer import StoreWriter
@@ -122,7 +122,7 @@ def test_a_killed_writer_leaves_no_store(tmp_path: Path) -> None:
     script = f"""
 import os, signal
 import numpy as np, pyarrow as pa
-from consilience._ids import Ids
+from consilience.data.ids import Ids
 from consilience.engine.store_writer import StoreWriter
 with StoreWriter({str(tmp_path / "store")!r}) as writer:
     writer.append(np.ones(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int32), pa.array([1]))

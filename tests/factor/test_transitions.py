@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from consilience._ids import Ids
+from consilience.data.ids import Ids
 from consilience.datasets import SequenceSimulation, simulate_sequences
 from consilience.exceptions import ConvergenceWarning, ParameterError
 from consilience.factor import transitions as module

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ConsilienceError, DataError, DataWarning, FormatError
 from consilience.io import brat
 from consilience.io.sequences import read_sequences
-from consilience.sequences import SequenceAnnotations
 
 TEXT = "EU rejects German call"
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ConsilienceError, DataError, FormatError
 from consilience.io import conll
 from consilience.io.sequences import read_sequences
-from consilience.sequences import SequenceAnnotations
 
 SAMPLE = "EU B-ORG O ?\nrejects O O ?\nGerman B-MISC B-MISC ?\n\nPeter ? B-PER B-PER\nBlackburn ? I-PER I-PER\n"
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.exceptions import ColumnError, DataError, FormatError, IdError
 from consilience.io.edges import read_edges
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import (
     ColumnError,
     DataError,
@@ -21,7 +22,6 @@ from consilience.exceptions import (
     ParameterError,
 )
 from consilience.io.sequences import read_sequence_truth, read_sequences
-from consilience.sequences import SequenceAnnotations
 
 NAMES = ["sentence", "token", "worker", "label"]
 ROWS = [

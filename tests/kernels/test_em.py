@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tests.conftest import brute_force, random_model
 
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
 from consilience.kernels import blocks, em, em_numpy
 from consilience.kernels.em import Sweep
+from consilience.models.dawid_skene import DawidSkene
 
 
 def sweep_of(a: Annotations) -> Sweep:

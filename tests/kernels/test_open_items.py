@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tests.conftest import brute_force, random_model
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.kernels import blocks, em
 from consilience.kernels.em import Sweep
 from consilience.kernels.em_source import SETTLED
 from consilience.kernels.open_items import OpenItems
+from consilience.models.dawid_skene import DawidSkene
 
 
 def sweep_of(a: Annotations) -> Sweep:

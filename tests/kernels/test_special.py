@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, psi
 
-from consilience.aggregation.variational import Dirichlet
+from consilience.fitting.variational import Dirichlet
 from consilience.kernels._arrays import Floats
 from consilience.kernels.special import learn_pseudo_counts, psi_and_log_gamma
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import consilience as cs
-from consilience._ids import Ids
+from consilience.data.ids import Ids
 from consilience.exceptions import FormatError, MethodError, ParameterError
 from consilience.kernels import cooccurrence as kernels
 from consilience.moments import CoOccurrences, pair_moments, triple_moments

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import real_crowd
 
 import consilience as cs
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones
 from consilience.kernels._arrays import Ints
 from consilience.moments.cooccurrence import pair_moments

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import consilience as cs
-from consilience._ids import Ids
+from consilience.data.ids import Ids
 from consilience.exceptions import MethodError
 from consilience.kernels import imputation as kernels
 from consilience.moments import CoOccurrences, pair_moments

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consilience._ids import Ids
+from consilience.data.ids import Ids
+from consilience.data.sequences import SequenceAnnotations
 from consilience.datasets import simulate_sequences
 from consilience.exceptions import ParameterError
 from consilience.kernels import lagged as kernels
 from consilience.moments.lagged import LaggedMoments, lagged_moments
-from consilience.sequences import SequenceAnnotations
 
 
 def crowd(seed: int = 0, by_token: bool = True) -> SequenceAnnotations:

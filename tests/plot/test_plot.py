@@ -59,7 +59,7 @@ def test_every_picture_is_listed() -> None:
 
 
 def test_without_matplotlib_the_extra_is_named(run: cs.Consensus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consilience.aggregation.comparison_plot.find_spec", lambda _: None)
+    monkeypatch.setattr("consilience.compare.comparison_plot.find_spec", lambda _: None)
     with pytest.raises(ImportError, match=re.escape("pip install 'consilience[plot]'")):
         cs.plot.annotator_map(run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilience.aggregation.em import Progress
+from consilience.fitting.em import Progress
 from consilience.kernels import cpd as kernel
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.cpd import TablePass

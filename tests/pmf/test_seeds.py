@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilience._random import generator
 from consilience.exceptions import ParameterError
 from consilience.pmf.classifier import JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF
 from consilience.pmf.recommender import JointPMFRecommender
+from consilience.validation import generator
 
 STATES: list[Callable[[], Any]] = [
     lambda: 5,

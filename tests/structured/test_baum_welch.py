@@ -9,9 +9,9 @@ import pytest
 from scipy.special import gammaln, psi
 
 import consilience as cs
-from consilience.chain_mixture import Never
-from consilience.hidden_markov import chain_sweep
 from consilience.kernels.chains import ChainStatistics
+from consilience.models.chain_mixture import Never
+from consilience.models.hidden_markov import chain_sweep
 from consilience.structured.baum_welch import ChainMStep, ModeStep, run_baum_welch
 from consilience.structured.chain_beliefs import ChainBeliefs
 from consilience.structured.sequence_fit import statistics_of

@@ -7,11 +7,11 @@ import pytest
 
 import consilience as cs
 from consilience import SequenceAnnotations
-from consilience.aggregation.ease import Ease
-from consilience.aggregation.fit import vote_posterior
-from consilience.chain_mixture import Never
-from consilience.hidden_markov import chain_sweep
+from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Ints
+from consilience.models.chain_mixture import Never
+from consilience.models.ease import Ease
+from consilience.models.hidden_markov import chain_sweep
 from consilience.spans import span_scores
 from consilience.structured.baum_welch import run_baum_welch
 from consilience.structured.chain_beliefs import ChainBeliefs

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from scipy.sparse import coo_array, csr_matrix
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError
 from consilience.structured.graph import Graph, as_graph, nearest_neighbours
 

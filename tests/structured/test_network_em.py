@@ -8,12 +8,12 @@ import pytest
 from benchmarks.networks import cora, cora_labels, f_score, music
 from tests.conftest import ODD_MATRICES, sound
 
-from consilience.aggregation import registry
-from consilience.aggregation.ds_em import dawid_skene_em
-from consilience.aggregation.em import Parameters
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets.networks import NetworkSimulation, simulate_network
 from consilience.exceptions import ConvergenceWarning, DataWarning, FewLabelsWarning, ParameterError
+from consilience.fitting.em import Parameters
+from consilience.methods.base import registry
+from consilience.methods.ds_em import dawid_skene_em
 from consilience.structured.network_em import network_em
 
 

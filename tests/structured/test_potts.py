@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets.networks import simulate_network
 from consilience.kernels.potts import label_evidence, support
 from consilience.structured.graph import Graph, as_graph

@@ -264,7 +264,7 @@ def test_single_tokens_are_said_to_have_no_order() -> None:
 
 
 def test_the_class_takes_what_the_function_takes() -> None:
-    from consilience.aggregation.registry import keywords
+    from consilience.methods.base.registry import keywords
 
     assert {"method", *keywords(fit_sequences)} == set(SequenceConsensus().get_params())
     from sklearn.base import clone

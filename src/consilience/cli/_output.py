@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from consilience.aggregation.em import Callback
-    from consilience.consensus import Consensus
+    from consilience.fitting.em import Callback
+    from consilience.runs.consensus import Consensus
 
 __all__ = ["progress", "show_consensus", "show_notes", "waiting"]
 

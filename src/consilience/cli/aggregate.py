@@ -162,10 +162,10 @@ def run_aggregate(
 ) -> None:
     """Aggregate labels, or those of a path with options for ``reading``; then write and print what was asked for."""
     import consilience as cs
-    from consilience._coded import Origin
-    from consilience._files import check_replaceable
     from consilience.cli import _output
+    from consilience.data.coded import Origin
     from consilience.engine.streamed import StreamedConsensus
+    from consilience.files import check_replaceable
 
     if out is not None:
         check_replaceable(out, "summary.json")

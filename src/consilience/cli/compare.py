@@ -14,8 +14,8 @@ import click
 from consilience.cli.aggregate import command as aggregate
 
 if TYPE_CHECKING:
-    from consilience.aggregation.compare import Step
-    from consilience.aggregation.comparison import Comparison
+    from consilience.compare.compare import Step
+    from consilience.compare.comparison import Comparison
 
 __all__ = ["command"]
 
@@ -53,9 +53,9 @@ def command(
     Gives the error of every method, how far its probabilities can be believed, its time and its memory.
     """
     import consilience as cs
-    from consilience._files import check_replaceable
-    from consilience.aggregation.compare import compare
     from consilience.cli import _output
+    from consilience.compare.compare import compare
+    from consilience.files import check_replaceable
 
     if out is not None:
         check_replaceable(out, "summary.json")
@@ -82,7 +82,7 @@ def command(
 
 def _check_picture(path: str) -> None:
     """Find out before the methods run, not after."""
-    from consilience.aggregation.comparison_plot import check_picture
+    from consilience.compare.comparison_plot import check_picture
 
     try:
         check_picture(path)

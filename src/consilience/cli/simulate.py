@@ -77,7 +77,7 @@ def _write(folder: Path, made: Any, how: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.csv
 
-    from consilience._files import atomic_folder
+    from consilience.files import atomic_folder
 
     annotations = made.annotations
     with atomic_folder(folder, "simulation.json") as fresh:

@@ -49,8 +49,8 @@ def command(
     from dataclasses import replace
 
     import consilience as cs
-    from consilience._files import check_replaceable
     from consilience.cli import _output
+    from consilience.files import check_replaceable
 
     target = run if out is None else out
     check_replaceable(target, "summary.json")

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypedDict
 
-from consilience.annotations import Duplicates
+from consilience.data.annotations import Duplicates
 
 __all__ = ["CATALOGUE", "CrowdName", "DatasetInfo", "Kind"]
 

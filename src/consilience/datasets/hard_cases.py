@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.datasets.simulation import Simulation
-from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["clones", "long_tail"]
 

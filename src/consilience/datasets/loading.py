@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 
-from consilience._frames import find_column
-from consilience._ids import to_column
-from consilience.annotations import Annotations, Origin
+from consilience.data.annotations import Annotations, Origin
+from consilience.data.frames import find_column
+from consilience.data.ids import to_column
 from consilience.datasets.catalogue import CATALOGUE, CrowdName, DatasetInfo
 from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.datasets.simulation import simulate
-from consilience.dawid_skene import DawidSkene
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Ints
+from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["NetworkSimulation", "simulate_network"]
 

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
+from consilience.data.sequences import SequenceAnnotations
 from consilience.datasets.simulation import _check_whole
-from consilience.dawid_skene import DawidSkene, _bernoulli, _fixed_degree
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
-from consilience.sequences import SequenceAnnotations
+from consilience.models.dawid_skene import DawidSkene, _bernoulli, _fixed_degree
 
 __all__ = ["SequenceSimulation", "simulate_sequences"]
 

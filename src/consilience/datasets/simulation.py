@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Simulation", "simulate"]
 

@@ -23,10 +23,10 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from consilience._checks import whole
 from consilience.datasets.loading import load
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.validation import whole
 
 __all__ = ["ImageSet", "SubspaceSimulation", "load_images", "load_mnist5k", "load_yaleb", "simulate_subspaces"]
 

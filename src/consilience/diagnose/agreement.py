@@ -37,11 +37,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import pyarrow as pa
 
-from consilience import _frames
-from consilience._ids import Ids
-from consilience.aggregation.aggregate import as_annotations
-from consilience.annotations import Annotations, Origin
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations, Origin
+from consilience.data.ids import Ids
 from consilience.exceptions import DataError, ParameterError
+from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.agreement import AgreementSums, agreement_sums
 from consilience.kernels.grouping import drop_repeats

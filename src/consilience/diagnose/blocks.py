@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_counts
 from consilience.moments.cooccurrence import CoOccurrences

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilience._annotator_table import Change
-from consilience._times import Times
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
+from consilience.data.times import Times
 from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
+from consilience.runs.annotator_table import Change
 
 __all__ = ["LEVEL", "find_changes"]
 

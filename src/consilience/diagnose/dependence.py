@@ -36,10 +36,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import FLOOR
+from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.copies import find_copies
 from consilience.moments.label_pairs import label_pairs, labels_of_some
 
@@ -194,7 +194,7 @@ def _confirmed(annotations: Annotations, model: DawidSkene, found: Dependence, m
 
 def model_without(annotations: Annotations, groups: Sequence[Ints]) -> DawidSkene:
     """Fit a model in which the members of a group share one vote."""
-    from consilience.aggregation.hierarchical import hierarchical
+    from consilience.methods.hierarchical import hierarchical
 
     weights = np.ones(annotations.n_annotators)
     for members in groups:

@@ -12,14 +12,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from consilience import _frames
-from consilience._ids import Ids
-from consilience._label_table import free_names
-from consilience.aggregation import registry
-from consilience.aggregation.aggregate import as_annotations
-from consilience.annotations import Annotations, Origin
-from consilience.consensus import Consensus
-from consilience.dawid_skene import DawidSkene
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations, Origin
+from consilience.data.ids import Ids
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength
@@ -28,8 +23,13 @@ from consilience.diagnose.health import effective_annotators
 from consilience.diagnose.rules import Evidence, findings, what_holds
 from consilience.diagnose.scatter import Scatter, scatter
 from consilience.exceptions import DataError, ParameterError
+from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Bools, Floats
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.base import registry
+from consilience.models.dawid_skene import DawidSkene
+from consilience.runs.consensus import Consensus
+from consilience.runs.label_table import free_names
 
 __all__ = ["Diagnosis", "Verdict", "diagnose"]
 
@@ -202,8 +202,8 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """Show the verdict with its reasons and advice, in notebooks."""
-        from consilience._names import shown
-        from consilience._notebook import lines
+        from consilience.data.names import shown
+        from consilience.data.notebook import lines
 
         made = lines(self.headline, *(shown(reason, 400) for reason in self.reasons), kind="li")
         if self.advice:

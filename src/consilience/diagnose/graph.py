@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.kernels._arrays import Ints
 from consilience.kernels.grouping import drop_repeats
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments

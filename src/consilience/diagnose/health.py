@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilience._annotator_table import Health
-from consilience.annotations import Annotations
-from consilience.consensus import Consensus
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
 from consilience.diagnose.changes import find_changes
 from consilience.diagnose.dependence import dependence, effective_number, groups_of_copies, model_without
 from consilience.kernels._arrays import Floats
+from consilience.models.dawid_skene import DawidSkene
+from consilience.runs.annotator_table import Health
+from consilience.runs.consensus import Consensus
 
 __all__ = ["annotator_health", "effective_annotators"]
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.moments.cooccurrence import CoOccurrences

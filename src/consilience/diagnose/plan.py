@@ -33,20 +33,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience import _frames
-from consilience._annotator_table import FEW, information
-from consilience._files import atomic_file
-from consilience._ids import Ids
-from consilience._label_table import free_names
-from consilience.aggregation.aggregate import aggregate, as_annotations
-from consilience.aggregation.calibration import CHANCE, CLEAR, TYPICAL, error_correlation
-from consilience.aggregation.em import Parameters
-from consilience.annotations import Annotations, Origin
-from consilience.consensus import Consensus
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations, Origin
+from consilience.data.ids import Ids
+from consilience.diagnose.error_correlation import CHANCE, CLEAR, TYPICAL, error_correlation
 from consilience.diagnose.joining import links
+from consilience.diagnose.runs import LATER
 from consilience.exceptions import ConsilienceWarning, DataError, IdError, ParameterError
+from consilience.files import atomic_file
+from consilience.fitting.em import Parameters
+from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.planning import expected_right, gains_of, plan_labels
+from consilience.methods.base.running import run_method
+from consilience.runs.annotator_table import FEW, information
+from consilience.runs.consensus import Consensus
+from consilience.runs.label_table import free_names
 
 __all__ = ["Plan", "plan"]
 
@@ -268,7 +270,7 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
         with warnings.catch_warnings():
             # what a run would warn of is what the plan is there to mend
             warnings.simplefilter("ignore", ConsilienceWarning)
-            return annotations, aggregate(annotations, method, seed=seed)
+            return annotations, run_method(annotations, method, seed=seed, later=LATER)
     same = annotations.n_items == len(consensus.item_ids) and annotations.item_ids == consensus.item_ids
     if not (same and annotations.annotator_ids == consensus.model.annotators):
         raise ParameterError("the consensus is of other labels than the data; give that of these labels")

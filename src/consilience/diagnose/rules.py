@@ -31,14 +31,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience._annotator_table import FEW
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.diagnose.blocks import BlockStrength, chance_of_pairs
 from consilience.diagnose.graph import CoLabelGraph
 from consilience.diagnose.scatter import Scatter
 from consilience.diagnose.stability import Stability
 from consilience.kernels._arrays import Floats, Ints
 from consilience.moments.cooccurrence import CoOccurrences
+from consilience.runs.annotator_table import FEW
 
 __all__ = ["Evidence", "Finding", "findings", "what_holds"]
 

@@ -27,13 +27,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consilience.aggregation.ds_em import dawid_skene_em
-from consilience.aggregation.em import Parameters
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
 from consilience.exceptions import ParameterError
+from consilience.fitting.em import Parameters
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.ds_em import dawid_skene_em
+from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Stability", "bootstrap"]
 

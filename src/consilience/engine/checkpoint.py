@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from consilience._files import atomic_file, check_replaceable, load_arrays, save_arrays
 from consilience.exceptions import FolderError, FormatError
+from consilience.files import atomic_file, check_replaceable, load_arrays, save_arrays
 
 __all__ = ["Checkpoint", "Keeper"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from consilience._building import no_id
+from consilience.data.building import no_id
 from consilience.engine.coder import Coder, item_keys
 from consilience.engine.progress import Callback, steps
 from consilience.exceptions import DataError

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience._ids import Ids, blanks, encode, is_text
+from consilience.data.ids import Ids, blanks, encode, is_text
 from consilience.exceptions import FormatError, IdError
 from consilience.kernels._arrays import Bools, Codes, Ints
 

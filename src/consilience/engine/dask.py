@@ -32,14 +32,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
 from consilience.engine.part import Part
 from consilience.engine.passes import InMemory, OnDisk, Passes
 from consilience.engine.store import Store
 from consilience.exceptions import ConsilienceError, EngineError, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats
+from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Cluster", "OnCluster", "Spread", "connect", "cut_for", "placed"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes
 

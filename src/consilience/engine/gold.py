@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from consilience._ids import Ids, to_column
-from consilience._truth import is_named, truth_codes, truth_columns
+from consilience.data.ids import Ids, to_column
+from consilience.data.truth import is_named, truth_codes, truth_columns
 from consilience.kernels._arrays import Codes, Ints
 
 __all__ = ["digest_of_truth", "gold_of_items"]

@@ -11,13 +11,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from consilience._files import atomic_folder
-from consilience._ids import Ids
-from consilience._label_table import Choice, ItemTables, TableFormat, label_columns
-from consilience.annotations import Origin
-from consilience.consensus import SUMMARY, Consensus, choose
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Origin
+from consilience.data.ids import Ids
+from consilience.files import atomic_folder
 from consilience.kernels._arrays import Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
+from consilience.runs.consensus import SUMMARY, Consensus, choose
+from consilience.runs.label_table import Choice, ItemTables, TableFormat, label_columns
 
 __all__ = ["RunWriter"]
 

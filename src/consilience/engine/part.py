@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.engine.store import Store
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints

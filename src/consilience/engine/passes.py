@@ -22,9 +22,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations, Origin
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations, Origin
+from consilience.data.ids import Ids
 from consilience.engine.checkpoint import Checkpoint
 from consilience.engine.fingerprint import fingerprint
 from consilience.engine.part import Part, Survey, join
@@ -35,6 +34,7 @@ from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.open_items import Look
 from consilience.kernels.votes import vote_shares
+from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences
 
 __all__ = ["InMemory", "Labels", "OnDisk", "Passes", "passes_of"]

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from consilience.annotations import Annotations
-from consilience.engine.memory import memory_bytes, room
+from consilience.data.annotations import Annotations
 from consilience.engine.passes import InMemory, OnDisk, Passes
 from consilience.engine.scanned import Scanned
 from consilience.engine.store import Store
 from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import ParameterError
+from consilience.memory import memory_bytes, room
 
 __all__ = ["ENGINES", "check_engine", "fits", "holds_parquet", "on_disk", "passes_at", "spilled"]
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from consilience._building import (
+from consilience.data.annotations import Origin
+from consilience.data.building import (
     KEPT,
     Duplicates,
     check_duplicates,
@@ -22,13 +23,10 @@ from consilience._building import (
     notes_on_repeats,
     notes_on_rows,
 )
-from consilience._files import atomic_folder, check_replaceable
-from consilience._ids import Ids, numbers_where_all_are, to_column
-from consilience.annotations import Origin
+from consilience.data.ids import Ids, numbers_where_all_are, to_column
 from consilience.engine.coded_rows import CodedRows, Repeats
 from consilience.engine.gold import digest_of_truth, gold_of_items
 from consilience.engine.grouped import write_grouped
-from consilience.engine.memory import memory_bytes, room
 from consilience.engine.progress import Callback
 from consilience.engine.scanned import Scanned
 from consilience.engine.scattered import name_of_row, write_scattered
@@ -36,7 +34,9 @@ from consilience.engine.store import META, Store
 from consilience.engine.store_writer import StoreWriter
 from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import DataError, DataWarning, FolderError, FormatError, warn
+from consilience.files import atomic_folder, check_replaceable
 from consilience.io.batches import LabelFiles, label_files
+from consilience.memory import memory_bytes, room
 
 __all__ = ["scan"]
 

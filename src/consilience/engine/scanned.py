@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from consilience.annotations import Annotations, Origin
+from consilience.data.annotations import Annotations, Origin
 from consilience.engine.store import Store
 from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import DataError

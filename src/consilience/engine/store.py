@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from consilience._ids import Ids
-from consilience.annotations import Annotations, Origin
+from consilience.data.annotations import Annotations, Origin
+from consilience.data.ids import Ids
 from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_names, fingerprint_of_digests
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes, Ints, code_dtype

@@ -15,11 +15,11 @@ from typing import IO, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from consilience._files import atomic_folder
-from consilience._ids import Ids, numbers_where_all_are
-from consilience.annotations import Origin
+from consilience.data.annotations import Origin
+from consilience.data.ids import Ids, numbers_where_all_are
 from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_names, fingerprint_of_digests
 from consilience.engine.store import FORMAT, META
+from consilience.files import atomic_folder
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 

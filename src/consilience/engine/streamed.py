@@ -11,11 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from consilience import _frames
-from consilience._ids import Ids
-from consilience._label_table import Choice, TableFormat, label_columns
-from consilience.consensus import Consensus, choose
-from consilience.dawid_skene import DawidSkene
+from consilience.data import frames as _frames
+from consilience.data.ids import Ids
 from consilience.engine.gold import gold_of_items
 from consilience.engine.outputs import RunWriter
 from consilience.engine.progress import Callback, steps
@@ -24,6 +21,9 @@ from consilience.engine.store import Store
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_shares
+from consilience.models.dawid_skene import DawidSkene
+from consilience.runs.consensus import Consensus, choose
+from consilience.runs.label_table import Choice, TableFormat, label_columns
 
 __all__ = ["StreamedConsensus"]
 

@@ -46,12 +46,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience._checks import number
-from consilience._random import generator
 from consilience.exceptions import DataError, ParameterError
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
 from consilience.kernels.descent import keep_large, weighted_sums
+from consilience.validation import generator, number
 
 __all__ = ["Factorisation", "and_nmf", "decode", "start"]
 

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience._random import numpy_seed
 from consilience.exceptions import ConvergenceWarning, warn
 from consilience.factor.symnmf import check_parameters, checked, rotate, square_root
 from consilience.kernels._arrays import Floats
+from consilience.validation import numpy_seed
 
 __all__ = ["SymNMF"]
 

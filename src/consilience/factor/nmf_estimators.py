@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience._random import numpy_seed
 from consilience.exceptions import ConvergenceWarning, ParameterError, warn
 from consilience.factor.descent import _is_count, and_nmf, decode, start
 from consilience.factor.peers import nonnegative_least_squares
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
+from consilience.validation import numpy_seed
 
 __all__ = ["AND", "SPA"]
 

@@ -35,9 +35,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience._checks import whole
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
+from consilience.validation import whole
 
 __all__ = ["Vertices", "shrunk_counts", "spa", "vertices"]
 

@@ -16,19 +16,19 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from consilience import _frames
-from consilience._building import checked_times
-from consilience._ids import encode, encode_all, numbers_where_all_are, to_column
-from consilience._times import Times, find_time_column, unknown_time
-from consilience.annotations import Annotations, Duplicates, Origin
-from consilience.consensus import Consensus
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations, Duplicates, Origin
+from consilience.data.building import checked_times
+from consilience.data.ids import encode, encode_all, numbers_where_all_are, to_column
+from consilience.data.times import Times, find_time_column, unknown_time
 from consilience.exceptions import ColumnError, DataError, FormatError, ParameterError
 from consilience.io import records
 from consilience.io.documents import no_collection
 from consilience.io.export import annotations_of
 from consilience.io.formats import FORMATS, SEQUENCES, Recognised, read_export, recognise, table_format
 from consilience.io.source import the_file
-from consilience.sequence_run import SequenceRun
+from consilience.runs.consensus import Consensus
+from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["Recognised", "load", "read", "read_truth", "recognise"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience._ids import encode
+from consilience.data.ids import encode
 from consilience.io.export import SEVERAL, column_of, joined, text_column
 
 __all__ = ["from_json", "with_options_joined"]

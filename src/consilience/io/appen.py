@@ -17,7 +17,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience._ids import encode
+from consilience.data.ids import encode
 from consilience.exceptions import ColumnError
 from consilience.io.export import SEVERAL, Export, choose, questions_among
 from consilience.io.source import Source

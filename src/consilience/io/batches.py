@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from consilience import _frames
-from consilience._ids import to_column
+from consilience.data import frames as _frames
+from consilience.data.ids import to_column
 from consilience.exceptions import ColumnError, DataError, FormatError
 from consilience.io.formats import recognise
 
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
     file: Path
     row: int  #: the first, counted from 0 in its file
-    columns: list[pa.Array]  #: those asked for, of the plain types of :func:`consilience._ids.to_column`
+    columns: list[pa.Array]  #: those asked for, of the plain types of :func:`consilience.data.ids.to_column`
 
 
 @dataclass(frozen=True)

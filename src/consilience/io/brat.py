@@ -37,12 +37,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from consilience._ids import Ids
-from consilience.annotations import Duplicates
+from consilience.data.annotations import Duplicates
+from consilience.data.ids import Ids
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import DataError, DataWarning, FormatError, warn
 from consilience.io.sequences import assemble, text_of
 from consilience.kernels._arrays import Codes, Ints
-from consilience.sequences import SequenceAnnotations
 
 __all__ = ["Span", "is_folder", "parse_spans", "read", "tokenise"]
 

@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from consilience._ids import Ids, encode, without_code
-from consilience.annotations import Duplicates
+from consilience.data.annotations import Duplicates
+from consilience.data.ids import Ids, encode, without_code
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import DataError, FormatError
 from consilience.io.sequences import assemble, text_of
 from consilience.kernels._arrays import Bools, Codes, Ints
-from consilience.sequences import SequenceAnnotations
 
 __all__ = ["ENDINGS", "Columns", "looks_like", "parse", "read"]
 

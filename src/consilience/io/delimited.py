@@ -1,7 +1,7 @@
 """Tables of text: CSV and TSV.
 
 All values are read as text; what is a number is decided afterwards, on the few different values (see
-:func:`consilience._ids.numbers_where_all_are`), so that the ids 007 and 7 stay two.
+:func:`consilience.data.ids.numbers_where_all_are`), so that the ids 007 and 7 stay two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from consilience._ids import Ids, without_blanks
+from consilience.data.ids import Ids, without_blanks
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes
 

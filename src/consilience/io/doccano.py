@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from consilience._frames import ALIASES
+from consilience.data.frames import ALIASES
 from consilience.exceptions import DataError, FormatError
 from consilience.io.documents import most_bytes, up_to
 from consilience.io.export import Export, column_of, joined, refuse_question, text_column

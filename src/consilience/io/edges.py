@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience._ids import encode, name_rows, numbers_where_all_are, to_column
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import encode, name_rows, numbers_where_all_are, to_column
 from consilience.exceptions import ColumnError, DataError, IdError
 from consilience.io.formats import table_format
 

@@ -27,9 +27,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience._building import checked_times
-from consilience._ids import Ids, encode, name_rows, numbers_where_all_are
-from consilience.annotations import Annotations, Duplicates, Origin
+from consilience.data.annotations import Annotations, Duplicates, Origin
+from consilience.data.building import checked_times
+from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, IdError, ParameterError, warn
 from consilience.kernels._arrays import Bools, Codes, Ints
 

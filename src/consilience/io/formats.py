@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from consilience import _frames
-from consilience._ids import Ids
+from consilience.data import frames as _frames
+from consilience.data.ids import Ids
 from consilience.exceptions import FormatError, ParameterError
 from consilience.io import delimited, jsonl, parquet, records
 from consilience.io.export import Export

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from consilience._ids import encode
+from consilience.data.ids import encode
 from consilience.exceptions import ColumnError
 from consilience.io.export import Export, choose, column_of, questions_among, time_column
 from consilience.io.label_studio import KINDS, plain

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from consilience._ids import Ids, encode, numbers_where_all_are
+from consilience.data.ids import Ids, encode, numbers_where_all_are
 from consilience.exceptions import FormatError
 from consilience.io.export import Export, column_of, joined, refuse_question
 from consilience.io.source import Source

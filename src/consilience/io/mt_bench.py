@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience._ids import Ids, numbers_where_all_are
+from consilience.data.ids import Ids, numbers_where_all_are
 from consilience.io.export import Export, choose, column_of, left_out
 from consilience.io.source import Source
 

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from consilience._ids import Ids
+from consilience.data.ids import Ids
 from consilience.exceptions import FormatError
 from consilience.io.export import Export, column_of, refuse_question
 from consilience.io.lewidi import numbered

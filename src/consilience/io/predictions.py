@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from consilience._files import atomic_file
-from consilience.consensus import Consensus
 from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError, warn
+from consilience.files import atomic_file
 from consilience.io import label_studio
 from consilience.io.export import choose, column_of
 from consilience.io.source import look
-from consilience.sequence_run import SequenceRun
+from consilience.runs.consensus import Consensus
+from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["write_predictions"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience import _frames
-from consilience._ids import encode, numbers_where_all_are, to_column
+from consilience.data import frames as _frames
+from consilience.data.ids import encode, numbers_where_all_are, to_column
 from consilience.exceptions import ColumnError, DataError
 from consilience.io.formats import table_format
 

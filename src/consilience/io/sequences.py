@@ -23,13 +23,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience import _frames
-from consilience._ids import Ids, encode, numbers_where_all_are, to_column
-from consilience.annotations import Annotations, Duplicates, Origin
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations, Duplicates, Origin
+from consilience.data.ids import Ids, encode, numbers_where_all_are, to_column
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ColumnError, DataError, FormatError, ParameterError
 from consilience.io.formats import FORMATS
 from consilience.kernels._arrays import Codes, Ints
-from consilience.sequences import SequenceAnnotations
 
 __all__ = ["assemble", "holds_sequences", "read_sequence_truth", "read_sequences", "text_of"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience._ids import Ids
+from consilience.data.ids import Ids
 from consilience.exceptions import DataError, FormatError
 from consilience.io.documents import most_bytes, read_bytes, up_to
 from consilience.io.export import Export, choose, refuse_question

@@ -6,7 +6,7 @@
     1,0,1,               q1,cat,dog,cat
 
 ========== ============================================================================================
-item       the column called so (:data:`consilience._frames.ALIASES`) or not called at all; else the number of the row
+item       the column called so (:data:`consilience.data.frames.ALIASES`) or not called at all; else the number of the row
 annotator  the name of each other column
 gold       a column called ``gold``, ``truth`` or ``true_label``
 ========== ============================================================================================
@@ -24,8 +24,8 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from consilience._frames import ALIASES
-from consilience._ids import Ids, encode, without_code
+from consilience.data.frames import ALIASES
+from consilience.data.ids import Ids, encode, without_code
 from consilience.exceptions import ColumnError, DataError
 from consilience.io.export import Export, refuse_question
 from consilience.io.source import Source

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from consilience._files import atomic_file
-from consilience.consensus import Consensus
 from consilience.exceptions import ParameterError
+from consilience.files import atomic_file
+from consilience.runs.consensus import Consensus
 
 __all__ = ["WRITABLE", "write"]
 

@@ -1,9 +1,9 @@
 """Leaps and conjugate steps over confusions, in compiled sweeps instead of twenty temporary arrays.
 
-Leaps (:mod:`consilience.aggregation.squarem`): with r = θ1 - θ0 and v = (θ2 - θ1) - r, one sweep gives Σ w r² and
+Leaps (:mod:`consilience.fitting.squarem`): with r = θ1 - θ0 and v = (θ2 - θ1) - r, one sweep gives Σ w r² and
 Σ w v², another θ0 - 2 a r + a² v.
 
-Conjugate steps (:mod:`consilience.aggregation.conjugate`): with roots x = √θ, residuals r = √θ' - √θ, θ' being the EM
+Conjugate steps (:mod:`consilience.fitting.conjugate`): with roots x = √θ, residuals r = √θ' - √θ, θ' being the EM
 step from θ, those of the point before, x₀ and r₀, and s = x - x₀, y = r - r₀, u = s + y, one sweep gives the weighted
 products ⟨r, r⟩, ⟨s, r⟩, ⟨s, y⟩, ⟨r, u⟩ and ⟨u, u⟩, another (x + a r + b u)².
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from consilience._ids import Ids
+from consilience.data.ids import Ids
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Codes, Ints
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilience._files import load_arrays, save_arrays
-from consilience._ids import Ids
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.exceptions import MethodError, ParameterError
+from consilience.files import load_arrays, save_arrays
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, count_triples, triples_fit
 from consilience.moments._counts import LabelCounts

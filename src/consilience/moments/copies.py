@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Ints
 
 __all__ = ["label_pairs", "labels_of_some"]

@@ -25,11 +25,11 @@ from functools import cached_property
 
 import numpy as np
 
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.kernels.lagged import count_lagged
 from consilience.moments._counts import LabelCounts
-from consilience.sequences import SequenceAnnotations
 
 __all__ = ["LaggedMoments", "lagged_moments"]
 

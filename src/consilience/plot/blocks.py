@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from consilience._names import shown
-from consilience.aggregation.aggregate import as_annotations
+from consilience.data.names import shown
 from consilience.exceptions import DataError, ParameterError
+from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Bools, Floats
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.imputation import random_factors, robust

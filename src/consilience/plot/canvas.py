@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from consilience._names import shown
-from consilience.aggregation.comparison_plot import check_picture, write_picture
+from consilience.compare.comparison_plot import check_picture, write_picture
+from consilience.data.names import shown
 from consilience.exceptions import ParameterError
 
 __all__ = ["ACCENT", "BAD", "GREY", "PALE", "axes_of", "figure", "finish", "name_ticks", "plain", "shades"]

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from consilience import metrics
-from consilience._truth import truth_codes
-from consilience.consensus import Consensus
+from consilience.data.truth import truth_codes
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Codes
 from consilience.plot.canvas import ACCENT, GREY, PALE, axes_of, finish, plain
-from consilience.sequence_run import SequenceRun
+from consilience.runs.consensus import Consensus
+from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["learning_curve", "reliability"]
 

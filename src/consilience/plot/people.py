@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from consilience._names import shown
-from consilience.consensus import Consensus
-from consilience.dawid_skene import DawidSkene
+from consilience.data.names import shown
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Ints
+from consilience.models.dawid_skene import DawidSkene
 from consilience.plot.canvas import ACCENT, BAD, GREY, PALE, axes_of, figure, finish, name_ticks, plain, shades
+from consilience.runs.consensus import Consensus
 
 __all__ = ["annotator_map", "confusions"]
 

@@ -35,8 +35,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience.aggregation.em import Callback
 from consilience.exceptions import DataError
+from consilience.fitting.em import Callback
 from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.cpd import CPD, mixture
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf, total_history
@@ -207,7 +207,7 @@ def _labels(y: Any, n_rows: int) -> tuple[Codes, Any]:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
-    from consilience._ids import to_column
+    from consilience.data.ids import to_column
 
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "f" and not np.isfinite(y).all():

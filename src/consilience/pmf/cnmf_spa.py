@@ -32,12 +32,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience._random import generator
 from consilience.exceptions import MethodError, ParameterError
 from consilience.factor.simplex import project_to_simplex
 from consilience.factor.spa import spa
 from consilience.kernels._arrays import Floats, Ints
 from consilience.pmf.pairs import PairMarginals
+from consilience.validation import generator
 
 __all__ = ["cnmf_spa", "simplex_weights"]
 

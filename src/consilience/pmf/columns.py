@@ -43,7 +43,7 @@ def encode_column(column: Any, known: Any, name: str, coded: bool = False) -> tu
     """
     import pyarrow as pa
 
-    from consilience._ids import to_column
+    from consilience.data.ids import to_column
 
     if isinstance(column, np.ndarray) and column.dtype.kind not in "iufb":
         column = to_column(column, name)
@@ -138,7 +138,7 @@ def _encode_values(array: Any, known: Any) -> tuple[Codes, Codes]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from consilience._ids import Ids, encode
+    from consilience.data.ids import Ids, encode
 
     if known is not None:
         wanted = np.asarray(known)

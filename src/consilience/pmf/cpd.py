@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from consilience._files import load_arrays, save_arrays
 from consilience.exceptions import ParameterError
+from consilience.files import load_arrays, save_arrays
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.cpd import FLOOR, TablePass
 
@@ -149,8 +149,8 @@ class CPD:
 
     def sample(self, n: int, random_state: Any = None) -> Codes:
         """Draw n complete rows, (n, N)."""
-        from consilience._random import generator
         from consilience.pmf.table import signed_dtype
+        from consilience.validation import generator
 
         rng = generator(random_state)
         # inverse of the distribution function, those of all components laid end to end

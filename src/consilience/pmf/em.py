@@ -11,7 +11,7 @@ Processing Letters 26 (2019)):
     q(s, f)   ∝  λ_f ∏_n A_n(z_s(n), f)
     A_n(i, f) =  (Σ_s q(s, f) [z_s(n) = i] + c m_n(i)) / (Σ_i … ),      λ_f = Σ_s q(s, f) / S.
 
-It is accelerated by leaps (:mod:`consilience.aggregation.squarem`); one that lowers L is dropped.
+It is accelerated by leaps (:mod:`consilience.fitting.squarem`); one that lowers L is dropped.
 
 :func:`fit_joint_pmf` starts it: from pairs of variables (CNMF-SPA, Algorithm 1 there), from triples (CTD) or at random.
 
@@ -33,14 +33,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from consilience._random import generator
-from consilience.aggregation.squarem import Callback, leap, run_squarem
 from consilience.engine.dask import Cluster, placed
 from consilience.exceptions import ConvergenceWarning, warn
+from consilience.fitting.squarem import Callback, leap, run_squarem
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR, TablePass, TableStatistics
 from consilience.pmf.cpd import CPD, mixture, split_factors
 from consilience.pmf.pairs import category_shares, pair_marginals
+from consilience.validation import generator
 
 __all__ = ["CPDFit", "JointPMFFit", "fit_joint_pmf", "run_cpd_em", "total_history"]
 

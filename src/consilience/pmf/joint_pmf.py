@@ -23,15 +23,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from consilience._checks import number, one_of, whole
-from consilience.aggregation.em import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
+from consilience.fitting.em import Callback
 from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.columns import MISSING, decode
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf
 from consilience.pmf.filling import fill_cells
 from consilience.pmf.rank import rank_by_held_out
 from consilience.pmf.table import DiscreteTable, encode_rows, frame_columns, index_of
+from consilience.validation import number, one_of, whole
 
 __all__ = ["JointPMF", "PMFEstimator", "fit_joint_pmf"]
 
@@ -134,7 +134,7 @@ class JointPMF(PMFEstimator):
     random_state
         A whole number, None, SeedSequence, Generator or RandomState.
     callback
-        Called with a :class:`~consilience.aggregation.em.Progress` after every pass; returning True ends that start
+        Called with a :class:`~consilience.fitting.em.Progress` after every pass; returning True ends that start
         (and, in a classifier, that class).
 
     engine

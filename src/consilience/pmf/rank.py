@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from consilience._random import generator
 from consilience.kernels._arrays import Codes
+from consilience.validation import generator
 
 __all__ = [
     "LARGEST_RANK",

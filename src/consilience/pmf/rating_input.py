@@ -32,7 +32,7 @@ def rating_column(X: Any, columns: list[Any], name: str) -> Any:
 
 def sorted_ids(column: Any, name: str) -> tuple[Ints, Any]:
     """Give the place of each id among the sorted ones, and those."""
-    from consilience._ids import encode, to_column
+    from consilience.data.ids import encode, to_column
 
     codes, ids = encode(to_column(column, name))
     if (codes < 0).any():
@@ -103,7 +103,7 @@ def places_of(ids: Any, known: Any, name: str) -> Ints:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from consilience._ids import Ids
+    from consilience.data.ids import Ids
 
     asked, there = _plain(ids, name), _plain(known, name)
     if np.asarray(pc.is_null(asked, nan_is_null=True)).any():
@@ -116,7 +116,7 @@ def places_of(ids: Any, known: Any, name: str) -> Ints:
 
 def id_names(values: Any, name: str) -> Any:
     """Give ids as an array, numbers as numbers and everything else as objects."""
-    from consilience._ids import Ids
+    from consilience.data.ids import Ids
 
     return Ids(_plain(values, name)).to_numpy()
 
@@ -124,7 +124,7 @@ def id_names(values: Any, name: str) -> Any:
 def _plain(values: Any, name: str) -> Any:
     import pyarrow as pa
 
-    from consilience._ids import to_column
+    from consilience.data.ids import to_column
 
     column = to_column(values, name)
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

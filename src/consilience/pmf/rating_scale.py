@@ -37,11 +37,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience._random import generator
-from consilience.aggregation.squarem import Callback, run_squarem
+from consilience.fitting.squarem import Callback, run_squarem
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.cpd import TablePass
 from consilience.pmf.cpd import CPD, split_factors
+from consilience.validation import generator
 
 __all__ = ["RatingScaleFit", "fit_rating_scale"]
 

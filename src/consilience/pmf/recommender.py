@@ -27,8 +27,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience._random import generator
-from consilience.aggregation.em import Callback
 from consilience.exceptions import (
     ConvergenceWarning,
     DataError,
@@ -36,6 +34,7 @@ from consilience.exceptions import (
     ParameterError,
     warn,
 )
+from consilience.fitting.em import Callback
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR
 from consilience.pmf.cpd import mixture
@@ -51,6 +50,7 @@ from consilience.pmf.rating_input import (
 )
 from consilience.pmf.rating_scale import fit_rating_scale
 from consilience.pmf.table import frame_columns, signed_dtype
+from consilience.validation import generator
 
 __all__ = ["JointPMFRecommender"]
 
@@ -77,7 +77,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
     random_state
         Of the points and starts: a whole number, None, SeedSequence, Generator or RandomState.
     callback
-        Called with a :class:`~consilience.aggregation.em.Progress` after every pass; returning True ends that start.
+        Called with a :class:`~consilience.fitting.em.Progress` after every pass; returning True ends that start.
 
     Attributes
     ----------

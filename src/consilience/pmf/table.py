@@ -175,7 +175,7 @@ def frame_columns(X: Any) -> list[Any] | None:
         return None
     from narwhals.exceptions import DuplicateError
 
-    from consilience._frames import columns_of, is_frame
+    from consilience.data.frames import columns_of, is_frame
 
     try:
         if not is_frame(X):
@@ -192,7 +192,7 @@ def frame_column(X: Any, name: Any) -> Any:
     import narwhals as nw
     import pyarrow as pa
 
-    from consilience._ids import to_column
+    from consilience.data.ids import to_column
 
     column = nw.from_native(X, eager_only=True).get_column(name)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from consilience._names import count, percent
+from consilience.data.names import count, percent
 from consilience.report.svg import Frame, element, picture, ticks
 from consilience.report.view import View
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from consilience._names import count, percent, shown
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
+from consilience.data.names import count, percent, shown
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.report.svg import element, picture
 from consilience.report.view import View

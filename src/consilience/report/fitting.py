@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from consilience import metrics
-from consilience._names import count, marked, percent
+from consilience.data.names import count, marked, percent
 from consilience.report.svg import Frame, element, picture, ticks
 from consilience.report.view import View
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from consilience._names import count, marked, shown
+from consilience.data.names import count, marked, shown
 from consilience.kernels._arrays import Floats, Ints
 from consilience.report.svg import bar
 from consilience.report.view import View
-from consilience.sequence_run import SequenceRun
+from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["doubtful", "item_rows"]
 

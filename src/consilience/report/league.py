@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience._names import count, marked, percent, shown
+from consilience.data.names import count, marked, percent, shown
 from consilience.kernels._arrays import Floats, Ints
 from consilience.report.svg import confusion, interval
 from consilience.report.view import View

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from consilience._names import count, marked, percent, shown
+from consilience.data.names import count, marked, percent, shown
 from consilience.report.svg import bar, confusion
 from consilience.report.view import View
-from consilience.sequence_run import SequenceRun
+from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["class_rows", "computed", "sentence", "tiles", "transitions", "verdict"]
 

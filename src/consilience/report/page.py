@@ -19,11 +19,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import consilience
-from consilience._files import atomic_file
-from consilience._label_table import TableFormat
-from consilience._names import shown
-from consilience.consensus import Consensus
+from consilience.data.names import shown
 from consilience.exceptions import ParameterError
+from consilience.files import atomic_file
 from consilience.report.confidence import histogram, thresholds
 from consilience.report.crowd import crowd
 from consilience.report.fitting import calibration, convergence
@@ -31,6 +29,8 @@ from consilience.report.items import item_rows
 from consilience.report.league import flags_of, is_serious, league
 from consilience.report.overview import class_rows, computed, sentence, tiles, transitions, verdict
 from consilience.report.view import look_at
+from consilience.runs.consensus import Consensus
+from consilience.runs.label_table import TableFormat
 
 __all__ = ["render", "report", "save_with_report"]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from consilience._truth import truth_codes
-from consilience.annotations import Annotations
-from consilience.consensus import Consensus
+from consilience.data.annotations import Annotations
+from consilience.data.truth import truth_codes
 from consilience.diagnose import Diagnosis, diagnose
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Bools, Codes, Floats
-from consilience.sequence_run import SequenceRun
+from consilience.runs.consensus import Consensus
+from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["View", "look_at"]
 

@@ -19,12 +19,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from consilience.chain_mixture import Never
 from consilience.engine.checkpoint import Keeper
 from consilience.engine.progress import Callback, Progress, passes_left
 from consilience.kernels._arrays import Bools, Floats
 from consilience.kernels.chains import ChainStatistics
 from consilience.kernels.em import FLOOR
+from consilience.models.chain_mixture import Never
 
 __all__ = ["ChainMStep", "ChainParameters", "ChainResult", "ModeStep", "run_baum_welch"]
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilience.aggregation.variational import Dirichlet
-from consilience.chain_mixture import Never
+from consilience.fitting.variational import Dirichlet
 from consilience.kernels._arrays import Bools, Floats
 from consilience.kernels.chains import ChainStatistics
+from consilience.models.chain_mixture import Never
 from consilience.structured.baum_welch import ChainParameters
 
 __all__ = ["ChainBeliefs"]

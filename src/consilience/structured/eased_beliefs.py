@@ -1,6 +1,6 @@
 """Variational Bayes for chains where tokens differ: what one annotator overlooks, others overlook more often.
 
-Every state of the chain has three degrees of ease (:mod:`consilience.aggregation.ease`), so it becomes three states:
+Every state of the chain has three degrees of ease (:mod:`consilience.models.ease`), so it becomes three states:
 
     Pr(label i | context c, state h, ease x)  ∝  Γ_m(c, i, h) · exp(σ x [i = c_h]),
 
@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilience.aggregation.ease import Ease
-from consilience.chain_mixture import Never
 from consilience.kernels._arrays import Bools, Floats
 from consilience.kernels.chains import ChainStatistics
+from consilience.models.chain_mixture import Never
+from consilience.models.ease import Ease
 from consilience.structured.baum_welch import ChainParameters
 from consilience.structured.chain_beliefs import ChainBeliefs
 

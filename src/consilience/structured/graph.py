@@ -20,10 +20,10 @@ from typing import Any, Literal, final
 import numpy as np
 import pyarrow as pa
 
-from consilience import _frames
-from consilience._ids import Ids, name_rows, to_column
-from consilience._truth import arrow_or_values
-from consilience.annotations import Annotations
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids, name_rows, to_column
+from consilience.data.truth import arrow_or_values
 from consilience.exceptions import DataError, DataWarning, IdError, ParameterError, warn
 from consilience.io.edges import edge_columns, read_edges
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints

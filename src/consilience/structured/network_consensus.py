@@ -13,17 +13,20 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from consilience._random import numpy_seed
-from consilience.aggregation import registry
-from consilience.aggregation.aggregate import as_annotations, cautions_of, diagnose_run, examine_run, story, warn_of
-from consilience.aggregation.em import Callback
-from consilience.aggregation.estimators.base import CrowdEstimator
-from consilience.consensus import Consensus
+from consilience.diagnose.runs import diagnose_run, examine_run
 from consilience.exceptions import ParameterError
+from consilience.fitting.em import Callback
+from consilience.io.coercion import as_annotations
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.base import registry
+from consilience.methods.base.cautions import cautions_of, warn_of
+from consilience.methods.base.estimator import CrowdEstimator
+from consilience.methods.base.running import story
+from consilience.runs.consensus import Consensus
 from consilience.structured.graph import as_graph
 from consilience.structured.network_em import Inference, network_em
 from consilience.structured.potts import FieldKind
+from consilience.validation import numpy_seed
 
 __all__ = ["SUFFIX", "NetworkConsensus", "aggregate_network"]
 

@@ -42,16 +42,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience.aggregation import registry
-from consilience.aggregation.calibration import CHANCE
-from consilience.aggregation.em import Callback, ConfusionStep, Parameters, Progress
-from consilience.aggregation.fit import Fit, crowd_confusion, unconverged
-from consilience.annotations import Annotations
-from consilience.dawid_skene import DawidSkene
+from consilience.data.annotations import Annotations
+from consilience.diagnose.error_correlation import CHANCE
 from consilience.exceptions import FewLabelsWarning, ParameterError
+from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress
+from consilience.fitting.fit import Fit, crowd_confusion, unconverged
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.potts import label_evidence
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.base import registry
+from consilience.models.dawid_skene import DawidSkene
 from consilience.structured.graph import Graph, as_graph
 from consilience.structured.potts import (
     Field,
@@ -110,7 +110,7 @@ def network_em(
     inference
         "mean-field" or "icm".
     smoothing, shrinkage
-        Labels added to the confusions, as in :func:`consilience.aggregation.ds_em.dawid_skene_em`.
+        Labels added to the confusions, as in :func:`consilience.methods.ds_em.dawid_skene_em`.
     max_iter, tol
         Passes, and the relative change of the objective that ends them (0: run all).
     random_state

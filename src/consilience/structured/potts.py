@@ -59,7 +59,7 @@ from typing import Literal
 
 import numpy as np
 
-from consilience.annotations import Annotations
+from consilience.data.annotations import Annotations
 from consilience.kernels import potts as kernels
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import FLOOR

@@ -15,19 +15,21 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from consilience.aggregation import registry
-from consilience.aggregation.aggregate import cautions_of, diagnose_run, story, warn_of
-from consilience.aggregation.em import Callback, ConfusionStep
-from consilience.aggregation.fit import Caution
-from consilience.chain_mixture import ChainMixture, Never
-from consilience.consensus import TIE, Choice
-from consilience.dawid_skene import DawidSkene
+from consilience.data.sequences import SequenceAnnotations
+from consilience.diagnose.runs import diagnose_run
 from consilience.engine.dask import placed
 from consilience.exceptions import FewLabelsWarning
+from consilience.fitting.em import Callback, ConfusionStep
+from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.votes import vote_statistics
-from consilience.sequence_run import SequenceRun
-from consilience.sequences import SequenceAnnotations
+from consilience.methods.base import registry
+from consilience.methods.base.cautions import cautions_of, warn_of
+from consilience.methods.base.running import story
+from consilience.models.chain_mixture import ChainMixture, Never
+from consilience.models.dawid_skene import DawidSkene
+from consilience.runs.consensus import TIE, Choice
+from consilience.runs.sequence_run import SequenceRun
 from consilience.structured.sequence_fit import fit_sequences, forbidden
 
 __all__ = ["SequenceConsensus", "aggregate_sequences"]

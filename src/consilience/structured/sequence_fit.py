@@ -20,23 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from consilience.aggregation import registry
-from consilience.aggregation.ease import Ease
-from consilience.aggregation.em import Callback
-from consilience.aggregation.fit import Caution, Fit, crowd_confusion, unconverged, vote_posterior
-from consilience.chain_mixture import ChainMixture, Never
+from consilience.data.sequences import SequenceAnnotations
 from consilience.engine.checkpoint import Checkpoint, Keeper
 from consilience.engine.dask import Cluster, OnCluster, placed
 from consilience.engine.fingerprint import digest_of_array, fingerprint
 from consilience.engine.passes import InMemory
 from consilience.exceptions import ConvergenceWarning, ParameterError
 from consilience.factor.transitions import fit_transitions
-from consilience.hidden_markov import HiddenMarkov, chain_sweep
+from consilience.fitting.em import Callback
+from consilience.fitting.fit import Caution, Fit, crowd_confusion, unconverged, vote_posterior
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.chains import ChainStatistics, ChainSweep
 from consilience.kernels.lagged import has_predecessor
+from consilience.methods.base import registry
+from consilience.models.chain_mixture import ChainMixture, Never
+from consilience.models.ease import Ease
+from consilience.models.hidden_markov import HiddenMarkov, chain_sweep
 from consilience.moments.lagged import lagged_moments
-from consilience.sequences import SequenceAnnotations
 from consilience.spans import are_tags, forbidden_starts, forbidden_transitions, read_tags
 from consilience.structured.baum_welch import ChainMStep, ChainParameters, ModeStep, run_baum_welch
 from consilience.structured.chain_beliefs import ChainBeliefs

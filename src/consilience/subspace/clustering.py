@@ -24,8 +24,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience._checks import number, one_of, whole
-from consilience._random import whole_seed
 from consilience.exceptions import ConsilienceWarning, ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.subspace.completion import dictionary_of, totals
@@ -35,6 +33,7 @@ from consilience.subspace.graph_clusters import Callback, cluster_codes, default
 from consilience.subspace.neighbours import Method, Similarity
 from consilience.subspace.preparation import gram_of, reduced, sketch_size, some_rows, sparse_lams
 from consilience.subspace.sketches import Sketch, SketchKind
+from consilience.validation import number, one_of, whole, whole_seed
 
 __all__ = ["SketchedSubspaceClustering"]
 

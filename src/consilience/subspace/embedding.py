@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience._checks import whole
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, warn
 from consilience.kernels._arrays import Floats, Ints
+from consilience.validation import whole
 
 __all__ = ["Embedding", "cluster_embedding", "spectral_embedding"]
 

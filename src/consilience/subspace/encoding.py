@@ -33,9 +33,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from consilience._checks import one_of
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
+from consilience.validation import one_of
 
 __all__ = ["Encoder", "Representation", "make_encoder", "ridge_lams"]
 

@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from consilience._checks import chosen_rows, number, whole
 from consilience.exceptions import ConvergenceWarning, ParameterError, warn
 from consilience.subspace.omp import samples
+from consilience.validation import chosen_rows, number, whole
 
 __all__ = ["elastic_net"]
 

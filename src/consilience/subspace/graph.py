@@ -22,10 +22,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from consilience._checks import one_of
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
+from consilience.validation import one_of
 
 __all__ = ["Weights", "affinity_from_codes", "join_components", "mutual_neighbours", "neighbour_graph"]
 

@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from consilience._checks import whole
 from consilience.exceptions import DataError, DataWarning, warn
 from consilience.kernels._arrays import Bools, Ints
 from consilience.subspace.embedding import Embedding, cluster_embedding, spectral_embedding
 from consilience.subspace.graph import Weights, join_components, neighbour_graph
 from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
+from consilience.validation import whole
 
 __all__ = ["Callback", "GraphClusters", "Stage", "cluster_codes", "default_n_neighbors", "embed_codes", "tell", "vote"]
 

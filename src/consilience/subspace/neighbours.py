@@ -36,11 +36,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from consilience._checks import one_of, whole
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.neighbours import update_lists
+from consilience.validation import one_of, whole
 
 __all__ = ["Method", "Neighbours", "Similarity", "nearest_neighbours"]
 

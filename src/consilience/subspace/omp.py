@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from consilience._checks import chosen_rows, number, whole
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Floats
+from consilience.validation import chosen_rows, number, whole
 
 __all__ = ["omp"]
 

@@ -38,9 +38,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from consilience._checks import whole
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Ints
+from consilience.validation import whole
 
 __all__ = ["Sketch", "SketchKind", "default_n_sketch", "make_sketch"]
 

@@ -1,0 +1,26 @@
+"""Packages that share their name with a public function, and can be called like it.
+
+Importing ``consilience.diagnose`` sets the attribute ``diagnose`` of ``consilience``, where users look for the function.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from inspect import signature
+from types import ModuleType
+from typing import Any
+
+__all__ = ["make_callable"]
+
+
+class _CallablePackage(ModuleType):
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.__dict__["_function"](*arguments, **options)
+
+
+def make_callable(package: str, function: Callable[..., Any]) -> None:
+    """Make an imported package callable: a call runs ``function``, whose signature it shows."""
+    module = sys.modules[package]
+    module.__dict__.update(_function=function, __signature__=signature(function))
+    module.__class__ = _CallablePackage

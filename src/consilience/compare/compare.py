@@ -1,0 +1,179 @@
+"""Methods side by side, where the truth is known: who is right, whose probabilities can be believed, what it costs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from consilience.compare import supervise
+from consilience.compare.comparison import Comparison
+from consilience.compare.supervise import Task
+from consilience.compare.trial import save_labels
+from consilience.data.annotations import Annotations
+from consilience.exceptions import DataError, ParameterError
+from consilience.io.coercion import as_annotations
+from consilience.kernels._arrays import Codes
+from consilience.methods.base import registry
+from consilience.methods.base.cautions import cautions_of, warn_of
+
+__all__ = ["Step", "compare", "expand"]
+
+
+class Step(NamedTuple):
+    """What a callback is told whenever a method begins and whenever a run is over; it ends the comparison by True."""
+
+    done: int  #: runs that are over
+    total: int  #: runs in all
+    running: tuple[str, ...]  #: methods that run now
+    row: dict[str, Any] | None = None  #: the run that is over now
+
+
+def compare(
+    data: Any,
+    truth: Any,
+    *,
+    methods: str | Iterable[str] | None = None,
+    seeds: int | Sequence[int] = 1,
+    jobs: int = 1,
+    timeout: float | None = None,
+    callback: Callable[[Step], Any] | None = None,
+) -> Comparison:
+    """Run methods on labels whose truth is known, and measure what each gets right and what it costs.
+
+    Every method runs in a process of its own.  One that refuses the data, fails or takes too long is a row of the
+    table that says so.
+
+    Parameters
+    ----------
+    data
+        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
+    truth
+        What :meth:`consilience.Annotations.with_gold` takes, or the path of a file.  Items without a truth or
+        without a label are not judged.
+    methods
+        Names, as a list or separated by commas; "all" stands for every method, "all+em" for every method
+        refined by EM.  By default "all".
+    seeds
+        How many seeds to try methods with that are random (0, 1, …), or which.  The others run once.
+    jobs
+        Methods that run at a time.  With more than one they slow each other down, and their seconds show it.
+    timeout
+        Seconds that a method may take, all seeds together.
+    callback
+        Told of every run.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> crowd = cs.simulate(300, 12, 3, experts=0.25)
+    >>> compare(crowd.annotations, crowd.truth, methods="majority,ds-em")
+    <Comparison: 2 methods on 300 items, best ds-em (1.67 % wrong)>
+    """
+    tasks = [Task(name, _seeds_of(name, seeds)) for name in expand(methods)]
+    _check(jobs, timeout)
+    annotations = as_annotations(data)
+    codes = _judged(annotations, truth)
+    cautions = cautions_of(annotations)
+    warn_of(cautions)
+    notes = [*annotations.origin.notes, *(sentence for sentence, _ in cautions)]
+    jobs = min(jobs, len(tasks))
+    if jobs > 1:
+        notes.append(f"{jobs} methods ran at a time and slowed each other down: for seconds to compare, take jobs=1")
+    return Comparison(
+        tuple(task.method for task in tasks),
+        tuple(_run(tasks, annotations, codes, jobs, timeout, callback)),
+        {
+            "N": annotations.n_items,
+            "M": annotations.n_annotators,
+            "K": annotations.n_classes,
+            "labels": annotations.n_labels,
+            "judged": int((codes >= 0).sum()),
+            "jobs": jobs,
+            "timeout": timeout,
+        },
+        tuple(notes),
+        annotations.origin,
+    )
+
+
+def _run(
+    tasks: list[Task],
+    annotations: Annotations,
+    truth: Codes,
+    jobs: int,
+    timeout: float | None,
+    callback: Callable[[Step], Any] | None,
+) -> list[dict[str, Any]]:
+    """Give a row for every method and seed, in their order."""
+    rows: dict[tuple[str, int | None], dict[str, Any]] = {}
+    running: list[str] = []
+    stopped = {"status": "stopped", "note": "the comparison was stopped"}
+    wanted = [(task.method, seed) for task in tasks for seed in task.seeds]
+    with tempfile.TemporaryDirectory(prefix="consilience-", ignore_cleanup_errors=True) as folder:
+        labels = Path(folder) / "labels.npz"
+        save_labels(labels, annotations, truth)
+        with closing(supervise.run(tasks, labels, jobs=jobs, timeout=timeout)) as events:
+            for task, kind, row in events:
+                if kind == "begun":
+                    running.append(task.method)
+                elif kind == "ended":
+                    running.remove(task.method)
+                    continue
+                if row is not None:
+                    rows[task.method, row["seed"]] = row = {"method": task.method, **row}
+                if callback is not None and callback(Step(len(rows), len(wanted), tuple(running), row)):
+                    break
+    return [rows.get(key) or {"method": key[0], "seed": key[1], **stopped} for key in wanted]
+
+
+def expand(methods: str | Iterable[str] | None = None) -> list[str]:
+    """Give the names that are meant, each once; a name that is no method's is an error."""
+    given = ["all"] if methods is None else methods.split(",") if isinstance(methods, str) else list(methods)
+    names: dict[str, None] = {}
+    for name in (str(each).strip() for each in given):
+        if name == "all":
+            names |= dict.fromkeys(registry.METHODS)
+        elif name == "all" + registry.REFINED:
+            names |= dict.fromkeys(each + registry.REFINED for each in registry.METHODS)
+        elif name:
+            registry.resolve(name)
+            names[name] = None
+    if not names:
+        raise ParameterError("there is no method to compare; name some, or 'all'")
+    return list(names)
+
+
+def _seeds_of(name: str, seeds: Any) -> tuple[int | None, ...]:
+    """Give the seeds to try a method with; (None,) for a method that is not random."""
+    chosen = list(range(seeds)) if isinstance(seeds, int | np.integer) else list(seeds)
+    whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in chosen)
+    if isinstance(seeds, bool) or not chosen or not whole or len(set(chosen)) < len(chosen):
+        raise ParameterError(f"seeds must be a whole number ≥ 1, or different whole numbers ≥ 0, not {seeds!r}")
+    return tuple(map(int, chosen)) if "random_state" in registry.resolve(name)[0].parameters else (None,)
+
+
+def _check(jobs: Any, timeout: Any) -> None:
+    if not isinstance(jobs, int | np.integer) or isinstance(jobs, bool) or jobs < 1:
+        raise ParameterError(f"jobs must be a whole number ≥ 1, not {jobs!r}")
+    # somewhat less than a timer can wait
+    if timeout is not None and not (isinstance(timeout, int | float | np.number) and 0 < timeout <= 4e6):
+        raise ParameterError(f"timeout must be a number of seconds above 0 (at most 4000000), or None, not {timeout!r}")
+
+
+def _judged(annotations: Annotations, truth: Any) -> Codes:
+    """Give the class code of every item that is judged, -1 for the others."""
+    if isinstance(truth, str | os.PathLike):
+        from consilience.io import read_truth
+
+        truth = read_truth(truth, like=annotations)
+    codes = annotations.codes_of_truth(truth, strict=False)
+    codes[annotations.labels_per_item == 0] = -1
+    if not (codes >= 0).any():
+        raise DataError("no item has both a truth and a label")
+    return codes

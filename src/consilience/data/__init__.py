@@ -1,0 +1,1 @@
+"""What annotators said: annotations, sequences, and the ids, names, times and truths that come with them."""

@@ -1,0 +1,271 @@
+"""From tables, coded columns and matrices to the arrays of :class:`consilience.data.annotations.Annotations`.
+
+Every way in ends in :class:`Parts`: the labels in order of their items, and the names behind the codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+import pyarrow as pa
+
+from consilience.data import frames as _frames
+from consilience.data.coded import Origin
+from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
+from consilience.data.times import Times, find_time_column, parse_times
+from consilience.data.truth import arrow_or_values
+from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError, warn
+from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels.em import SMALL
+from consilience.kernels.grouping import drop_repeats, group_by_item
+from consilience.kernels.recoding import recode
+
+__all__ = [
+    "KEPT",
+    "Duplicates",
+    "Parts",
+    "check_duplicates",
+    "checked_times",
+    "code_classes",
+    "columns_of_frame",
+    "no_id",
+    "notes_on_repeats",
+    "notes_on_rows",
+    "parts_of_codes",
+    "parts_of_matrix",
+    "times_of_frame",
+]
+
+Duplicates = Literal["last", "first", "keep", "error"]
+
+#: What is kept of repeated answers while they are counted, under each rule.
+KEPT = {"last": "last", "first": "first", "keep": "all", "error": "all"}
+
+
+class Parts(TypedDict):
+    """What Annotations are made of; shapes and types stand in :mod:`consilience.data.annotations`."""
+
+    indptr: Ints
+    annotator: Codes
+    label: Codes
+    items: Ids
+    annotators: Ids
+    classes: Ids
+    origin: Origin
+    time: Times | None
+
+
+def columns_of_frame(
+    frame: Any, item: str | None, annotator: str | None, label: str | None
+) -> tuple[dict[str, pa.Array], Origin]:
+    """Give the columns of a long frame by their roles, found by their names or recognised."""
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    given = {"item": item, "annotator": annotator, "label": label}
+    names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
+    columns = {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
+    return columns, Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame))
+
+
+def times_of_frame(frame: Any, name: str | None, origin: Origin) -> Times | None:
+    """Give the times of a long frame's rows, from the column named or recognised; None where there is none."""
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    found = name or find_time_column(table.columns, (origin.item, origin.annotator, origin.label))
+    if found is None:
+        return None
+    if found not in table.columns:
+        raise ColumnError(f"the frame has no column {found!r}; its columns are {', '.join(map(repr, table.columns))}")
+    return checked_times(arrow_or_values(table[found]), found, "the frame", asked=name is not None)
+
+
+def checked_times(column: Any, name: str, where: str, *, asked: bool) -> Times | None:
+    """Give the times in a column; one that was ``asked`` for must hold some."""
+    try:
+        times = parse_times(column)
+    except (pa.ArrowException, TypeError, ValueError):
+        times = None
+    if times is None and asked:
+        raise DataError(
+            f"{where}: the column {name!r} holds no times: expected dates, text such as 2026-11-17T08:30:00, or numbers"
+        )
+    return times
+
+
+def parts_of_codes(
+    item: tuple[Codes, Ids],
+    annotator: tuple[Codes, Ids],
+    label: tuple[Codes, Ids],
+    *,
+    classes: Sequence[Any] | None,
+    duplicates: Duplicates,
+    origin: Origin,
+    where: str,
+    untyped: bool,
+    time: Times | None = None,
+) -> Parts:
+    """Group coded rows by item; rows without a label and repeated answers are left out with a warning."""
+    check_duplicates(duplicates)
+    (item_code, items), (annotator_code, annotators), (label_code, label_ids) = item, annotator, label
+    for role, codes, name in (
+        ("item", item_code, origin.item),
+        ("annotator", annotator_code, origin.annotator),
+    ):
+        if codes.size and codes.min() < 0:
+            raise no_id(where, role, name, np.flatnonzero(codes < 0))
+    if untyped:
+        items, annotators, label_ids = map(numbers_where_all_are, (items, annotators, label_ids))
+    class_ids, label_code = code_classes(label_ids, label_code, classes, where)
+    notes = notes_on_rows(int(np.count_nonzero(label_code < 0)), label_code.size, where, origin.label)
+    shape = len(items), len(annotators), len(class_ids)
+    indptr, by, said = group_by_item(item_code, annotator_code, label_code, *shape)
+    if time is not None:
+        time = _in_order(time, item_code, label_code, indptr, by, shape[1], KEPT[duplicates])
+    indptr, by, said, repeats = drop_repeats(indptr, by, said, shape[1], KEPT[duplicates], overwrite=True)
+    if repeats and duplicates == "error":
+        raise DataError(_repeats_error(item_code, annotator_code, label_code, items, annotators, repeats, where))
+    notes += notes_on_repeats(repeats, duplicates)
+    for note in notes:
+        warn(f"{where}: {note}", DataWarning)
+    return Parts(
+        indptr=indptr,
+        annotator=by,
+        label=said,
+        items=items,
+        annotators=annotators,
+        classes=class_ids,
+        origin=replace(origin, notes=(*origin.notes, *notes)),
+        time=time,
+    )
+
+
+def _in_order(
+    time: Times, item: Codes, label: Codes, indptr: Ints, annotator: Codes, n_annotators: int, keep: str
+) -> Times:
+    """Bring the times of rows into the order of the labels, those of repeated answers left out."""
+    kept = np.flatnonzero(label >= 0)
+    ordered = time[kept[np.argsort(item[kept], kind="stable")]]
+    # what is dropped with a repeated answer goes by the place of its label
+    places = drop_repeats(indptr, annotator, np.arange(ordered.size), n_annotators, keep)[2]
+    in_order: Times = ordered[places]
+    return in_order
+
+
+def check_duplicates(duplicates: str) -> None:
+    """Raise unless there is such a rule for repeated answers."""
+    if duplicates not in KEPT:
+        raise ParameterError(f"duplicates must be 'last', 'first', 'keep' or 'error', not {duplicates!r}")
+
+
+def no_id(where: str, role: str, column: str, rows: Ints) -> IdError:
+    """Give the error for rows that do not say which item, or which annotator, they are of."""
+    return IdError(
+        f"{where} has no {role} in {name_rows(rows)} (column {column!r}); "
+        "fill the id in or remove the row: a label without it cannot be used"
+    )
+
+
+def notes_on_rows(unlabelled: int, n_rows: int, where: str, column: str) -> list[str]:
+    """Say how many rows have no label; if none has one, that is an error."""
+    if unlabelled == n_rows:
+        raise DataError(f"{where} has no label in any of its {n_rows} rows (column {column!r})")
+    return [f"{unlabelled} of {n_rows} rows have no label and were left out"] if unlabelled else []
+
+
+def notes_on_repeats(repeats: int, duplicates: str) -> list[str]:
+    """Say how many answers were given again, and which of them was kept."""
+    if not repeats or duplicates == "keep":
+        return []
+    return [
+        f"{repeats} labels repeat an answer of the same annotator to the same item; "
+        f"the {duplicates} was kept (duplicates={duplicates!r})"
+    ]
+
+
+def parts_of_matrix(
+    matrix: Any, items: Sequence[Any] | None, annotators: Sequence[Any] | None, classes: Sequence[Any] | None
+) -> Parts:
+    """Take the entries of an (items × annotators) matrix, or of a frame of that shape, that are there."""
+    origin = Origin()
+    if not isinstance(matrix, np.ndarray) and _frames.is_frame(matrix):
+        import narwhals as nw
+
+        frame = nw.from_native(matrix, eager_only=True)
+        annotators = frame.columns if annotators is None else annotators
+        origin = Origin(frame=_frames.kind_of(matrix))
+        matrix = frame.to_numpy()
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2:
+        raise DataError(f"expected a matrix of items × annotators, got an array of shape {matrix.shape}")
+    if matrix.size == 0:
+        raise DataError(f"the matrix has shape {matrix.shape}: there is nothing to aggregate")
+    codes, ids = encode(to_column(matrix.ravel(), "the matrix"))
+    if (absent := ids.codes_of([-1])[0]) >= 0 and ids[int(absent)] == -1:
+        codes, ids = without_code(codes, ids, int(absent))
+    said = (codes >= 0).reshape(matrix.shape)
+    if not said.any():
+        raise DataError("every entry of the matrix is missing (NaN, None or -1)")
+    class_ids, label_code = code_classes(ids, codes[codes >= 0], classes, "the matrix")
+    return Parts(
+        indptr=np.concatenate([[0], np.cumsum(said.sum(axis=1))]),
+        annotator=np.nonzero(said)[1],
+        label=label_code,
+        items=_named(items, matrix.shape[0], "items"),
+        annotators=_named(annotators, matrix.shape[1], "annotators"),
+        classes=class_ids,
+        origin=origin,
+        time=None,
+    )
+
+
+def code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str) -> tuple[Ids, Codes]:
+    """Order the classes and give labels their codes in that order."""
+    if classes is None:
+        ordered, rank = ids.sorted()
+    else:
+        ordered = Ids(to_column(list(classes), "classes"))
+        rank = ordered.codes_of(ids.to_arrow())
+        if len(set(ordered)) != len(ordered):
+            raise ParameterError("classes=… names a class twice")
+        if (rank < 0).any():
+            strange = [repr(name) for name, code in zip(ids, rank, strict=True) if code < 0]
+            raise IdError(f"{where} has labels that classes=… does not name: {', '.join(strange[:5])}")
+        used = set(rank.tolist())
+        if unused := [name for code, name in enumerate(ordered) if code not in used]:
+            warn(f"nobody used {', '.join(map(repr, unused[:5]))} as a label", DataWarning)
+    # The codes are ours: they are changed where they lie, if the new ones fit there.
+    if codes.flags.writeable and codes.size >= SMALL and len(ordered) <= np.iinfo(codes.dtype).max:
+        recode(codes, rank)
+        return ordered, codes
+    # -1 finds the -1 at the end
+    return ordered, np.append(rank, -1).astype(np.int32)[codes]
+
+
+def _repeats_error(
+    item: Codes, annotator: Codes, label: Codes, items: Ids, annotators: Ids, repeats: int, where: str
+) -> str:
+    pair = np.where(label >= 0, item.astype(np.int64) * len(annotators) + annotator, -1 - np.arange(item.size))
+    _, first, times = np.unique(pair, return_index=True, return_counts=True)
+    row = int(first[np.argmax(times > 1)])
+    again = np.flatnonzero(pair == pair[row])
+    return (
+        f"{where} has {repeats} repeated answers; for example annotator {annotators[int(annotator[row])]!r} "
+        f"answers item {items[int(item[row])]!r} in {name_rows(again)}. "
+        "Remove them, or choose duplicates='last', 'first' or 'keep'"
+    )
+
+
+def _named(names: Sequence[Any] | None, n: int, what: str) -> Ids:
+    if names is None:
+        return Ids.range(n)
+    ids = Ids(to_column(list(names), what))
+    if len(ids) != n:
+        raise DataError(f"the matrix has {n} {what}, but {len(ids)} names were given")
+    if len(set(ids)) != n:
+        raise IdError(f"{what} must have different names")
+    return ids

@@ -1,0 +1,114 @@
+"""Frames in and out through narwhals: whoever brings pandas, polars or pyarrow gets the same kind back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from consilience.exceptions import ColumnError
+
+__all__ = ["KINDS", "columns_of", "find_column", "find_truth_column", "is_frame", "is_long", "kind_of", "make"]
+
+#: The frames that can be given back, the one people expect first.
+KINDS = ("pandas", "polars", "pyarrow")
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "item": ("task", "item", "question", "id"),
+    "annotator": ("worker", "annotator", "rater", "judge", "user"),
+    "label": ("label", "answer", "response", "value"),
+    "sequence": ("sequence", "sentence", "document", "doc"),
+    "position": ("position", "token", "frame", "time"),
+}
+
+
+def is_frame(data: Any) -> bool:
+    """Tell whether narwhals knows this kind of frame."""
+    import narwhals as nw
+
+    try:
+        nw.from_native(data, eager_only=True)
+    except TypeError:
+        return False
+    return True
+
+
+def columns_of(frame: Any) -> list[str]:
+    """Give the names of a frame's columns."""
+    import narwhals as nw
+
+    return list(nw.from_native(frame, eager_only=True).columns)
+
+
+def kind_of(frame: Any) -> str:
+    """Name the library that a frame belongs to, or that of the nearest kind that can be made."""
+    import narwhals as nw
+
+    name = str(nw.from_native(frame, eager_only=True).implementation.value)
+    return name if name in KINDS else default_kind()
+
+
+def default_kind() -> str:
+    """Name the kind of frame for data that came from a file: the first of ``KINDS`` that is installed."""
+    return next(kind for kind in KINDS if find_spec(kind))
+
+
+def make(columns: Mapping[str, Any], kind: str | None = None) -> Any:
+    """Make a frame of this kind out of pyarrow or numpy columns."""
+    import pyarrow as pa
+
+    table = pa.table(dict(columns))
+    kind = kind or default_kind()
+    if kind == "pyarrow":
+        return table
+    if kind == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    import pandas
+
+    # A null must not turn the whole numbers beside it into floats.
+    gaps = {table.schema.field(i).type for i in range(table.num_columns) if table.column(i).null_count}
+    # Columns that need no change are handed over as they are: no copy of millions of rows.
+    return table.to_pandas(
+        split_blocks=True, types_mapper=lambda t: pandas.Int64Dtype() if t in gaps and pa.types.is_integer(t) else None
+    )
+
+
+def find_column(columns: Sequence[str], role: str, given: str | None, where: str) -> str:
+    """Find the column that plays a role: by the name given, or by the names that people use for it."""
+    if given is not None:
+        if given not in columns:
+            raise ColumnError(f"{where} has no column {given!r}; its columns are {_listed(columns)}")
+        return given
+    for alias in ALIASES[role]:
+        found = [name for name in columns if str(name).strip().lower() == alias]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ColumnError(f"{where} has several columns named {alias!r}; say which with {role}=… (--{role} …)")
+    raise ColumnError(
+        f"{where} has no {role} column: looked for {', '.join(ALIASES[role])} among {_listed(columns)}; "
+        f"say which column it is with {role}=… (--{role} …)"
+    )
+
+
+def find_truth_column(columns: Sequence[str], item: str, given: str | None, where: str) -> str:
+    """Find the column of known truths: named, called so, or the only one beside the item."""
+    others = [name for name in columns if name != item]
+    called = next((name for name in others if str(name).strip().lower() in ("truth", "gold", "true_label")), None)
+    return find_column(columns, "label", given or called or (others[0] if len(others) == 1 else None), where)
+
+
+def _listed(columns: Sequence[str], most: int = 12) -> str:
+    names = ", ".join(repr(str(name)) for name in columns[:most])
+    return f"{names}, … ({len(columns)} in all)" if len(columns) > most else names or "(none)"
+
+
+def is_long(columns: list[str]) -> bool:
+    """Tell whether a frame with these columns holds a label in each row: any of the three roles has a known name.
+
+    A frame that names one role only is taken for a long frame with a column missing, not for a matrix: the error helps.
+    """
+    names = {str(name).strip().lower() for name in columns}
+    return any(names.intersection(ALIASES[role]) for role in ("item", "annotator", "label"))

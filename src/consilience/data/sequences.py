@@ -1,0 +1,325 @@
+"""Labels of tokens that stand in order: words of a sentence, frames of a video, minutes of a night.
+
+A token is an item of :class:`consilience.Annotations`; the tokens of sequence s are the items ``indptr[s]`` up to
+``indptr[s + 1]``, in ascending order of their position.
+
+============= ============================================== ===================
+name          meaning                                        shape, type
+============= ============================================== ===================
+``tokens``    what annotators said of every token            Annotations
+``indptr``    where the tokens of each sequence begin        (S + 1,) int64
+``position``  place of each token, as a code                 (N,) int32
+``words``     what stands there, where the source tells      (N,) strings or None
+============= ============================================== ===================
+
+Positions say the order alone: a token and the next one of the same sequence are neighbours, whatever number lies
+between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations, Duplicates, Origin
+from consilience.data.ids import Ids, encode, encode_all, name_rows, numbers_where_all_are, to_column
+from consilience.data.truth import arrow_or_values
+from consilience.exceptions import DataError, DataWarning, IdError, warn
+from consilience.kernels._arrays import Codes, Ints
+
+__all__ = ["SequenceAnnotations"]
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class SequenceAnnotations:
+    """Labels of tokens in order, immutable and integer-coded.
+
+    Make one with :func:`consilience.read_sequences` or :meth:`from_frame`.
+    """
+
+    tokens: Annotations
+    indptr: Ints
+    sequence_ids: Ids
+    position: Codes
+    position_ids: Ids  #: in ascending order
+    words: pa.Array | None = None
+    sequence_column: str = "sequence"
+    position_column: str = "position"
+
+    def __post_init__(self) -> None:
+        S, N = len(self.sequence_ids), self.tokens.n_items
+        indptr = self.indptr
+        if indptr.shape != (S + 1,) or indptr[0] != 0 or indptr[-1] != N or (np.diff(indptr) < 0).any():
+            raise DataError("tokens, indptr and sequences do not belong together")
+        if self.position.shape != (N,):
+            raise DataError("tokens and positions do not belong together")
+        for name, kind in (("indptr", np.int64), ("position", np.int32)):
+            array = np.ascontiguousarray(getattr(self, name), kind).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    # ---- making one -------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        sequence: str | None = None,
+        position: str | None = None,
+        annotator: str | None = None,
+        label: str | None = None,
+        classes: Sequence[Any] | None = None,
+        duplicates: Duplicates = "last",
+        gold: Any = None,
+    ) -> SequenceAnnotations:
+        """Read a long frame: one row for each label of a token.
+
+        Parameters
+        ----------
+        frame
+            A pandas, polars or pyarrow frame (anything that narwhals knows).
+        sequence, position, annotator, label
+            Names of the columns, where they are not recognised by themselves.
+        classes, duplicates
+            As for :meth:`consilience.Annotations.from_frame`.
+        gold
+            Known truths; see :meth:`with_gold`.
+        """
+        import narwhals as nw
+
+        table = nw.from_native(frame, eager_only=True)
+        given = {"sequence": sequence, "position": position, "annotator": annotator, "label": label}
+        names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
+        columns = {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
+        made = cls.from_columns(
+            **columns,
+            classes=classes,
+            duplicates=duplicates,
+            origin=Origin("token", names["annotator"], names["label"], _frames.kind_of(frame)),
+            sequence_column=names["sequence"],
+            position_column=names["position"],
+            where="the frame",
+        )
+        return made if gold is None else made.with_gold(gold)
+
+    @classmethod
+    def from_columns(
+        cls,
+        sequence: pa.Array,
+        position: pa.Array,
+        annotator: pa.Array,
+        label: pa.Array,
+        *,
+        word: pa.Array | None = None,
+        classes: Sequence[Any] | None = None,
+        duplicates: Duplicates = "last",
+        origin: Origin | None = None,
+        sequence_column: str = "sequence",
+        position_column: str = "position",
+        where: str = "the data",
+        untyped: bool = False,
+    ) -> SequenceAnnotations:
+        """Build from pyarrow columns, a row for each label; ``untyped`` text becomes numbers where all are.
+
+        A row without a label makes its token known, no more.  ``word`` may tell what stands there.
+        """
+        if len(sequence) == 0:
+            raise DataError(f"{where} has no rows: there is nothing to aggregate")
+        coded = encode_all(sequence, position, annotator, label)
+        for role, name, (codes, _) in zip(
+            ("sequence", "position"), (sequence_column, position_column), coded, strict=False
+        ):
+            if (codes < 0).any():
+                rows = name_rows(np.flatnonzero(codes < 0))
+                raise IdError(
+                    f"{where} has no {role} in {rows} (column {name!r}); fill it in or remove the row: "
+                    "a label without it has no place in the order"
+                )
+        (sequence_code, sequences), (position_code, positions), said_by, said = coded
+        if untyped:
+            sequences, positions = numbers_where_all_are(sequences), numbers_where_all_are(positions)
+        positions, rank = positions.sorted()
+        # a token is a (sequence, position) that occurs; tokens are numbered by sequence, then by position
+        key = sequence_code.astype(np.int64) * len(positions) + rank[position_code]
+        token_key, first_row, token = np.unique(key, return_index=True, return_inverse=True)
+        token_sequence, token_position = np.divmod(token_key, len(positions))
+        N = token_key.size
+        items = Ids.range(N)
+        if duplicates == "error":  # so that the error can name the token
+            names = (sequences.take(token_sequence), positions.take(token_position))
+            items = Ids(pc.binary_join_element_wise(*(part.to_arrow().cast(pa.string()) for part in names), ":"))
+        tokens = Annotations.from_codes(
+            (token.astype(np.int32), items),
+            said_by,
+            said,
+            classes=classes,
+            duplicates=duplicates,
+            origin=origin or Origin("token"),
+            where=where,
+            untyped=untyped,
+        )
+        return cls(
+            tokens if duplicates != "error" else tokens.with_items(Ids.range(N)),
+            np.concatenate([[0], np.cumsum(np.bincount(token_sequence, minlength=len(sequences)))]),
+            sequences,
+            token_position.astype(np.int32),
+            positions,
+            None if word is None else word.take(pa.array(first_row)),
+            sequence_column,
+            position_column,
+        )
+
+    def with_gold(self, gold: Any) -> SequenceAnnotations:
+        """Give the same labels with known truths of some tokens, held fixed by every method.
+
+        Parameters
+        ----------
+        gold
+            A frame with the sequence, the position and the label, or an array with one class for each token (NaN,
+            None or -1 where unknown).  None removes it.
+        """
+        if gold is None:
+            return replace(self, tokens=self.tokens.with_gold(None))
+        return replace(self, tokens=self.tokens.with_gold(self._by_token(gold, "gold")))
+
+    def codes_of_truth(self, truth: Any, what: str = "truth", *, strict: bool = True) -> Codes:
+        """Give the class code of every token under these truths, -1 where there is none.
+
+        Truths of unknown tokens are left out with a warning.  A truth that is no class is an error, or gets the code K
+        if not ``strict``.
+        """
+        return self.tokens.codes_of_truth(self._by_token(truth, what), what, strict=strict)
+
+    def _by_token(self, truth: Any, what: str) -> Any:
+        """Give truths by sequence and position as truths by token."""
+        if not _frames.is_frame(truth):
+            return truth
+        import narwhals as nw
+
+        table = nw.from_native(truth, eager_only=True)
+        own = {"sequence": self.sequence_column, "position": self.position_column}
+        names = {
+            role: _frames.find_column(table.columns, role, name if name in table.columns else None, what)
+            for role, name in own.items()
+        }
+        others = [name for name in table.columns if name not in names.values()]
+        own_label = self.tokens.origin.label if self.tokens.origin.label in others else None
+        label = _frames.find_truth_column(others, "", own_label, what)
+        columns = {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
+        token = self.token_of(columns["sequence"], columns["position"])
+        codes, values = encode(to_column(arrow_or_values(table[label]), label))
+        known = (token >= 0) & (codes >= 0)
+        unknown = int(((token < 0) & (codes >= 0)).sum())
+        if unknown and not known.any():
+            raise IdError(f"none of the {unknown} tokens in {what} is among the labelled tokens; are the ids the same?")
+        if unknown:
+            warn(f"{what}: {unknown} tokens are not among the labelled tokens", DataWarning)
+        return pa.table({"token": pa.array(token[known]), "label": values.to_arrow().take(pa.array(codes[known]))})
+
+    def token_of(self, sequence: Any, position: Any) -> Ints:
+        """Look tokens up by sequence and position: the number of each, -1 for one that is not here."""
+        s, p = self.sequence_ids.codes_of(sequence), self.position_ids.codes_of(position)
+        P = max(len(self.position_ids), 1)
+        own = self.sequence_of_token() * P + self.position
+        wanted = np.where((s >= 0) & (p >= 0), s * P + p, -1)
+        at = np.minimum(np.searchsorted(own, wanted), max(own.size - 1, 0))
+        return np.where((wanted >= 0) & (own[at] == wanted), at, -1)
+
+    # ---- looking at it ----------------------------------------------------------------------------------
+
+    @property
+    def n_sequences(self) -> int:
+        """S."""
+        return len(self.sequence_ids)
+
+    @property
+    def n_tokens(self) -> int:
+        """N."""
+        return self.tokens.n_items
+
+    @property
+    def sequences(self) -> np.ndarray[Any, Any]:
+        """Names of the sequences."""
+        return self.sequence_ids.to_numpy()
+
+    @property
+    def lengths(self) -> Ints:
+        """Tokens of each sequence, (S,)."""
+        return np.diff(self.indptr)
+
+    def sequence_of_token(self) -> Ints:
+        """Sequence of every token, (N,)."""
+        return np.repeat(np.arange(self.n_sequences), self.lengths)
+
+    def turned(self) -> Ints:
+        """Give for every place of a sequence the token that stands there when it is read from the end, (N,)."""
+        return np.repeat(self.indptr[:-1] + self.indptr[1:] - 1, self.lengths) - np.arange(self.n_tokens)
+
+    def backwards(self) -> SequenceAnnotations:
+        """Give the same sequences read from the end; positions stay in ascending order."""
+        tokens = self.tokens.select_items(self.turned()).with_items(Ids.range(self.n_tokens))
+        return replace(self, tokens=tokens, words=None)
+
+    def token_columns(self) -> dict[str, pa.Array]:
+        """Give the columns that tell the tokens apart: sequence, position and, where known, the word."""
+        columns = {
+            self.sequence_column: self.sequence_ids.to_arrow().take(pa.array(self.sequence_of_token())),
+            self.position_column: self.position_ids.to_arrow().take(pa.array(self.position)),
+        }
+        return columns if self.words is None else {**columns, "word": self.words}
+
+    def describe(self) -> dict[str, Any]:
+        """Sum the data up in plain numbers."""
+        lengths = self.lengths
+        return {
+            "sequences": self.n_sequences,
+            "tokens": self.n_tokens,
+            "tokens_per_sequence": {
+                "min": int(lengths.min()),
+                "median": float(np.median(lengths)),
+                "max": int(lengths.max()),
+            },
+            **{key: value for key, value in self.tokens.describe().items() if key != "items"},
+        }
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """Give the labels as a long frame, of the kind that they came from unless another is named."""
+        a = self.tokens
+        row = pa.array(a.item_of_label())
+        columns = {name: column.take(row) for name, column in self.token_columns().items()}
+        columns[a.origin.annotator] = a.annotator_ids.to_arrow().take(pa.array(a.annotator))
+        columns[a.origin.label] = a.class_ids.to_arrow().take(pa.array(a.label))
+        return _frames.make(columns, kind or a.origin.frame)
+
+    def __repr__(self) -> str:
+        a = self.tokens
+        gold = "" if a.gold is None else f", gold for {int((a.gold >= 0).sum())}"
+        return (
+            f"<SequenceAnnotations: {a.n_labels} labels, {self.n_sequences} sequences, {self.n_tokens} tokens, "
+            f"{a.n_annotators} annotators, {a.n_classes} classes{gold}>"
+        )
+
+    # ---- taking parts of it -----------------------------------------------------------------------------
+
+    def select_sequences(self, which: Any) -> SequenceAnnotations:
+        """Keep these sequences (positions, a slice or a mask), in the order given, with all annotators and classes."""
+        chosen = np.arange(self.n_sequences)[which]
+        lengths = self.lengths[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        at = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return replace(
+            self,
+            tokens=self.tokens.select_items(at).with_items(Ids.range(at.size)),
+            indptr=indptr,
+            sequence_ids=self.sequence_ids.take(chosen),
+            position=self.position[at],
+            words=None if self.words is None else self.words.take(pa.array(at)),
+        )

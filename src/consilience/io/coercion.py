@@ -1,0 +1,28 @@
+"""Annotations from whatever the user holds: annotations, a file, a long frame or a matrix."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from consilience.data import frames
+from consilience.data.annotations import Annotations
+from consilience.data.sequences import SequenceAnnotations
+from consilience.exceptions import DataError
+
+__all__ = ["as_annotations"]
+
+
+def as_annotations(data: Any, **reading: Any) -> Annotations:
+    """Take annotations as they are; read files (with options for ``reading``), long frames and matrices."""
+    if isinstance(data, Annotations):
+        return data
+    if isinstance(data, SequenceAnnotations):
+        raise DataError("these are labels of tokens in order, and only items by themselves can be used here")
+    if isinstance(data, str | os.PathLike):
+        from consilience.io import read
+
+        return as_annotations(read(data, **reading))
+    if frames.is_frame(data) and frames.is_long(frames.columns_of(data)):
+        return Annotations.from_frame(data)
+    return Annotations.from_matrix(data)

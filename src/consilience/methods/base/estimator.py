@@ -1,0 +1,226 @@
+"""What all estimators share: how data comes in, how answers go out, and what ``refine`` means."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations
+from consilience.data.frames import is_long
+from consilience.exceptions import ParameterError
+from consilience.fitting.em import Callback
+from consilience.fitting.fit import Fit
+from consilience.kernels._arrays import Floats
+from consilience.methods.base import registry
+from consilience.methods.base.cautions import cautions_of, warn_of
+from consilience.models.dawid_skene import DawidSkene
+from consilience.runs.consensus import choose
+from consilience.validation import numpy_seed
+
+__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator"]
+
+
+class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
+    """What all estimators of the crowd family share.
+
+    Attributes
+    ----------
+    model_ : DawidSkene
+        The fitted parameters, with the names of classes and annotators.
+    classes_, prior_, confusions_
+        Classes, their probabilities (K,), and a confusion matrix for each annotator (M, K, K).
+    labels_, probas_
+        Labels and probabilities of the items that were fitted.
+    converged_ : bool
+        Whether the tolerance was met.
+    history_ : list of float
+        The objective after every pass.
+    n_iter_ : int
+        Passes over the data.
+    priors_, errors_
+        Prior and confusions as crowd-kit's classes have them, where a long pandas frame was fitted.
+    log_likelihood_ : float
+        Log-probability of all labels under the fitted parameters.
+    details_ : dict
+        Figures of the method's own, such as the lower bound of variational Bayes, or what ``Auto`` chose and why.
+
+    Notes
+    -----
+    ``labels_`` and ``probas_`` are the method's own.  ``predict`` and ``predict_proba`` judge items, new or old, by
+    ``model_``; for a method that is no Dawid-Skene model these are not the same on the items that were fitted.
+    """
+
+    _method: ClassVar[str]
+
+    def fit(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Self:
+        """Learn the annotators from their labels.
+
+        Parameters
+        ----------
+        X
+            A long frame, a matrix of items × annotators, or Annotations.
+        y
+            Not used: there for scikit-learn's pipelines.
+        gold
+            Known truths, held fixed; ``true_labels`` is crowd-kit's name for it.
+        """
+        annotations = self._taught(X, gold, true_labels)
+        fit = registry.fit(self._name(), annotations, **self._options())
+        warn_of([*cautions_of(annotations), *fit.cautions])
+        self._keep(X, annotations, fit)
+        if annotations.origin.frame == "pandas" and _is_long_frame(X):
+            self.priors_, self.errors_ = _as_crowd_kit(fit.model, annotations)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Give the most probable class of every item; see :func:`consilience.runs.consensus.choose` for ties."""
+        annotations, posterior, hint = self._posterior(X)
+        return self._dress(X, annotations, self.classes_[choose(posterior, self.prior_, hint).best])
+
+    def predict_proba(self, X: Any) -> Any:
+        """Give the probability of every class for every item."""
+        annotations, posterior, _ = self._posterior(X)
+        return self._dress(X, annotations, posterior)
+
+    def fit_predict(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Any:
+        """Fit, and give the labels of the same items."""
+        return self.fit(X, y, gold=gold, true_labels=true_labels).labels_
+
+    def fit_predict_proba(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Any:
+        """Fit, and give the probabilities of the same items."""
+        return self.fit(X, y, gold=gold, true_labels=true_labels).probas_
+
+    def _name(self) -> str:
+        return self._method
+
+    def _options(self) -> dict[str, Any]:
+        taken = {*registry.METHODS[self._method].parameters, "callback"}
+        options = {k: v for k, v in self.get_params(deep=False).items() if k in taken}
+        if "random_state" in options:
+            options["random_state"] = numpy_seed(options["random_state"])
+        return options
+
+    def _taught(self, X: Any, gold: Any, true_labels: Any) -> Annotations:
+        """Give the labels to fit, with what is known of them."""
+        annotations = self._annotations(X, reset=True)
+        gold = true_labels if gold is None else gold
+        return annotations if gold is None else annotations.with_gold(gold)
+
+    def _keep(self, X: Any, annotations: Annotations, fit: Fit) -> None:
+        """Make the attributes of a fitted estimator."""
+        self.model_ = fit.model
+        self.classes_ = annotations.classes
+        self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
+        self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
+        self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
+        self.probas_ = self._dress(X, annotations, fit.posterior)
+        self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
+
+    def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
+        """Give the posterior of new items, and what breaks its ties."""
+        check_is_fitted(self, "model_")
+        annotations = self._annotations(X, reset=False)
+        return annotations, self.model_.posterior(annotations), None
+
+    def _annotations(self, X: Any, *, reset: bool) -> Annotations:
+        if isinstance(X, Annotations):
+            return X
+        if _is_long_frame(X):
+            return Annotations.from_frame(X)
+        matrix = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        if reset:
+            return Annotations.from_matrix(matrix)
+        return Annotations.from_matrix(matrix, annotators=self.model_.annotators, classes=self.model_.classes)
+
+    @staticmethod
+    def _dress(X: Any, annotations: Annotations, values: np.ndarray[Any, Any]) -> Any:
+        """Give plain arrays for matrices, and for long frames what users of that kind of frame expect."""
+        if isinstance(X, Annotations) or not _is_long_frame(X):
+            return values
+        item, classes = annotations.origin.item, annotations.classes
+        if annotations.origin.frame == "pandas":
+            import pandas as pd
+
+            index = pd.Index(annotations.items, name=item)
+            if values.ndim == 1:
+                return pd.Series(values, index=index, name="agg_label")
+            return pd.DataFrame(values, index=index, columns=pd.Index(classes, name=annotations.origin.label))
+        by_class = {str(name): k for k, name in enumerate(classes)}
+        columns = {"label": values} if values.ndim == 1 else {name: values[:, k] for name, k in by_class.items()}
+        return _frames.make({item: annotations.item_ids.to_arrow(), **columns}, annotations.origin.frame)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.target_tags.required = False
+        return tags
+
+
+class RefinableEstimator(CrowdEstimator):
+    """What estimators share that EM can refine: ``refine="em"`` goes on by EM from the model that was found."""
+
+    def __init__(
+        self,
+        *,
+        refine: Literal["em"] | None = None,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.refine = refine
+        self.random_state = random_state
+        self.callback = callback
+
+    def _name(self) -> str:
+        if self.refine not in (None, "em"):
+            raise ParameterError(f"refine must be 'em' or None, not {self.refine!r}")
+        return f"{self._method}{registry.REFINED}" if self.refine else self._method
+
+    def _options(self) -> dict[str, Any]:
+        options = super()._options()
+        if self.refine:
+            # What both take goes to both; but EM has defaults of its own, and the method's must not replace them.
+            signature = inspect.signature(type(self).__init__).parameters
+            for name in {*registry.REFINEMENT} - {"random_state"}:
+                if name in options and options[name] == signature[name].default:
+                    del options[name]
+        return options
+
+
+class IterativeEstimator(RefinableEstimator):
+    """What refinable estimators share that pass over the data until a tolerance is met."""
+
+    def __init__(
+        self,
+        *,
+        refine: Literal["em"] | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-7,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        super().__init__(refine=refine, random_state=random_state, callback=callback)
+        self.max_iter = max_iter
+        self.tol = tol
+
+
+def _is_long_frame(X: Any) -> bool:
+    return not isinstance(X, np.ndarray) and _frames.is_frame(X) and is_long(_frames.columns_of(X))
+
+
+def _as_crowd_kit(model: DawidSkene, annotations: Annotations) -> tuple[Any, Any]:
+    """Give prior and confusions as crowd-kit names and shapes them, for pandas."""
+    import pandas as pd
+
+    classes = pd.Index(annotations.classes, name=annotations.origin.label)
+    rows = pd.MultiIndex.from_product(
+        [annotations.annotators, annotations.classes], names=[annotations.origin.annotator, annotations.origin.label]
+    )
+    errors = pd.DataFrame(model.confusions.reshape(-1, len(classes)), index=rows, columns=classes)
+    return pd.Series(model.prior, index=classes, name="prior"), errors

@@ -1,0 +1,42 @@
+"""The class-conditional one-coin model: each annotator is right with a probability of their own for every class.
+
+    Pr(m says i | truth k) = p_mk where i = k, and (1 - p_mk) / (K - 1) where not.
+
+An annotator has K accuracies where Dawid and Skene have K (K - 1) free probabilities.  With many classes and few labels
+that is what the data can bear; and unlike the one-coin model it knows annotators who miss one class and not another.
+With two classes the model is Dawid and Skene's.
+
+======== ============================= ============
+symbol   name                          shape
+======== ============================= ============
+p_mk     ``confusions[m, k, k]``       (M, K)
+======== ============================= ============
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from consilience.engine.passes import Labels, passes_of
+from consilience.fitting.em import Callback, ClassOneCoinStep, run_em
+from consilience.fitting.fit import Fit, vote_start
+
+__all__ = ["class_one_coin"]
+
+
+def class_one_coin(
+    annotations: Labels,
+    *,
+    smoothing: float = 0.0,
+    prior: Literal["learned", "uniform"] = "learned",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by EM; the parameters are those of :func:`consilience.methods.ds_em.dawid_skene_em`."""
+    step = ClassOneCoinStep(smoothing, prior == "learned")
+    passes = passes_of(annotations)
+    start = vote_start(passes, step)
+    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return Fit.from_em(passes, result, tol)

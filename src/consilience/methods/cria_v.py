@@ -1,0 +1,86 @@
+"""CRIA-V: complete everybody's labels at low rank, then let everybody vote on everything.
+
+Annotators see few items.  Completion at low rank says what each would have answered elsewhere, and corrects
+what they did answer by what those who agree with them answered; the consensus is the vote of the completed labels,
+
+    score[n, k] = mean over m of X[n, m, k],
+
+an annotator's vote being as strong as their labels are explained: who guesses, or gave few labels, has small entries.
+
+S.-Y. Li and Y. Jiang, "Multi-label crowdsourcing learning with incomplete annotations", PRICAI 2018.
+
+This is a reconstruction from the abstract of the authors' companion paper ("Multi-label crowdsourcing learning",
+Journal of Software 31, 2020): the tensor of instances, labels and annotators is completed at low rank, which corrects
+what is there and fills what is not, and is then aggregated by one of three rules.  V is taken for voting.  Here a class
+is one of K labels of which exactly one is true.  The solver is :mod:`consilience.factor.completion`: the unfolding
+along items, rank K, started from the shares of votes.
+
+Annotators vote on the items of their own part of the crowd: between parts that share no item, nothing says how factors
+hang together.  The votes of a part are A (Σ_m B_m)ᵀ, so nothing of size N M is made.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consilience.data.annotations import Annotations
+from consilience.factor.completion import Completed
+from consilience.fitting.em import Callback
+from consilience.fitting.fit import Fit, vote_posterior
+from consilience.kernels._arrays import Floats, Ints
+from consilience.methods.pg_tac import completed_labels, fit_of_scores
+
+__all__ = ["cria_v"]
+
+
+def cria_v(
+    annotations: Annotations,
+    *,
+    penalty: float = 0.05,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by completing the labels and voting.
+
+    Parameters
+    ----------
+    annotations
+        The labels.
+    penalty
+        Weight of the nuclear norm, as a share of the size of the data; see :mod:`consilience.methods.pg_tac`.
+    max_iter, tol
+        Sweeps, and the relative fall of the objective that ends them.  Sparse crowds are fitted best by a few sweeps: a
+        tolerance much below the default lets annotators who share few items drift apart.
+    callback
+        Told of every sweep; ends the fit by returning True.
+    """
+    found = completed_labels(annotations, vote_posterior(annotations), penalty, max_iter, tol, callback)
+    return fit_of_scores(annotations, _vote(annotations, found), found, max_iter, tol)
+
+
+def _vote(annotations: Annotations, found: Completed) -> Floats:
+    """Give the mean of the completed labels over the annotators of each item's part of the crowd, (N, K)."""
+    of_item, of_annotator = _parts(annotations)
+    n_parts = int(max(of_item.max(initial=0), of_annotator.max(initial=0))) + 1
+    members = np.bincount(of_annotator, minlength=n_parts)
+    N, K = annotations.n_items, annotations.n_classes
+    scores = np.zeros((N, K))
+    for k in range(K):
+        for r in range(found.items.shape[1]):
+            total = np.bincount(of_annotator, found.annotators[:, k, r], n_parts) / np.maximum(members, 1)
+            scores[:, k] += found.items[:, r] * total[of_item]
+    return scores
+
+
+def _parts(annotations: Annotations) -> tuple[Ints, Ints]:
+    """Number the parts of the crowd that share no item and no annotator: that of each item, and of each annotator."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    a = annotations
+    N, M = a.n_items, a.n_annotators
+    ends = a.item_of_label(), N + a.annotator.astype(np.int64)
+    edges = coo_array((np.ones(a.n_labels, np.int8), ends), shape=(N + M, N + M))
+    part = connected_components(edges, directed=False)[1].astype(np.int64)
+    return part[:N], part[N:]

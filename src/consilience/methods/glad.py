@@ -1,0 +1,135 @@
+"""GLAD: every annotator has an ability, every item a difficulty, and the two together decide who is right.
+
+J. Whitehill, P. Ruvolo, T. Wu, J. Bergsma and J. Movellan, "Whose vote should count more: optimal integration of labels
+from labelers of unknown expertise", NIPS 2009.  An annotator m is right about item n with probability
+
+    s(α_m β_n) = 1 / (1 + exp(-α_m β_n)),    β_n = exp(b_n),
+
+and errs towards each of the other K - 1 classes alike.  An ability below zero is an adversary's; an item with β near
+zero is so hard that everybody guesses between right and wrong.  What rises is the penalised log-likelihood
+
+    L = Σ_n log Σ_k π_k ∏ Pr(label | truth k)  -  ½ Σ_m (α_m - 1)²  -  ½ Σ_n (b_n - 1)²:
+
+α and b have normal priors with mean and variance one, as in the authors' own program.
+
+====== ============= ========
+symbol name          shape
+====== ============= ========
+α      ``ability``   (M,)
+b      ``ease``      (N,)
+π      ``prior``     (K,)
+====== ============= ========
+
+EM starts with everybody at the mean of the priors, where the posterior is a soft vote.  The M-step
+has no closed form; two safeguarded Newton steps for each b_n, then for each α_m, take its place, and L cannot fall
+(:mod:`consilience.kernels.glad`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from consilience.data.annotations import Annotations
+from consilience.fitting.em import Callback, Progress
+from consilience.fitting.fit import Fit, unconverged
+from consilience.kernels._arrays import Floats
+from consilience.kernels.em import SMALL
+
+__all__ = ["Glad", "fit_glad", "glad"]
+
+_log = logging.getLogger("consilience")
+
+#: A class keeps at least this probability: no logarithm must see a zero.
+_SMALLEST = 1e-12
+
+
+@dataclass
+class Glad:
+    """The parameters of GLAD, its posterior, and how they were found."""
+
+    prior: Floats  #: (K,)
+    ability: Floats  #: α, (M,); 1 for annotators without labels
+    ease: Floats  #: b = log β, (N,); 1 for items without labels
+    posterior: Floats  #: (N, K)
+    log_likelihood: float = float("nan")
+    converged: bool = False
+    history: list[float] = field(default_factory=list)  #: penalised log-likelihood after every iteration
+
+    @property
+    def penalty(self) -> float:
+        """Give ``½ Σ (α - 1)² + ½ Σ (b - 1)²``."""
+        return 0.5 * float(((self.ability - 1.0) ** 2).sum() + ((self.ease - 1.0) ** 2).sum())
+
+
+def glad(
+    annotations: Annotations,
+    *,
+    prior: Literal["learned", "uniform"] = "uniform",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit abilities and difficulties by EM.
+
+    Parameters
+    ----------
+    annotations
+        The labels.  Gold items are held at their gold.
+    prior
+        Hold the class prior uniform, as the paper does, or learn it.
+    max_iter, tol
+        EM iterations, and the relative change of the objective that ends them (0: run all).
+    callback
+        Told of every iteration; ends the fit by returning True.
+    """
+    found = fit_glad(annotations, prior=prior, max_iter=max_iter, tol=tol, callback=callback)
+    cautions = unconverged(found.converged, "GLAD", f"{len(found.history)} iterations", tol)
+    return Fit.from_posterior(
+        annotations, found.posterior, converged=found.converged, history=found.history, cautions=cautions
+    )
+
+
+def fit_glad(
+    annotations: Annotations,
+    *,
+    prior: Literal["learned", "uniform"] = "uniform",
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    callback: Callback | None = None,
+) -> Glad:
+    """Fit as :func:`glad` does, and give abilities and difficulties."""
+    from consilience.kernels.glad import PRIOR_MEAN, GladSweeps
+
+    a = annotations
+    N, M, K = a.n_items, a.n_annotators, a.n_classes
+    sweeps = GladSweeps(a.indptr, a.annotator, a.label, a.gold, M, K)
+    fit = Glad(np.full(K, 1.0 / K), np.full(M, PRIOR_MEAN), np.full(N, PRIOR_MEAN), np.full((N, K), 1.0 / K))
+    iteration = 0
+    while True:
+        fit.posterior, class_counts, fit.log_likelihood = sweeps.posterior(fit.prior, fit.ability, fit.ease)
+        if iteration == max_iter:
+            break
+        iteration += 1
+        objective = fit.log_likelihood - fit.penalty
+        change = abs(objective - fit.history[-1]) / max(abs(objective), 1.0) if fit.history else float("nan")
+        fit.history.append(objective)
+        _log.debug("iteration %d: objective %.6f, change %.1e", iteration, objective, change)
+        asked = callback and callback(Progress(iteration, max_iter, objective, change))
+        fit.converged = tol > 0 and change <= tol
+        # what is returned is what the last objective was computed from
+        if fit.converged or asked is True or iteration == max_iter:
+            break
+        sweeps.improve_ease(fit.posterior, fit.ability, fit.ease)
+        sweeps.improve_ability(fit.posterior, fit.ability, fit.ease)
+        if a.n_labels < SMALL:
+            # where annotators mirror each other, the last bit of a sum must not decide between them
+            fit.ability, fit.ease = (np.rint(x * 2.0**40) / 2.0**40 for x in (fit.ability, fit.ease))
+        if prior == "learned":
+            # π_k = Σ_n posterior[n, k] / N, over the items that something is known of
+            fit.prior = np.maximum(class_counts / max(class_counts.sum(), 1e-300), _SMALLEST)
+    _log.info("GLAD: %d iterations, converged: %s", iteration, fit.converged)
+    return fit

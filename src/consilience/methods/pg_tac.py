@@ -1,0 +1,152 @@
+"""PG-TAC: the truth as one more annotator of a low-rank table, started from the votes and completed with it.
+
+Labels are a binary tensor of items, annotators and classes, missing where nobody labelled.  A layer is added for the
+truth, filled with the shares of votes; the tensor is completed at low rank, and the labels are read off the completed
+layer: what an annotator would say who answers as the crowd does, given how everybody else's answers hang together.
+
+Y. Zhou and J. He, "Crowdsourcing via tensor augmentation and completion", IJCAI 2016.
+
+This is a reconstruction from the paper's abstract: augmentation by a truth layer and completion at low rank are the
+paper's; the layer's content, solver and penalty are ours.  The solver is :mod:`consilience.factor.completion` (the
+unfolding along items, rank K, started from the votes), the penalty is in units of
+
+    L / √(N M),
+
+L labels on N items by M annotators: the order of a singular value of the known entries when one direction explains
+them all.
+
+Completed entries are no probabilities.  They are made such by one number: see :func:`probabilities`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consilience.data.annotations import Annotations
+from consilience.exceptions import ConvergenceWarning
+from consilience.factor.completion import Completed, LabelTensor, complete
+from consilience.fitting.em import Callback, ConfusionStep, Progress
+from consilience.fitting.fit import Caution, Fit, crowd_confusion, vote_posterior
+from consilience.kernels._arrays import Floats
+from consilience.kernels.votes import vote_statistics
+from consilience.models.dawid_skene import DawidSkene
+
+__all__ = ["completed_labels", "fit_of_scores", "pg_tac", "probabilities"]
+
+#: Labels added to every cell on average, spread as the crowd answers, where labels are turned into confidences.
+_SHRINKAGE = 0.25
+#: Scores, which have the scale of labels, are rounded to this: what is symmetric in the data is then a tie.
+_GRAIN = 2.0**-36
+#: Largest log-odds between two classes whose scores differ as much as any do.
+_SHARPEST = 200.0
+
+
+def pg_tac(
+    annotations: Annotations,
+    *,
+    penalty: float = 0.05,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by completing the labels together with a layer for the truth.
+
+    Parameters
+    ----------
+    annotations
+        The labels.  The truth layer holds gold items at their gold.
+    penalty
+        Weight of the nuclear norm, as a share of the size of the data.  The default, like that of ``tol``, was chosen
+        on public crowds with known truth; from 0.03 to 0.1 the errors there differ by a point or so.
+    max_iter, tol
+        Sweeps, and the relative fall of the objective that ends them.  Sparse crowds are fitted best by a few sweeps: a
+        tolerance much below the default lets the factors leave the votes for noise.
+    callback
+        Told of every sweep; ends the fit by returning True.
+    """
+    votes = vote_posterior(annotations)
+    found = completed_labels(annotations, votes, penalty, max_iter, tol, callback, layer=votes)
+    # X[n, 0, k] = Σ_r A[n, r] C[k, r]
+    return fit_of_scores(annotations, found.items @ found.layer.T, found, max_iter, tol)
+
+
+def completed_labels(
+    annotations: Annotations,
+    start: Floats,
+    penalty: float,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None,
+    layer: Floats | None = None,
+) -> Completed:
+    """Complete the labels of a crowd, with ``penalty`` as a share of L / √(N M)."""
+    a = annotations
+    items = max(int(np.count_nonzero(a.labels_per_item)), 1)
+    annotators = max(int(np.count_nonzero(a.labels_per_annotator)), 1)
+    size = max(a.n_labels, 1) / np.sqrt(items * annotators)
+
+    def tell(sweep: int, objective: float, fall: float) -> bool:
+        return bool(callback and callback(Progress(sweep, max_iter, objective, fall)))
+
+    tensor = LabelTensor(a.indptr, a.annotator, a.label, a.n_annotators, a.n_classes)
+    return complete(tensor, start, penalty=penalty * size, layer=layer, max_iter=max_iter, tol=tol, callback=tell)
+
+
+def fit_of_scores(annotations: Annotations, scores: Floats, found: Completed, max_iter: int, tol: float) -> Fit:
+    """Make a fit of scores, (N, K): the class with the largest is the label."""
+    posterior, hint = probabilities(annotations, scores)
+    cautions: tuple[Caution, ...] = ()
+    if tol > 0 and not found.converged:
+        sentence = f"the completion did not converge in {max_iter} sweeps; raise max_iter or tol"
+        cautions = ((sentence, ConvergenceWarning),)
+    return Fit.from_posterior(
+        annotations, posterior, converged=found.converged, history=found.history, cautions=cautions, hint=hint
+    )
+
+
+def probabilities(annotations: Annotations, scores: Floats) -> tuple[Floats, Floats]:
+    """Turn scores into probabilities that keep their order, (N, K), and give a second opinion on ties.
+
+    The probabilities are softmax(β score).  What β should be is asked of a Dawid-Skene model: one M-step from
+    the labels that the scores choose, a little of the crowd's answers behind every annotator's.  Its posterior is the
+    second opinion p, and β is the temperature with the largest Σ_n Σ_k p[n, k] log softmax(β score)[n, k].
+    """
+    a = annotations
+    scores = np.rint(scores / _GRAIN) * _GRAIN
+    chosen = (scores == scores.max(axis=1, keepdims=True)).astype(np.float64)
+    chosen /= chosen.sum(axis=1, keepdims=True)
+    statistics = vote_statistics(a.indptr, a.annotator, a.label, chosen, a.n_annotators)
+    step = ConfusionStep(_SHRINKAGE * a.n_classes * crowd_confusion(a))
+    second = DawidSkene(*step(statistics), a.class_ids, a.annotator_ids).posterior(a)
+    labelled = a.labels_per_item > 0
+    return _softmax(_temperature(scores[labelled], second[labelled]) * scores), second
+
+
+def _temperature(scores: Floats, target: Floats) -> float:
+    """Give the β > 0 at which softmax(β score) has the expected score of the target.
+
+    There the derivative of Σ target · log softmax(β score) by β is zero.
+    """
+    from scipy.optimize import brentq
+
+    spread = float(np.ptp(scores, axis=1).max(initial=0.0))
+    if not spread:
+        return 1.0
+    aim = float(np.vdot(target, scores))
+
+    def excess(log_beta: float) -> float:
+        return float(np.vdot(_softmax(np.exp(log_beta) * scores), scores)) - aim
+
+    low, high = np.log(1e-3 / spread), np.log(_SHARPEST / spread)
+    # the expected score rises with β; where even the ends do not reach the aim, they are the best there is
+    if excess(low) >= 0:
+        return float(np.exp(low))
+    if excess(high) <= 0:
+        return float(np.exp(high))
+    return float(np.exp(brentq(excess, low, high, xtol=1e-9)))
+
+
+def _softmax(logits: Floats) -> Floats:
+    odds: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
+    odds /= odds.sum(axis=1, keepdims=True)
+    return odds

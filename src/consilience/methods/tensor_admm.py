@@ -1,0 +1,213 @@
+"""Dawid-Skene from single, pairwise and triple statistics, matched by alternating optimisation and ADMM.
+
+Three annotators with confusions of full rank determine theirs and the prior (Traganitis 2019, Lemma 3.1), so no
+annotator has to be near perfect, as pairs alone ask for.  With missing labels a statistic is a mean over the items
+that all of its annotators labelled (eq. (3.29)), and counts by their number: that is one over its variance, but for a
+factor.  What is solved is eq. (3.25), in :mod:`consilience.factor.moment_matching`.
+
+There are M³/6 triples.  Where these are too many, annotators are split into groups (section 3.2.6), those with many
+items in common together, and triples are taken within groups.  Pairs are taken between all, so that prior and order of
+the classes are the same for all groups, where the thesis solves each on its own and averages the priors.
+
+P. A. Traganitis, "Scalable and ensemble learning for big data" (thesis, University of Minnesota, 2019), chapter 3;
+P. A. Traganitis, A. Pagès-Zamora and G. B. Giannakis, "Blind multiclass ensemble classification", IEEE Transactions on
+Signal Processing 66 (2018).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from consilience.data.annotations import Annotations
+from consilience.exceptions import ConvergenceWarning, FewLabelsWarning
+from consilience.factor.moment_matching import Matching, MomentProblem, Moments
+from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress, sweep_of
+from consilience.fitting.fit import Caution, Fit, by_agreement, vote_start
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.cooccurrence import triples_fit
+from consilience.kernels.em import Statistics
+from consilience.methods.symnmf import model_of_factor
+from consilience.models.dawid_skene import DawidSkene
+from consilience.moments.cooccurrence import CoOccurrences, pair_moments, triple_moments
+from consilience.moments.graph import groups as components
+
+__all__ = ["canonical_order", "tensor_admm"]
+
+#: Labels added to every cell of the vote start, so that no confusion is singular.
+_START_SMOOTHING = 0.1
+#: Annotators times classes of a group, at most: the table of its triples has the cube of it.
+_GROUP_CELLS = 256
+#: Groups whose triples are counted, at most; who is in none of them is judged by pairs.
+_MOST_GROUPS = 32
+
+
+def tensor_admm(
+    annotations: Annotations,
+    *,
+    groups: int | None = None,
+    rule: Literal["map", "ml"] = "map",
+    count_weights: bool = True,
+    starts: int = 1,
+    shrinkage: float = 0.25,
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by matching moments up to the third order.
+
+    Parameters
+    ----------
+    annotations
+        The labels.
+    groups
+        Groups of annotators within which triples are taken; by default as few as can be counted.
+    rule
+        Labels by the largest posterior ("map"), or by the largest likelihood ("ml"), the prior held uniform.
+    count_weights
+        Weigh a statistic by the items behind it; else all count the same, as in the thesis.
+    starts
+        Starts of the matching: the votes first, then random ones.  The best by its objective is kept.
+    shrinkage
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+    max_iter, tol
+        Sweeps over the annotators, and the relative change of the objective that ends them.
+    random_state
+        Decides the random starts.
+    callback
+        Told of every sweep; ends the matching by returning True.
+    """
+    a, rng = annotations, np.random.default_rng(random_state)
+    order = canonical_order(a)
+    pairs = pair_moments(a)
+    members = _groups(pairs, order, groups)
+    problem = MomentProblem(*_moments(a, pairs, members, count_weights), a.n_annotators, a.n_classes)
+    votes = vote_start(a, ConfusionStep(_START_SMOOTHING))
+
+    def tell(sweep: int, objective: float, change: float) -> Any:
+        return callback(Progress(sweep, max_iter, objective, change)) if callback else None
+
+    found: list[Matching] = []
+    for s in range(starts):
+        start = votes if s == 0 else _random_start(rng, a, order)
+        found.append(problem.solve(*start, max_iter=max_iter, tol=tol, callback=tell))
+    pieces = [piece.members for piece in components(pairs)]
+    models = [_model(a, matching, pieces, shrinkage) for matching in found]
+    best = int(np.argmin([matching.objective for matching in found]))
+    cautions: list[Caution] = []
+    if tol > 0 and not found[best].converged:
+        sentence = f"the matching of moments did not converge in {len(found[best].history)} sweeps; raise max_iter"
+        cautions.append((sentence, ConvergenceWarning))
+    if not any(who.size >= 3 for who in members):
+        sentence = "no three annotators could be taken together: without triples, pairs leave the confusions open"
+        cautions.append((sentence, FewLabelsWarning))
+    prior, confusions = models[best]
+    if rule == "ml":
+        prior = np.full(a.n_classes, 1.0 / a.n_classes)
+    model = DawidSkene(prior, confusions, a.class_ids, a.annotator_ids)
+    posterior, log_likelihood = model.posterior_and_likelihood(a)
+    return Fit(
+        model,
+        posterior,
+        log_likelihood,
+        found[best].converged,
+        found[best].history,
+        tuple(cautions),
+        candidates=(votes, *(models[s] for s in range(starts) if s != best)),
+        details={"groups": len(members), "estimated_prior": models[best].prior.tolist()},
+    )
+
+
+def canonical_order(annotations: Annotations) -> Ints:
+    """Order annotators by what they said, not by their names or the order of rows: most labels first."""
+    a = annotations
+    cells = a.annotator.astype(np.int64) * a.n_classes + a.label
+    said = np.bincount(cells, minlength=a.n_annotators * a.n_classes).reshape(a.n_annotators, a.n_classes)
+    rarest = np.argsort(said.sum(axis=0), kind="stable")
+    return np.lexsort((*said[:, rarest].T, said.sum(axis=1)))[::-1]
+
+
+def _groups(pairs: CoOccurrences, order: Ints, groups: int | None) -> list[Ints]:
+    """Split annotators into groups with many items in common.
+
+    A group begins with whoever has most labels of those left, and takes in whoever has most items in common with it.
+    """
+    M, K = pairs.n_annotators, pairs.n_classes
+    if groups is None:
+        most = max(_GROUP_CELLS // K, 3)
+        if most >= M or not triples_fit(3, K):
+            return [np.arange(M)] if triples_fit(M, K) else []
+        groups = -(-M // most)
+    if groups == 1:
+        return [np.arange(M)]
+    size = -(-M // groups)
+    around = pairs.neighbours
+    rank = np.empty(M)
+    rank[order] = np.arange(M)
+    left = np.ones(M, np.bool_)
+    made = []
+    for _ in range(min(groups, _MOST_GROUPS)):
+        shared = np.zeros(M)
+        who: list[int] = []
+        while len(who) < size and left.any():
+            # nobody shares half an item: the rank decides ties alone
+            score = np.where(left, shared - rank / (2 * M), -np.inf)
+            new = int(np.argmax(score))
+            who.append(new)
+            left[new] = False
+            row = slice(around.indptr[new], around.indptr[new + 1])
+            shared[around.neighbour[row]] += pairs.totals[around.pair[row]]
+        if who:
+            made.append(np.sort(np.array(who)))
+    return made
+
+
+def _moments(
+    annotations: Annotations, pairs: CoOccurrences, members: list[Ints], count_weights: bool
+) -> tuple[Moments, Moments, Moments]:
+    """Give the statistics of eq. (3.29): of everybody, of all pairs, and of the triples within groups."""
+    a, K = annotations, annotations.n_classes
+    said = np.bincount(a.annotator.astype(np.int64) * K + a.label, minlength=a.n_annotators * K).reshape(-1, K)
+    heard = np.flatnonzero(said.sum(axis=1))
+    threes = [(who, triple_moments(a.select_annotators(who))) for who in members if who.size >= 3]
+
+    def weighted(who: Any, frequencies: Floats, totals: Floats) -> Moments:
+        return Moments(who, frequencies, totals.astype(np.float64) if count_weights else np.ones(len(who)))
+
+    return (
+        weighted(heard[:, None], said[heard] / said[heard].sum(axis=1, keepdims=True), said[heard].sum(axis=1)),
+        weighted(pairs.who, pairs.frequencies, pairs.totals),
+        weighted(
+            np.concatenate([np.empty((0, 3), np.int64), *(who[t.who] for who, t in threes)]),
+            np.concatenate([np.empty((0, K, K, K)), *(t.frequencies for _, t in threes)]),
+            np.concatenate([np.empty(0), *(t.totals for _, t in threes)]),
+        ),
+    )
+
+
+def _random_start(rng: np.random.Generator, annotations: Annotations, order: Ints) -> Parameters:
+    """Draw annotators who are right more often than chance says, in an order that names do not decide."""
+    M, K = annotations.n_annotators, annotations.n_classes
+    share = rng.uniform(0.0, 0.6, (M, 1, 1))
+    drawn = (1 - share) * rng.dirichlet(np.ones(K), (M, K)).transpose(0, 2, 1) + share * np.eye(K)
+    confusions = np.empty_like(drawn)
+    confusions[order] = drawn
+    return Parameters(np.full(K, 1.0 / K), confusions)
+
+
+def _model(annotations: Annotations, matching: Matching, pieces: list[Ints], shrinkage: float) -> Parameters:
+    """Make a model of what matches, its classes in the order in which most labels agree with the truth.
+
+    Annotators that share no item, not even through others, may have theirs in another order.
+    """
+    factor = matching.confusions * np.sqrt(matching.prior)
+    prior, confusions = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)
+    statistics = sweep_of(annotations.with_gold(None))(prior, confusions)
+    ordered = confusions.copy()
+    for who in pieces[::-1]:  # the largest comes last: the prior follows it
+        part = Statistics(statistics.counts[who], statistics.class_counts, statistics.log_likelihood)
+        order = by_agreement(part)
+        ordered[who] = confusions[who][:, :, order]
+    return Parameters(prior[order], ordered)

@@ -1,0 +1,1 @@
+"""Parameters and what follows from them: posterior, likelihood, sampling, saving and loading."""

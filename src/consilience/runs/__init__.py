@@ -1,0 +1,1 @@
+"""What a run returns: the consensus, its tables and its files."""

@@ -1,0 +1,230 @@
+"""How good each annotator is, in numbers and words.
+
+T. Louis, "Finding the observed information matrix when using the EM algorithm" (1982).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from consilience.kernels._arrays import Floats, Ints
+from consilience.models.dawid_skene import DawidSkene
+
+__all__ = ["FEW", "Change", "Health", "annotator_columns", "information"]
+
+#: With fewer labels than this, what we say of an annotator is mostly noise.
+FEW = 10
+#: An annotator whose labels carry less than this share of the class entropy tells nearly nothing.
+_SPAM = 0.02
+#: Somebody is biased when chance makes it look so with a probability below this.
+_CHANCE = 0.01
+#: However doubtful the truths are, a label is worth so much of one whose truth is known.
+_LEAST_WORTH = 0.1
+#: A specialist recognises a class at least so often, and is right on others less often by at least this.
+_KNOWS, _BETTER = 0.85, 0.1
+
+
+def information(prior: Floats, confusions: Floats) -> Floats:
+    """Give the bits that one label of each annotator tells about the truth: I(truth; label), (M,)."""
+    # I = Σ_k π_k Σ_i A(i, k) log2( A(i, k) / Σ_k' π_k' A(i, k') )
+    marginal = confusions @ prior
+    ratio = np.divide(
+        confusions,
+        marginal[:, :, None],
+        out=np.ones_like(confusions),
+        where=(confusions > 0) & (marginal[:, :, None] > 0),
+    )
+    bits: Floats = np.einsum("k,mik,mik->m", prior, confusions, np.log2(ratio))
+    return np.maximum(bits, 0.0)
+
+
+class Change(NamedTuple):
+    """An annotator whose quality changes over time."""
+
+    annotator: int  #: code
+    when: str  #: the time from which it is different
+    before: float  #: share of right labels before
+    after: float  #: and from then on
+    chance: float  #: probability of such a change in a steady annotator
+
+
+@dataclass(frozen=True)
+class Health:
+    """What only the labels themselves show of annotators."""
+
+    effective: float | None = None  #: effective number of independent annotators
+    by_gold: bool = False  #: whether known answers told it; else errors that all share do not show
+    copies: tuple[tuple[int, ...], ...] = ()  #: codes of annotators who answer as one
+    changes: tuple[Change, ...] = ()  #: who changes over time
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain values, as JSON holds them."""
+        changes = [change._asdict() for change in self.changes]
+        return {"by_gold": self.by_gold, "copies": [list(group) for group in self.copies], "changes": changes}
+
+    @classmethod
+    def from_dict(cls, effective: float | None, content: Mapping[str, Any] | None) -> Health:
+        """Read what :meth:`to_dict` gave."""
+        content = content or {}
+        return cls(
+            effective,
+            bool(content.get("by_gold", False)),
+            tuple(tuple(group) for group in content.get("copies", ())),
+            tuple(Change(**change) for change in content.get("changes", ())),
+        )
+
+
+def annotator_columns(
+    model: DawidSkene, counts: Floats, doubt: Floats | None = None, health: Health | None = None
+) -> dict[str, Any]:
+    """Give n_labels, accuracy, information, bias, flags and the 95 % interval of the accuracy, by column.
+
+    The accuracy is the expected share of an annotator's labels that are right, over the items that they labelled.  If
+    the truths were known, its interval would be Jeffreys' for so many labels.  They are known with probabilities r
+    only.  The information about p that this leaves is what known truths would give, less what is missing (Louis 1982):
+
+        n / (p (1 - p))  -  Σ r (1 - r) / (p (1 - p))²   =   n (1 - f) / (p (1 - p)),   f = Σ r (1 - r) / (n p (1 - p)),
+
+    so the interval is Jeffreys' for n (1 - f) labels.  What the other annotators are like is taken as known.
+
+    Parameters
+    ----------
+    model
+        Prior and confusions.
+    counts
+        Expected number of times that m said i of truth k, (M, K, K).
+    doubt
+        Σ r (1 - r) over the labels of each annotator, (M,); zero by default.
+    health
+        Who copies whom, and who changes.
+    """
+    M = len(counts)
+    n_labels = counts.sum(axis=(1, 2))
+    right = np.einsum("mkk->m", counts)
+    nobody = n_labels < 0.5
+    accuracy = np.divide(right, n_labels, out=np.zeros(M), where=~nobody)
+    worth = np.ones(M) if doubt is None else _worth(right, n_labels, doubt)
+    low, high = _interval(right * worth, n_labels * worth)
+    # Jeffreys' interval may leave out an accuracy of exactly 0 or 1; what was observed belongs to it.
+    low, high = np.minimum(low, accuracy), np.maximum(high, accuracy)
+    bits = information(model.prior, model.confusions)
+    return {
+        "n_labels": pa.array(np.rint(n_labels).astype(np.int64)),
+        "accuracy": pa.array(accuracy, mask=nobody),
+        "information": pa.array(bits),
+        "bias": pa.array(_biases(model)),
+        "flags": pa.array(_flags(model, counts, bits, high, health or Health())),
+        "low": pa.array(low),
+        "high": pa.array(high),
+    }
+
+
+def _worth(right: Floats, n: Floats, doubt: Floats) -> Floats:
+    """Give the share of labels with known truth that would tell as much, (M,)."""
+    p = (right + 0.5) / (n + 1.0)
+    share: Floats = np.maximum(1.0 - doubt / (np.maximum(n, 1.0) * p * (1.0 - p)), _LEAST_WORTH)
+    return share
+
+
+def _interval(right: Floats, n: Floats, tail: float = 0.025) -> tuple[Floats, Floats]:
+    """Give Jeffreys' interval of a share."""
+    from scipy.special import betaincinv
+
+    a, b = right + 0.5, np.maximum(n - right, 0.0) + 0.5
+    return betaincinv(a, b, tail), betaincinv(a, b, 1.0 - tail)
+
+
+# ---- flags --------------------------------------------------------------------------------------------------------
+
+
+def _flags(model: DawidSkene, counts: Floats, bits: Floats, high: Floats, health: Health) -> list[str]:
+    """Say what is remarkable about each annotator."""
+    M, K, _ = counts.shape
+    entropy = -float(np.sum(model.prior * np.log2(np.maximum(model.prior, 1e-300))))
+    few = counts.sum(axis=(1, 2)) < FEW
+    spam = ~few & (bits < _SPAM * entropy)
+    adversary = ~few & ~spam & (high < 1.0 / K)
+    ordinary = ~(few | spam | adversary)
+    said: list[list[str]] = [[] for _ in range(M)]
+    for name, holds in (("few labels", few), ("spammer", spam), ("adversary", adversary)):
+        for m in np.flatnonzero(holds).tolist():
+            said[m].append(name)
+    for what, (who, k) in (("biased towards", _biased(counts)), ("specialist of", _specialists(counts))):
+        for m, code in zip(who.tolist(), k.tolist(), strict=True):
+            if ordinary[m]:
+                said[m].append(f"{what} {model.classes[code]}")
+    for change in health.changes:
+        said[change.annotator].append("changes over time")
+    for group in health.copies:
+        for m in group:
+            said[m].append(f"copies {_listed([str(model.annotators[j]) for j in group if j != m])}")
+    return ["; ".join(words) for words in said]
+
+
+def _biased(counts: Floats) -> tuple[Ints, Ints]:
+    """Find who says another class for one more often than that one itself: annotators, and what they say.
+
+    Of the n labels of class k that are k or i, as many as n_ik or more are i with a probability below ``_CHANCE`` if
+    both were alike.
+    """
+    from scipy.special import betainc
+
+    K = counts.shape[1]
+    if K < 2:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    right = np.einsum("mkk->mk", counts)
+    wrong = counts.copy()
+    wrong[:, np.arange(K), np.arange(K)] = -1.0
+    instead = wrong.argmax(axis=1)
+    most = np.maximum(np.take_along_axis(wrong, instead[:, None, :], 1)[:, 0, :], 0.0)
+    # Pr(X ≥ a) for a of a + b throws of a coin, for any real numbers: I_½(a, b + 1)
+    chance = np.where(most > right, betainc(np.maximum(most, 1e-9), right + 1.0, 0.5), 1.0)
+    clear = chance < _CHANCE / K
+    who = np.flatnonzero(clear.any(axis=1))
+    worst = np.where(clear[who], most[who], -1.0).argmax(axis=1)
+    return who, instead[who, worst]
+
+
+def _specialists(counts: Floats) -> tuple[Ints, Ints]:
+    """Find who knows one class far better than the others: annotators, and the class.
+
+    They recognise it and do not say it of others, both in ``_KNOWS`` of the cases at least (a lower bound), and are
+    right on other classes less often by ``_BETTER`` at least (an upper bound).
+    """
+    K = counts.shape[1]
+    if K < 3:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    right, met, used = np.einsum("mkk->mk", counts), counts.sum(axis=1), counts.sum(axis=2)
+    recall, precision = _interval(right, met)[0], _interval(right, used)[0]
+    elsewhere = right.sum(axis=1, keepdims=True) - right, met.sum(axis=1, keepdims=True) - met
+    others = _interval(*elsewhere)[1]
+    share = np.divide(right, met, out=np.zeros_like(right), where=met > 0)
+    known = (recall >= _KNOWS) & (precision >= _KNOWS) & (others <= share - _BETTER)
+    who = np.flatnonzero(known.any(axis=1))
+    return who, np.where(known[who], share[who], -1.0).argmax(axis=1)
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def _biases(model: DawidSkene) -> list[str]:
+    """Put the most frequent mistake of each annotator into words."""
+    K = model.prior.size
+    if K == 1:
+        return [""] * len(model.annotators)
+    mistakes = model.confusions * model.prior
+    mistakes[:, np.arange(K), np.arange(K)] = -1.0
+    worst = mistakes.reshape(len(mistakes), -1).argmax(axis=1)
+    said, truth = np.unravel_index(worst, (K, K))
+    share = model.confusions[np.arange(len(worst)), said, truth]
+    names = [str(name) for name in model.classes]
+    return [
+        f"says {names[i]} for {names[k]} ({100 * p:.0f} %)" if p >= 0.005 else ""
+        for i, k, p in zip(said, truth, share, strict=True)
+    ]

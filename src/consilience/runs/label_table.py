@@ -1,0 +1,136 @@
+"""The table of labels and that of posteriors: a row for each item, all at once or block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from consilience.data.ids import Ids
+from consilience.exceptions import ParameterError
+from consilience.kernels._arrays import Codes, Floats, Ints
+
+__all__ = ["TIE", "Choice", "ItemTables", "TableFormat", "free_names", "label_columns"]
+
+#: Posteriors nearer to each other than this are a tie.
+TIE = 1e-9
+
+TableFormat = Literal["csv", "parquet"]
+#: The labels of more items than this are written as Parquet unless CSV is asked for.
+_LARGE = 5_000_000
+
+
+class Choice(NamedTuple):
+    """The class of every item, the runner-up, and by how much the one is more probable than the other."""
+
+    best: Codes
+    second: Codes
+    margin: Floats
+
+
+def label_columns(
+    posterior: Floats,
+    choice: Choice,
+    items: Ids,
+    n_labels: Ints,
+    *,
+    classes: Ids,
+    prior: Floats,
+    item: str,
+    gold: bool = False,
+    neighbours: bool = False,
+) -> dict[str, pa.Array]:
+    """Give the columns item, label, confidence, runner_up, margin and n_labels.
+
+    Parameters
+    ----------
+    posterior, choice, items, n_labels
+        Of the items, in their order.
+    classes, prior
+        Names and shares of the classes.
+    item
+        What to call the first column.
+    gold
+        Whether some truths were known: their items have a label even when no annotator gave one.
+    neighbours
+        Whether neighbours tell of what has no label of its own.
+    """
+    best, second, margin = choice.best, choice.second, choice.margin.copy()
+    unlabelled = n_labels == 0
+    if gold:
+        # an item of known truth has a label even when no annotator gave one
+        unlabelled &= posterior.max(axis=1) < 1.0
+    if neighbours:
+        # neighbours tell of what has no label of its own, unless they tell no more than the prior
+        unlabelled &= np.abs(posterior - prior).max(axis=1) < TIE
+    confidence = posterior[np.arange(best.size), best]
+    confidence[unlabelled] = 0.0
+    margin[unlabelled] = 0.0
+    names = free_names(item, ("label", "confidence", "runner_up", "margin", "n_labels"), "item")
+    only_one = len(classes) == 1
+    columns = (
+        items.to_arrow(),
+        classes.to_arrow().take(pa.array(best, mask=unlabelled)),
+        pa.array(confidence),
+        classes.to_arrow().take(pa.array(second, mask=unlabelled | only_one)),
+        pa.array(margin),
+        pa.array(n_labels),
+    )
+    return dict(zip(names, columns, strict=True))
+
+
+def free_names(first: str, others: tuple[str, ...], fallback: str) -> tuple[str, ...]:
+    """Keep the user's own name for the first column, unless one of ours is called that."""
+    return (fallback if first in others else first, *others)
+
+
+class ItemTables:
+    """Writes ``labels.csv`` (or ``labels.parquet``) and ``posterior.parquet`` into a folder, block by block.
+
+    Parameters
+    ----------
+    folder
+        Where to.
+    n_items
+        How many there will be in all.
+    form
+        "csv" or "parquet" for the labels; None is CSV, unless there are many.
+    """
+
+    def __init__(self, folder: Path, n_items: int, form: TableFormat | None = None) -> None:
+        if form is not None and form not in get_args(TableFormat):
+            raise ParameterError(f"labels can be written as 'csv' or 'parquet', not {form!r}")
+        self._folder = folder
+        self._form = form or ("parquet" if n_items > _LARGE else "csv")
+        self._labels: Any = None
+        self._posterior: Any = None
+
+    def append(self, labels: Mapping[str, Any], posterior: Floats, choice: Choice, items: Ids, n_labels: Ints) -> None:
+        """Write the next items."""
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        columns = {"item": items.to_arrow(), "n_labels": pa.array(n_labels)}
+        columns |= {name: pa.array(values) for name, values in choice._asdict().items()}
+        columns |= {f"p{k}": pa.array(posterior[:, k]) for k in range(posterior.shape[1])}
+        table, more = pa.table(dict(labels)), pa.table(columns)
+        if self._labels is None:
+            writer = pyarrow.csv.CSVWriter if self._form == "csv" else pyarrow.parquet.ParquetWriter
+            self._labels = writer(self._folder / f"labels.{self._form}", table.schema)
+            self._posterior = pyarrow.parquet.ParquetWriter(self._folder / "posterior.parquet", more.schema)
+        self._labels.write_table(table)
+        self._posterior.write_table(more)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in (self._labels, self._posterior):
+            if writer is not None:
+                writer.close()

@@ -1,0 +1,155 @@
+"""What a run over sequences gives back: a label for every token, the spans they form, and the chains behind them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids, encode
+from consilience.data.sequences import SequenceAnnotations
+from consilience.exceptions import DataError, FormatError
+from consilience.models.chain_mixture import ChainMixture
+from consilience.runs.consensus import Consensus
+from consilience.spans import SpanScores, are_tags, find_spans, span_scores
+
+__all__ = ["SequenceRun"]
+
+
+#: Fields of a run that are given by name.
+_AFTERWARDS = "diagnose", "annotations", "examine"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SequenceRun(Consensus):
+    """A consensus of sequences: tokens are its items.
+
+    ``model`` holds each annotator's confusion over all tokens; ``chains`` is what labels new sequences.
+    """
+
+    chains: ChainMixture = field(kw_only=True)
+    sequences: SequenceAnnotations = field(kw_only=True, repr=False)
+
+    @property
+    def transitions(self) -> Any:
+        """``[i, k]`` is the probability that class i follows class k, (K, K)."""
+        return self.chains.transitions
+
+    @cached_property
+    def spans(self) -> Any:
+        """Frame with a row for each span of BIO tags: sequence, first and last position, type, text, confidence.
+
+        The confidence of a span is the least of its tokens' confidences.
+        """
+        return _frames.make(self._span_columns(), self.origin.frame)
+
+    def error_rate(self, truth: Any) -> float:
+        """Give the percentage of wrong tokens, over those that have both a truth and a label.
+
+        ``truth`` is what :meth:`consilience.SequenceAnnotations.with_gold` takes.
+        """
+        codes = self.sequences.codes_of_truth(truth, strict=False)
+        judged = (codes >= 0) & (self.n_labels > 0)
+        if not judged.any():
+            raise DataError("no token has both a truth and a label")
+        return 100.0 * float(np.mean(self.choice.best[judged] != codes[judged]))
+
+    def span_scores(self, truth: Any) -> SpanScores:
+        """Give precision, recall and F1 of the spans, as ``conlleval`` counts them."""
+        codes = self.sequences.codes_of_truth(truth)
+        return span_scores(self.choice.best, codes, self.sequences.indptr, self.model.classes)
+
+    def _label_columns(self) -> dict[str, pa.Array]:
+        columns = super()._label_columns()
+        del columns[next(iter(columns))]  # the number of the token
+        tokens = self.sequences.token_columns()
+        return {(f"{name}_" if name in columns else name): column for name, column in tokens.items()} | columns
+
+    def _span_columns(self) -> dict[str, pa.Array]:
+        if not are_tags(self.model.classes):
+            raise DataError(f"the classes are no BIO tags, so there are no spans: {list(self.model.classes[:5])}")
+        best, tokens = self.choice.best, self.sequences.token_columns()
+        spans = find_spans(best, self.sequences.indptr, self.model.classes)
+        sequence, position, *words = tokens
+        confidence = self.posterior[np.arange(best.size), best]
+        # the least of each span: reduceat takes [start, stop), and what lies between spans is dropped
+        edges = np.stack([spans.start, spans.stop], axis=1).ravel()
+        padded = np.append(confidence, 1.0)
+        least = np.minimum.reduceat(padded, edges)[::2] if edges.size else np.zeros(0)
+        columns = {
+            sequence: tokens[sequence].take(pa.array(spans.start)),
+            "first": tokens[position].take(pa.array(spans.start)),
+            "last": tokens[position].take(pa.array(spans.stop - 1)),
+            "type": pa.array(np.asarray(spans.types, object)[spans.type], pa.string()),
+            "confidence": pa.array(least),
+        }
+        if words:
+            texts = tokens[words[0]].to_pylist()
+            joined = [
+                " ".join(map(str, texts[a:b])) for a, b in zip(spans.start.tolist(), spans.stop.tolist(), strict=True)
+            ]
+            columns["text"] = pa.array(joined, pa.string())
+        return columns
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("<Consensus:", f"<SequenceRun: {self.sequences.n_sequences} sequences,")
+
+    # ---- files ------------------------------------------------------------------------------------------
+
+    def _save_more(self, folder: Path) -> None:
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        self.chains.save(folder / "chains.npz")
+        pyarrow.parquet.write_table(pa.table(self.sequences.token_columns()), folder / "tokens.parquet")
+        if are_tags(self.model.classes):
+            pyarrow.csv.write_csv(pa.table(self._span_columns()), folder / "spans.csv")
+
+    @classmethod
+    def is_saved_in(cls, folder: str | os.PathLike[str]) -> bool:
+        """Tell whether a folder holds a run over sequences."""
+        return (Path(folder) / "tokens.parquet").is_file()
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> SequenceRun:
+        """Read what :meth:`save` wrote."""
+        import pyarrow.parquet
+
+        run = Consensus.load(folder)
+        try:
+            table = pyarrow.parquet.read_table(Path(folder) / "tokens.parquet")
+        except (OSError, pa.ArrowException) as error:
+            raise FormatError(f"{folder} is damaged: {error}") from error
+        names = table.column_names
+        sequence, position, *words = (table[name].combine_chunks() for name in names)
+        (s, sequence_ids), (p, position_ids) = encode(sequence), encode(position)
+        position_ids, rank = position_ids.sorted()
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(s, minlength=len(sequence_ids)))])
+        N = len(table)
+        nothing = np.zeros(0, np.int64)
+        tokens = run.annotations or Annotations(
+            np.zeros(N + 1, np.int64),
+            nothing,
+            nothing,
+            items=Ids.range(N),
+            annotators=run.model.annotators,
+            classes=run.model.classes,
+            origin=run.origin,
+        )
+        sequences = SequenceAnnotations(
+            tokens, bounds, sequence_ids, rank[p], position_ids, words[0] if words else None, *names[:2]
+        )
+        return cls(
+            *(getattr(run, name) for name in run.__dataclass_fields__ if name not in _AFTERWARDS),
+            annotations=run.annotations,
+            examine=run.examine,
+            chains=ChainMixture.load(Path(folder) / "chains.npz"),
+            sequences=sequences,
+        )

@@ -1,0 +1,1 @@
+"""Labels that keep coming: a consensus that is updated instead of computed anew."""

@@ -1,0 +1,92 @@
+"""One run of a comparison: what goes wrong is said, and a process ends with the one that started it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import consilience as cs
+from consilience.compare import supervise
+from consilience.compare.trial import load_labels, save_labels, trial
+from consilience.data.annotations import Annotations
+from consilience.exceptions import ConvergenceWarning, DataWarning, MethodError
+from consilience.fitting.fit import Fit, vote_posterior
+from consilience.methods.base import registry
+
+
+def refuses(annotations: Annotations) -> Fit:
+    raise MethodError("refuses needs better data")
+
+
+def breaks(annotations: Annotations) -> Fit:
+    raise ZeroDivisionError("division by zero")
+
+
+def runs_out(annotations: Annotations) -> Fit:
+    raise MemoryError
+
+
+def no_numbers(annotations: Annotations) -> Fit:
+    from dataclasses import replace
+
+    return replace(warns(annotations), posterior=np.full((annotations.n_items, annotations.n_classes), np.nan))
+
+
+def warns(annotations: Annotations) -> Fit:
+    cautions = (("it did not converge", ConvergenceWarning), ("take care", DataWarning))
+    return Fit.from_posterior(annotations, vote_posterior(annotations), cautions=cautions)
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "note"),
+    [
+        (refuses, "refused", "refuses needs better data"),
+        (breaks, "failed", "ZeroDivisionError: division by zero"),
+        (runs_out, "failed", "out of memory"),
+        (no_numbers, "failed", "some of its probabilities are no numbers"),
+        (warns, "done", "it did not converge; take care"),
+    ],
+)
+def test_what_goes_wrong_is_said(
+    crowd: cs.datasets.Simulation, monkeypatch: pytest.MonkeyPatch, function: Any, status: str, note: str
+) -> None:
+    method = registry.Method("odd", function, "", "")
+    monkeypatch.setattr(registry, "METHODS", {**registry.METHODS, "odd": method})
+    row = trial("odd", crowd.annotations, crowd.truth, None, 0)
+    assert (row["status"], row["note"]) == (status, note)
+    assert ("error" in row) == (status == "done")
+
+
+def test_labels_go_to_the_process_as_they_are(tmp_path: Path) -> None:
+    rows = [("a", "w1", "x"), ("a", "w2", "y"), ("b", "w2", "x"), ("c", "w3", "é")]
+    frame = pa.table(dict(zip(("doc", "rater", "value"), map(list, zip(*rows, strict=True)), strict=True)))
+    given = Annotations.from_frame(frame, item="doc", gold={"b": "x"})
+    save_labels(tmp_path / "labels.npz", given, np.array([0, -1, 2]))
+    got, truth = load_labels(tmp_path / "labels.npz")
+    for name in ("indptr", "annotator", "label", "gold"):
+        np.testing.assert_array_equal(getattr(got, name), getattr(given, name))
+    assert (got.annotator_ids, got.class_ids) == (given.annotator_ids, given.class_ids)
+    assert (got.origin.item, got.origin.annotator, got.origin.label) == ("doc", "rater", "value")
+    assert truth.tolist() == [0, -1, 2]
+
+
+def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path, crowd: cs.datasets.Simulation) -> None:
+    save_labels(tmp_path / "labels.npz", crowd.annotations, crowd.truth)
+    seeds = list(range(5000))  # minutes of work
+    arguments = json.dumps([sys.path, [str(tmp_path / "labels.npz"), "symnmf", seeds]])
+    child = subprocess.Popen(
+        [sys.executable, "-c", supervise._CODE, arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert json.loads(child.stdout.readline()) == {"ready": True}
+    child.stdin.close()
+    assert child.wait(30) == 1
+    child.stdout.close()
