@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import Figure
+from benchmarks.nmf_peers import lda_topics
 from benchmarks.pictures import blank, save
 from consilience.datasets import path
 from consilience.factor.descent import and_nmf, start
-from consilience.factor.peers import lda_topics
 
 __all__ = ["run"]
 

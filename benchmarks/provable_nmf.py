@@ -17,10 +17,10 @@ import numpy as np
 
 from benchmarks import nmf_real
 from benchmarks.figures import Figure
+from benchmarks.nmf_peers import anls, hals, lda_topics, sklearn_nmf
 from benchmarks.pictures import blank, save
 from consilience.datasets.topics import TopicSimulation, perturbed, simulate_topics
 from consilience.factor.descent import and_nmf, start
-from consilience.factor.peers import anls, hals, lda_topics, sklearn_nmf
 from consilience.kernels._arrays import Floats
 from consilience.metrics import correlation_error
 

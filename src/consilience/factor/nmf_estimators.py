@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience.exceptions import ConvergenceWarning, ParameterError, warn
 from consilience.factor.descent import _is_count, and_nmf, decode, start
-from consilience.factor.peers import nonnegative_least_squares
+from consilience.factor.nnls import nonnegative_least_squares
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
 from consilience.validation import numpy_seed
