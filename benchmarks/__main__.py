@@ -1,6 +1,6 @@
-"""Sets of benchmarks, each with a target of make, such as ``make bench``, ``make paper`` and ``make scale``.
+"""Run sets of benchmarks, each with a target of make, such as ``make bench``, ``make paper`` and ``make scale``.
 
-``python -m benchmarks pairs`` runs one.
+``python -m benchmarks pairs`` runs a single one.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from importlib import import_module
 
 from benchmarks.figures import Figure, print_all
 
-#: Sets by name: speed and memory beside peers; the experiments of Ibrahim & Fu (2022); every method on classifiers,
-#: adversaries, and crowds that break aggregators; every method on public crowds, what is left of them, probabilities,
-#: peers, and labels to buy; sequences and networks; joint distributions of tables, and provable NMF; sketched subspace
-#: clustering; labels larger than memory, on clusters, killed runs, and labels that keep coming.
+#: Sets by name.
 SETS = {
-    "bench": ("reading", "exports", "em_pass", "whole_fit", "acceleration", "memory", "pairs", "accuracy"),
+    # speed and memory next to peers
+    "bench": ("reading", "exports", "em_pass", "whole_fit", "memory", "pairs", "accuracy"),
+    # the experiments of Ibrahim & Fu (2022)
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
+    # every method on classifiers, adversaries and misleading crowds
     "methods": ("breaking", "ensembles", "adversaries"),
+    # every method on public and thinned crowds; calibration, peers, label acquisition
     "field": ("field", "thinned", "calibration", "peers", "plan"),
+    # sequences and networks
     "structured": ("chain_pass", "sequences", "conll", "networks"),
+    # joint distributions of tables, provable NMF
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
+    # sketched subspace clustering
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
+    # labels larger than memory, Dask, killed runs, streams
     "scale": ("scan", "engines", "kills", "online"),
 }
 
@@ -33,7 +38,7 @@ def main(names: list[str]) -> int:
             for name in SETS.get(wanted, (wanted,)):
                 print(f"== {name}", flush=True)
                 figures += import_module(f"benchmarks.{name}").run()
-    finally:  # what was measured is told, whatever breaks later
+    finally:  # print what was measured even if a later benchmark fails
         print_all(figures)
     return 0
 
