@@ -1,4 +1,4 @@
-"""One sweep over chains of tokens: forward, backward, and the sums that the M-step of Baum and Welch needs.
+"""One sweep over chains of tokens: forward, backward, and the sums that the M-step of Baum-Welch needs.
 
 The truths of one sequence are a Markov chain and every label depends on the truth of its own token alone (thesis,
 ch. 4 and Appendix E, with the errata of (E.5), (E.8) and (E.11)).  With ``T(i, k) = Pr(next is i | now is k)``:
@@ -19,11 +19,10 @@ e_m        ``emissions[m]``, weight of symbol r under truth k  (M, R, K)
 Σ ξ        ``pairs[i, k]``: now k, next i                      (K, K)
 ========== =================================================== ================
 
-A symbol is a label, or whatever else the caller's annotators emit (R may differ from K).
+A symbol is a label, or a label in a context (R may differ from K).
 
-The pass works with scaled probabilities (:mod:`consilience.kernels.chains_scaled`).  A sequence in which a number that
-matters would leave their range is done again in logarithms (:mod:`consilience.kernels.chains_log`), and data so small
-that loading numba would take longer than the fit in numpy (:mod:`consilience.kernels.chains_numpy`).
+A pass works with scaled probabilities (:mod:`consilience.kernels.chains_scaled`).  Sequences for which these leave the
+range of floating-point numbers are repeated in logarithms (:mod:`consilience.kernels.chains_log`).
 """
 
 from __future__ import annotations
@@ -33,16 +32,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consilience.exceptions import DataError
-from consilience.kernels import blocks, em
-from consilience.kernels._arrays import Codes, Floats, Ints, aligned
+from consilience.kernels import blocks, chains_log, chains_scaled, em
+from consilience.kernels._arrays import Codes, Floats, Ints, aligned, code_dtype
 
-__all__ = ["Chain", "ChainStatistics", "ChainSweep", "Tokens"]
+__all__ = ["ChainStatistics", "ChainSweep", "Tokens"]
 
-#: A numpy sweep takes one step for each position of the longest sequence; longer ones are worth compiling for.
-LONGEST_IN_NUMPY = 256
-#: Numbers in such a step, one for each sequence and pair of classes.
-_LARGEST_STEP = 1 << 22
-#: Products of heavier weights may overflow: all sequences are done in logarithms.
+#: Products of larger weights may overflow: all sequences are then done in logarithms.
 HEAVIEST = 1.0 + 1e-6
 
 
@@ -57,16 +52,8 @@ class Tokens(NamedTuple):
     owner: Codes  #: the class that each hidden state belongs to, as ``gold`` names it, (K,)
 
 
-class Chain(NamedTuple):
-    """The parameters of a sweep."""
-
-    start: Floats  #: (K,)
-    transitions: Floats  #: (K, K), columns sum to one
-    emissions: Floats  #: (M, R, K)
-
-
 class ChainStatistics(NamedTuple):
-    """What one sweep leaves behind; statistics of disjoint sets of sequences add up."""
+    """The sums of one sweep; those of disjoint sets of sequences add up."""
 
     counts: Floats  #: expected number of times that annotator m gave symbol r on a token of class k, (M, R, K)
     class_counts: Floats  #: expected number of tokens of each class, (K,)
@@ -76,9 +63,7 @@ class ChainStatistics(NamedTuple):
 
 
 class ChainSweep:
-    """Forward-backward over one set of sequences, ready to be run again and again.
-
-    Holds the memory that every pass needs.
+    """Forward-backward over one set of sequences, with the memory that every pass reuses.
 
     Parameters
     ----------
@@ -93,7 +78,7 @@ class ChainSweep:
     owner
         Where K counts hidden states: the class that each belongs to, as ``gold`` names it, (K,).
     share, offset
-        The blocks of sequences to pass over, where others have the rest, and the number of the first; all by default.
+        The blocks of sequences to pass over, if other processes have the rest, and the number of the first sequence.
     """
 
     def __init__(
@@ -118,19 +103,18 @@ class ChainSweep:
         self.shape = (n_annotators, n_symbols, n_classes)
         cells = n_annotators * n_symbols * n_classes
         self.share, self.offset = share or blocks.Share.all_of(blocks.cut(indptr[bounds], cells)), offset
-        self._blocks = self.share.blocks
         self._prefetch = 16 * cells > em._CACHE
         self._lengths = np.diff(bounds)
         self._spare = blocks.Spare(self._memory)
 
     def _memory(self) -> tuple[Floats, Floats, Floats]:
-        """Make what a thread needs for a block."""
+        """Allocate what a thread needs for a block: weights and counts, α, b."""
         (M, R, K), longest = self.shape, int(self._lengths.max(initial=0))
         return aligned(M * R, 2 * K), np.empty((longest, K)), np.empty((longest, K))
 
     def portion(self, first: int, stop: int) -> dict[str, Any]:
-        """Give the arguments that make the same pass over some of its blocks, with their own arrays alone."""
-        cut = self._blocks[first:stop]
+        """Return the arguments that make the same pass over some of its blocks, with only their part of the arrays."""
+        cut = self.share.blocks[first:stop]
         bounds, indptr, annotator, symbol, gold, owner = self.tokens
         low, high = cut[0][0], cut[-1][1]
         tokens = slice(bounds[low], bounds[high])
@@ -148,58 +132,50 @@ class ChainSweep:
         }
 
     def __call__(self, start: Floats, transitions: Floats, emissions: Floats) -> ChainStatistics:
-        """Run the E-step under these parameters and give the sums that the M-step needs.
+        """Run the E-step under these parameters and return the sums that the M-step needs.
 
-        Columns of ``transitions`` and ``start`` sum to one and may hold zeros; weights above one make the pass slow.
+        ``start`` and the columns of ``transitions`` sum to one and may hold zeros; weights above one make it slow.
         """
         return blocks.total(self.parts(start, transitions, emissions), (0, self.share.n))
 
     def parts(self, start: Floats, transitions: Floats, emissions: Floats) -> dict[blocks.Node, ChainStatistics]:
-        """Give the sums over this share of the blocks, to be added to those of others."""
-        if self._in_numpy():
-            from consilience.kernels import chains_numpy
-
-            return {(0, 1): chains_numpy.statistics(self.tokens, Chain(start, transitions, emissions))}
+        """Return the sums over this share of the blocks, to be added to those of others."""
         return self._sweep(start, transitions, emissions, np.empty((0, 0)))
 
     def posterior(self, start: Floats, transitions: Floats, emissions: Floats) -> tuple[Floats, float]:
-        """Give the posterior of every token (N, K) and the log-likelihood under these parameters."""
-        if self._in_numpy():
-            from consilience.kernels import chains_numpy
-
-            return chains_numpy.posterior(self.tokens, Chain(start, transitions, emissions))
+        """Return the posterior of every token (N, K) and the log-likelihood under these parameters."""
         out = np.zeros((self.tokens.indptr.size - 1, self.shape[2]))
         parts = self._sweep(start, transitions, emissions, out)
         return out, blocks.total(parts, (0, self.share.n)).log_likelihood
 
     def decode(self, start: Floats, transitions: Floats, emissions: Floats) -> Codes:
-        """Give the most probable classes of each sequence as a whole (N,), ties towards the lower class."""
-        chain = Chain(start, transitions, emissions)
-        if self._in_numpy():
-            from consilience.kernels import chains_numpy
+        """Return the most probable path through each sequence (N,), ties towards the lower class."""
+        K, pointer = self.shape[2], code_dtype(self.shape[2])
+        kernel = chains_log.decode_kernel(*self._code_types(), pointer.name)
+        model = *_logarithms(start, transitions), np.log(np.maximum(emissions, em.FLOOR)).reshape(-1, K)
+        path = np.empty(self.tokens.indptr.size - 1, np.int32)
 
-            path, impossible = chains_numpy.decode(self.tokens, chain)
-        else:
-            from consilience.kernels.chains_log import decode
+        def work(first: int, stop: int) -> int:
+            longest = int(self._lengths[first:stop].max(initial=0))
+            return int(kernel(first, stop, *self._labels(), *model, np.empty((longest, K), pointer), path))
 
-            path, impossible = decode(self.tokens, chain, self._blocks)
-        if impossible >= 0:
-            raise impossible_sequence(self.offset + impossible)
+        for impossible in blocks.run(work, self.share.blocks):
+            _check(impossible, self.offset)
         return path
 
-    def _in_numpy(self) -> bool:
-        K, S = self.shape[2], self._lengths.size
-        small = max(self.tokens.symbol.size, self.tokens.indptr.size - 1) < em.SMALL and S * K * K <= _LARGEST_STEP
-        return bool(small and self.share.n == 1 and self._lengths.max(initial=0) <= LONGEST_IN_NUMPY)
+    def _labels(self) -> tuple[Any, ...]:
+        """Return the arrays that every kernel takes."""
+        bounds, indptr, annotator, symbol, gold, owner = self.tokens
+        return bounds, indptr, annotator, symbol, np.uint64(self.shape[1]), gold, owner
+
+    def _code_types(self) -> tuple[str, str]:
+        return self.tokens.annotator.dtype.name, self.tokens.symbol.dtype.name
 
     def _sweep(
         self, start: Floats, transitions: Floats, emissions: Floats, out: Floats
     ) -> dict[blocks.Node, ChainStatistics]:
-        from consilience.kernels import chains_scaled
-
         M, R, K = self.shape
-        bounds, indptr, annotator, symbol, gold, owner = self.tokens
-        run = chains_scaled.kernel(K, annotator.dtype.name, symbol.dtype.name, self._prefetch)
+        run = chains_scaled.kernel(K, *self._code_types(), self._prefetch)
         start, transitions = np.ascontiguousarray(start, float), np.ascontiguousarray(transitions, float)
         emissions, onward = emissions.reshape(M * R, K), np.ascontiguousarray(transitions.T)
         possible = np.r_[start[start > 0], transitions[transitions > 0]]
@@ -213,20 +189,15 @@ class ChainSweep:
                 np.maximum(emissions, em.FLOOR, out=table[:, :K])
                 table[:, K:] = 0.0
                 sums, pairs = np.zeros(2 * K + 1), np.zeros((K, K))
-                labels = annotator, symbol, np.uint64(R), gold, owner
                 if not redo[first:stop].all():
-                    run(
-                        first, stop, bounds, indptr, *labels, start, onward, transitions, doubtful, table,
-                        alpha, b, out, pairs, sums, redo,
-                    )  # fmt: skip
+                    model = start, onward, transitions, doubtful
+                    run(first, stop, *self._labels(), *model, table, alpha, b, out, pairs, sums, redo)
                 pairs = np.multiply(transitions, pairs.T, out=np.zeros((K, K)), where=transitions > 0.0)
                 if redo[first:stop].any():
-                    from consilience.kernels.chains_log import sweep
-
                     again = first + np.flatnonzero(redo[first:stop])
-                    impossible = sweep(again, self.tokens, R, start, transitions, table, alpha, b, out, pairs, sums)
-                    if impossible >= 0:
-                        raise impossible_sequence(self.offset + impossible)
+                    in_logarithms = chains_log.sweep_kernel(*self._code_types())
+                    logs = *_logarithms(start, transitions), np.log(table[:, :K])
+                    _check(in_logarithms(again, *self._labels(), *logs, table, alpha, b, out, pairs, sums), self.offset)
                 counts = table[:, K:].copy()
             likelihood = float(sums[2 * K])
             return ChainStatistics(counts.reshape(self.shape), sums[:K], sums[K : 2 * K], pairs, likelihood)
@@ -234,9 +205,16 @@ class ChainSweep:
         return blocks.fold(leaf, self.share)
 
 
-def impossible_sequence(sequence: int) -> DataError:
-    """Say that every path through a sequence has probability zero, and what to do."""
-    return DataError(
-        f"sequence {sequence} (counted from 0) is impossible: every course of its truths has probability zero. Its "
-        "known truths contradict the zeros of start and transitions: correct or drop them, or allow those transitions"
-    )
+def _logarithms(start: Floats, transitions: Floats) -> tuple[Floats, Floats]:
+    with np.errstate(divide="ignore"):  # log 0 is -inf
+        return np.log(np.ascontiguousarray(start)), np.log(np.ascontiguousarray(transitions))
+
+
+def _check(impossible: int, offset: int) -> None:
+    """Raise if every path through a sequence, given by its number, has probability zero; -1 is none."""
+    if impossible >= 0:
+        raise DataError(
+            f"sequence {offset + impossible} (counted from 0) is impossible: every course of its truths has "
+            "probability zero. Its known truths contradict the zeros of start and transitions: correct or drop them, "
+            "or allow those transitions"
+        )

@@ -1,7 +1,7 @@
 """Forward-backward in logarithms, where nothing underflows, and the most probable path (Viterbi).
 
-The equations are those of :mod:`consilience.kernels.chains`.  α_n is kept as a logarithm with its sum taken out, β_n
-with its largest taken out, so that numbers stay near zero however long the sequence; q_n and ξ_n are normalised by
+The equations are those of :mod:`consilience.kernels.chains`.  log α_n is kept less the logarithm of its sum, log β_n
+less its maximum, so that numbers stay near zero however long the sequence is; q_n and ξ_n are normalised by
 
     z_n  =  Σ_k α_n(k) β_n(k)                                                           (E.9)
 
@@ -9,7 +9,7 @@ The path maximises the joint probability of truths and labels:
 
     δ_1(k)  =  log start(k) + log b_1(k),    δ_n+1(i)  =  log b_n+1(i) + max_k (log T(i, k) + δ_n(k))
 
-and of equally good classes, at the end as on the way back, the lower is taken.
+and of equally good classes the lower is taken.  Both kernels return the first impossible sequence, or -1.
 """
 
 from __future__ import annotations
@@ -20,64 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.kernels import blocks, em
-from consilience.kernels._arrays import Codes, Floats, Ints, code_dtype
-from consilience.kernels.chains import Chain, Tokens
-
-__all__ = ["decode", "logarithms", "sweep"]
-
-
-def logarithms(start: Floats, transitions: Floats) -> tuple[Floats, Floats]:
-    """Take logarithms; that of zero is -inf."""
-    with np.errstate(divide="ignore"):
-        return np.log(np.ascontiguousarray(start)), np.log(np.ascontiguousarray(transitions))
-
-
-def sweep(
-    sequences: Ints,
-    tokens: Tokens,
-    n_symbols: int,
-    start: Floats,
-    transitions: Floats,
-    table: Floats,
-    alpha: Floats,
-    b: Floats,
-    out: Floats,
-    pairs: Floats,
-    sums: Floats,
-) -> int:
-    """Add what these sequences contribute to ``table[:, K:]``, ``pairs[i, k]`` and ``sums``, and write ``out`` if any.
-
-    ``table``, ``pairs`` and ``sums`` are those of one block in :mod:`consilience.kernels.chains`; ``alpha`` and ``b``
-    are scratch as long as the longest of the sequences.  Gives the number of the first sequence that is impossible,
-    or -1.
-    """
-    bounds, indptr, annotator, symbol, gold, owner = tokens
-    log_start, log_transitions = logarithms(start, transitions)
-    log_table = np.log(table[:, : start.size])
-    kernel = _sweep_kernel(annotator.dtype.name, symbol.dtype.name)
-    labels = annotator, symbol, np.uint64(n_symbols), gold, owner
-    model = log_start, log_transitions, log_table
-    return int(kernel(sequences, bounds, indptr, *labels, *model, table, alpha, b, out, pairs, sums))
-
-
-def decode(tokens: Tokens, chain: Chain, cut: list[tuple[int, int]]) -> tuple[Codes, int]:
-    """Give the most probable path (N,), and the number of the first sequence that has none, or -1."""
-    bounds, indptr, annotator, symbol, gold, owner = tokens
-    _, R, K = chain.emissions.shape
-    log_start, log_transitions = logarithms(chain.start, chain.transitions)
-    log_table = np.log(np.maximum(chain.emissions, em.FLOOR)).reshape(-1, K)
-    pointer = code_dtype(K)
-    kernel = _decode_kernel(annotator.dtype.name, symbol.dtype.name, pointer.name)
-    path = np.empty(indptr.size - 1, np.int32)
-    model = log_start, log_transitions, log_table
-
-    def work(first: int, stop: int) -> int:
-        longest = int(np.diff(bounds[first : stop + 1]).max(initial=0))
-        labels = annotator, symbol, np.uint64(R), gold, owner
-        return int(kernel(first, stop, bounds, indptr, *labels, *model, np.empty((longest, K), pointer), path))
-
-    return path, next((impossible for impossible in blocks.run(work, cut) if impossible >= 0), -1)
+__all__ = ["decode_kernel", "sweep_kernel"]
 
 
 def _log_weights(
@@ -106,7 +49,7 @@ def _log_weights(
 
 
 def _log_sum(terms: Any) -> Any:
-    """Give log Σ exp(terms), -inf where all are."""
+    """Return log Σ exp(terms), -inf if all terms are."""
     top = terms.max()
     if top == -np.inf:
         return top
@@ -229,27 +172,38 @@ def _log_paths(
 
 
 @lru_cache(maxsize=16)
-def _sweep_kernel(annotator: str, symbol: str) -> Callable[..., Any]:
+def sweep_kernel(annotator: str, symbol: str) -> Callable[..., Any]:
+    """Compile the sweep; it adds to ``table[:, K:]``, ``pairs[i, k]`` and ``sums``, and writes ``out`` unless empty.
+
+    ``alpha`` and ``b`` are scratch as long as the longest of the sequences.
+    """
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
     matrix = array("float64", 2, readonly=False)
-    model = array("float64"), array("float64", 2), array("float64", 2)
-    labels = array(annotator), array(symbol), types.uint64, array("int32"), array("int32")
-    places = array("int64"), array("int64"), array("int64")
-    signature = types.int64(*places, *labels, *model, *[matrix] * 5, array("float64", readonly=False))
+    scratch = *[matrix] * 5, array("float64", readonly=False)
+    signature = types.int64(array("int64"), *_inputs(annotator, symbol), *scratch)
     return compiled(_log_chains, signature, (_log_weights, _log_sum))
 
 
 @lru_cache(maxsize=16)
-def _decode_kernel(annotator: str, symbol: str, pointer: str) -> Callable[..., Any]:
+def decode_kernel(annotator: str, symbol: str, pointer: str) -> Callable[..., Any]:
+    """Compile the search for the best path, which is written to ``path``."""
     from numba import types
 
     from consilience.kernels._compile import array, compiled
 
-    model = array("float64"), array("float64", 2), array("float64", 2)
-    labels = array(annotator), array(symbol), types.uint64, array("int32"), array("int32")
-    places = types.int64, types.int64, array("int64"), array("int64")
     results = array(pointer, 2, readonly=False), array("int32", readonly=False)
-    return compiled(_log_paths, types.int64(*places, *labels, *model, *results), (_log_weights,))
+    signature = types.int64(types.int64, types.int64, *_inputs(annotator, symbol), *results)
+    return compiled(_log_paths, signature, (_log_weights,))
+
+
+def _inputs(annotator: str, symbol: str) -> tuple[Any, ...]:
+    """Return the types of labels and model."""
+    from numba import types
+
+    from consilience.kernels._compile import array
+
+    labels = array(annotator), array(symbol), types.uint64, array("int32"), array("int32")
+    return array("int64"), array("int64"), *labels, array("float64"), array("float64", 2), array("float64", 2)

@@ -4,15 +4,14 @@ The equations and symbols are those of :mod:`consilience.kernels.chains`.  What 
 
 * All that :mod:`consilience.kernels.em` does: products of probabilities instead of logarithms, a running
   likelihood, unrolled classes, weight and count of a cell side by side.
-* α_n is divided by its sum s_n, and b_n with it, so β needs no scaling of its own.
+* α_n and b_n are divided by the sum s_n of α_n, so β needs no scaling of its own.
 * Σ_n α_n(k) b_n+1(i) β_n+1(i) is summed without T, which multiplies it once at the end.
-* Scratch is α and b of the longest sequence of a block: 2K numbers for each of its tokens.
+* Scratch is α and b of the longest sequence of a block: 2K numbers per token.
 
-When the arithmetic stays right.  A number is lost when it falls below 1e-308.  As no s_n may be below ``_LEAST``, this
-takes an α_n(k), divided by s_n, below ``_SMALL_ALPHA``, or transitions below ``LEAST_TRANSITION``; and what is lost is
-at most 1e-108 of the sum of some α_n.  Had it not been lost at (n, k), the likelihood would be larger by the share
-lost · β_n(k), so such a sequence is right if no β exceeds ``_LARGE_BETA``.  All others are done in logarithms
-(:mod:`consilience.kernels.chains_log`).
+Accuracy.  A number underflows below 1e-308.  As s_n ≥ ``_LEAST``, this takes an α_n(k) / s_n below ``_SMALL_ALPHA``, or
+a transition below ``LEAST_TRANSITION``, and the loss is at most 1e-108 of the sum of some α_n.  A loss at (n, k) lowers
+the likelihood by the share lost · β_n(k), so the sequence is right if no β exceeds ``_LARGE_BETA``.  All others are
+repeated in logarithms (:mod:`consilience.kernels.chains_log`).
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ __all__ = ["LEAST_TRANSITION", "kernel"]
 
 #: Up to this many classes the kernel is unrolled; beyond, it loops.
 MOST_UNROLLED = 16
-#: Up to this many classes products with T are written out too: faster by up to a third, but slow to compile.
+#: Up to this many classes products with T are unrolled too: faster by up to a third, but slow to compile.
 _MOST_WRITTEN_OUT = 9
-#: The smallest sum of α_n that is trusted; the largest is one over it.
+#: The smallest sum of α_n that is accepted; the largest is one over it.
 _LEAST = 1e-100
-#: The smallest positive transition that leaves no doubt; times _LEAST and _SMALL_ALPHA it is above 1e-308.
+#: The smallest positive transition that needs no check; times _LEAST and _SMALL_ALPHA it is above 1e-308.
 LEAST_TRANSITION = 1e-50
 _SMALL_ALPHA = 1e-150
 _LARGE_BETA = 1e60
 
-# A line with @ stands once for every class, with the class for @; where nothing is unrolled it is a loop over arrays.
+# A line with @ is repeated for every class, with the class for @; if not unrolled, it becomes a loop over arrays.
 _SOURCE = """
 def {name}(
     first, stop, bounds, indptr, annotator, symbol, n_symbols, gold, owner, start, onward, back, doubtful, table, alpha,
@@ -96,7 +95,7 @@ def {name}(
             if not ({least} <= running <= {most}):
                 log_likelihood += log(running)
                 running = 1.0
-            # the division by s waits for the sum; the product with T need not
+            # multiply by T before dividing by s: the product need not wait for the sum
             inverse = 1.0 / s
             scaled@ = a@ * inverse
             p@ *= inverse
@@ -132,7 +131,7 @@ def {name}(
             if out.size > 0:
                 out[n, @] = q@
             if row > uint64(0):
-                # the limit keeps what no path reaches (so that its β means nothing) from becoming inf · 0
+                # the limit keeps the meaningless β of unreachable classes from becoming inf · 0
                 v@ = min(b[row, @] * beta@, 1e300)
                 before_row = row - uint64(1)
                 for j in range({K}):
@@ -147,13 +146,13 @@ def {name}(
 """
 
 
-#: Names that have an @ behind them.
+#: Names that are followed by @.
 _BY_CLASS = ("classes", "firsts", "least", "f", "p", "a", "scaled", "possible", "beta", "q", "v")
 
 
 def _product(to: str, scalars: str, rows: str, matrix: str, written_out: int) -> str:
-    """Write ``to = scalars · matrix``; ``rows`` is the memory that is used to walk through the scalars."""
-    if written_out:  # in two chains of additions, as each would wait for the one before
+    """Return source for ``to = scalars · matrix``; ``rows`` is scratch from which a loop reads the scalars."""
+    if written_out:  # two independent chains of additions run in parallel
         terms = [f"{scalars}{j} * {matrix}[{j}, @]" for j in range(written_out)]
         return f"{to}@ = " + " + ".join("(" + " + ".join(half) + ")" for half in (terms[::2], terms[1::2]) if half)
     lines = f"{rows}[row, @] = {scalars}@", f"{to}@ = 0.0", "for j in range({K}):"
@@ -161,7 +160,7 @@ def _product(to: str, scalars: str, rows: str, matrix: str, written_out: int) ->
 
 
 def _source(name: str, K: int, prefetch: bool) -> str:
-    """Write the sweep for K classes, unrolled, or (K = 0) for any number."""
+    """Return source of the sweep for K classes, unrolled, or (K = 0) for any number."""
     written_out = K if K <= _MOST_WRITTEN_OUT else 0
     blocks_of_lines = {
         "forward": _product("f", "a", "alpha", "onward", written_out),
@@ -189,7 +188,7 @@ def _source(name: str, K: int, prefetch: bool) -> str:
 
 
 def _tree(terms: list[str]) -> str:
-    """Write a sum as pairs of pairs: additions in a row would wait for each other."""
+    """Return source of a sum as a balanced tree, which has the shortest chain of dependent additions."""
     middle = (len(terms) + 1) // 2
     return f"({_tree(terms[:middle])} + {_tree(terms[middle:])})" if len(terms) > 1 else terms[0]
 
@@ -217,7 +216,7 @@ def _many_labels(
     power: Any,
     p: Any,
 ) -> Any:
-    """Multiply any number of weights into ``p``, each class with its own power of two; give the logarithm left out."""
+    """Multiply any number of weights into ``p``, each class with its own power of two; return the log left out."""
     K = p.size
     for k in range(K):
         p[k] = 1.0
@@ -229,7 +228,7 @@ def _many_labels(
             if p[k] < 2.0**-256:
                 p[k] *= 2.0**512
                 power[k] -= 1.0
-    # the scale of a class that is out of the question must not count
+    # the scale of an excluded class must not count
     top = -np.inf
     for k in range(K):
         if (known < 0 or owner[k] == known) and power[k] > top:
@@ -243,7 +242,7 @@ def _many_labels(
 
 
 def _largest_beta(b: Any, back: Any, last: Any) -> Any:
-    """Give the largest backward variable of a sequence, inf where one cannot be told."""
+    """Return the largest backward variable of a sequence, inf if one overflows."""
     K = back.shape[0]
     beta, v = np.ones(K), np.empty(K)
     largest = 1.0

@@ -1,4 +1,4 @@
-"""One pass over the pairs of annotators: how well a model explains what they said together, and the sums of its M-step.
+"""One pass over the pairs of annotators: the log-likelihood of their joint labels, and the sums of the M-step.
 
 A pair of labels (a, b) of annotators m and j is an item with two labels: the posterior of its class is
 
@@ -20,10 +20,9 @@ __all__ = ["sweep_pairs"]
 
 
 def sweep_pairs(who: Codes, counts: Codes, prior: Floats, confusions: Floats) -> Statistics:
-    """Give ``Σ counts log R̂`` and the expected number of labels i that m gave to items of class k.
+    """Return ``Σ counts log R̂`` and the expected number of labels i that m gave to items of class k.
 
-    Every pair of labels counts once for the class, and once for each of its two annotators.  ``who`` is (P, 2),
-    ``counts`` (P, K, K) of any type.
+    A pair of labels counts once for the class and once for each annotator.  ``who`` is (P, 2), ``counts`` (P, K, K).
     """
     sums, class_sums = np.zeros_like(confusions), np.zeros_like(prior)
     objective = _kernel(counts.dtype.name)(who, counts, prior, confusions, sums, class_sums)
@@ -45,7 +44,7 @@ def _sweep(who: Any, counts: Any, prior: Any, confusions: Any, sums: Any, class_
                 for k in range(K):
                     joint[k] = prior[k] * confusions[m, a, k] * confusions[j, b, k]
                     total += joint[k]
-                # no logarithm of zero, where probabilities have run out of digits
+                # the product may underflow to zero
                 total = max(total, 1e-300)
                 objective += c * np.log(total)
                 share = c / total

@@ -18,17 +18,18 @@ q      ``posterior``    (S, F)
 What makes it fast:
 
 * Variables are merged into groups whose joint alphabet has at most ``MOST_CELLS`` cells.  The codes of a group are
-  computed once, the products of its factors once a pass; a row then costs one product for each group.  Sums over
-  cells of a group give the counts of its variables afterwards, exactly.
+  computed once, the products of its factors once per pass; a row then costs one product per group.  The counts of its
+  variables are exact sums over the cells of a group.
 * A missing entry is a category of its own (the first) with probability one: no branch.
-* Probabilities are multiplied, no logarithm or exponential.  They are floored at ``FLOOR``, so twenty-four factors
-  cannot underflow; longer products are rescaled, each component carrying its own power of two.
+* Probabilities are multiplied, without logarithms.  They are floored at ``FLOOR``, so 24 factors cannot underflow;
+  longer products are rescaled, each component by its own power of two.
 * The loop is compiled for the number of components (:mod:`consilience.kernels.cpd_pass`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,12 +46,10 @@ FLOOR = 1e-12
 MOST_CELLS = 256
 #: Variables whose product cannot underflow.
 _SAFE = 24
-#: Below this many entries × components plain numpy is over before numba is loaded.
-SMALL = 1 << 16
 
 
 class TableStatistics(NamedTuple):
-    """What one pass leaves behind; statistics of disjoint sets of rows add up."""
+    """The sums of one pass; those of disjoint sets of rows add up."""
 
     counts: Floats  #: expected number of rows with each category and component, (Σ I_n, F)
     weights: Floats  #: expected number of rows of each component, (F,)
@@ -58,7 +57,7 @@ class TableStatistics(NamedTuple):
 
 
 class TablePass:
-    """The E-step over one coded table, ready to be run again and again.
+    """The E-step over one coded table.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ class TablePass:
     sizes
         Number of categories I_n of each variable.
     share
-        The blocks of rows to pass over, where others have the rest; all by default.
+        The blocks of rows to pass over, if other processes have the rest; all by default.
     """
 
     def __init__(self, codes: Codes, sizes: Sequence[int], *, share: blocks.Share | None = None) -> None:
@@ -76,7 +75,6 @@ class TablePass:
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         self.groups = _groups(self.sizes)
         self._cells: Codes | None = None
-        self._places: Ints | None = None
         self._tables: dict[int, blocks.Spare[Floats]] = {}
 
     @property
@@ -84,34 +82,25 @@ class TablePass:
         """Rows of the table."""
         return int(self.codes.shape[0])
 
-    def _small(self, F: int) -> bool:
-        return self._share is None and self.codes.size * F < SMALL
-
     def share(self, F: int) -> blocks.Share:
-        """Give the blocks of rows that a pass with so many components goes by; small tables are one."""
-        if self._share is not None:
-            return self._share
-        if self._small(F):
-            return blocks.Share.all_of([(0, self.n_rows)])
-        return blocks.Share.all_of(self._pieces(self._starts()[1] * tile_width(F)[1]))
+        """Return the blocks of rows of a pass with F components."""
+        return self._share or blocks.Share.all_of(self._pieces(self._starts()[1] * tile_width(F)[1]))
 
     def portion(self, F: int, first: int, stop: int) -> dict[str, Any]:
-        """Give the arguments that make the same pass over some of its blocks, with their own rows alone."""
+        """Return the arguments that make the same pass over some of its blocks, with only their rows."""
         share = self.share(F)
         cut = share.blocks[first:stop]
         low, high = cut[0][0], cut[-1][1]
         inner = blocks.Share([(a - low, b - low) for a, b in cut], share.first + first, share.n)
-        return {"codes": self.codes[low:high], "sizes": self.sizes, "share": None if self._small(F) else inner}
+        return {"codes": self.codes[low:high], "sizes": self.sizes, "share": inner}
 
     def __call__(self, weights: Floats, stacked: Floats) -> TableStatistics:
-        """Run the E-step under these parameters and give the sums that the M-step needs."""
+        """Run the E-step under these parameters and return the sums that the M-step needs."""
         return blocks.total(self.parts(weights, stacked), (0, self.share(weights.size).n))
 
     def parts(self, weights: Floats, stacked: Floats) -> dict[blocks.Node, TableStatistics]:
-        """Give the sums over this share of the blocks, to be added to those of others."""
+        """Return the sums over this share of the blocks, to be added to those of others."""
         F = weights.size
-        if self._small(F):
-            return {(0, 1): self._in_numpy(weights, stacked)}
         width, P = tile_width(F)
         merged = self._merged(stacked)
         (start, rows), cells = self._starts(), self._merged_codes()
@@ -131,25 +120,16 @@ class TablePass:
 
         return blocks.fold(leaf, self.share(F))
 
-    def posterior(self, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
-        """Give the posterior of every row's component (S, F) and the log-probability of every row (S,)."""
-        ((_, q, logs),) = self.posteriors(weights, stacked, max(self.n_rows, 1))
-        return q, logs
-
     def posteriors(self, weights: Floats, stacked: Floats, most: int) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Give what :meth:`posterior` does for at most so many rows at a time; the factors are merged once."""
+        """Yield at most ``most`` rows at a time: which, the posterior of their components, their log-probabilities."""
         F = weights.size
-        # for a few rows it is not worth the products of all cells
-        if self._small(F) or self.codes.size < self._starts()[1]:
-            for rows in _parts(self.n_rows, most):
-                yield rows, *self._posterior_in_numpy(weights, stacked, rows)
-            return
         width, P = tile_width(F)
         (start, size), cells = self._starts(), self._merged_codes()
         table = aligned(size, P)
         table[:, :F] = self._merged(stacked)
         kernel, weights = pass_kernel(width, width < P, self._every() > 0, cells.dtype.name, True), _padded(weights, P)
-        for rows in _parts(self.n_rows, most):
+        for begin in range(0, max(self.n_rows, 1), most):
+            rows = slice(begin, begin + most)
             here = cells[rows]
             out, logs = np.empty((len(here), P)), np.empty(len(here))
 
@@ -162,7 +142,7 @@ class TablePass:
     # ---- merged variables ----------------------------------------------------------------------------------
 
     def _every(self) -> int:
-        """Groups after which a product is rescaled; 0 where that is never needed."""
+        """Return the number of groups after which a product is rescaled; 0 if never."""
         if len(self.sizes) <= _SAFE:
             return 0
         return max(1, 16 // max(len(group) for group in self.groups))
@@ -181,14 +161,14 @@ class TablePass:
                 cell = np.zeros(self.n_rows, cells.dtype)
                 for n in group:
                     cell *= cells.dtype.type(self.sizes[n] + 1) if len(group) > 1 else cells.dtype.type(1)
-                    # widened first: 127 + 1 is not to be found among int8; -1 turns round to zero
+                    # widened first: 127 + 1 overflows int8; -1 wraps around to zero
                     cell += self.codes[:, n].astype(cells.dtype) + cells.dtype.type(1)
                 cells[:, g] = cell
             self._cells = cells
         return self._cells
 
     def _merged(self, stacked: Floats) -> Floats:
-        """Give ∏ A_n over the variables of each group for all its cells, (Σ cells, F)."""
+        """Return ∏ A_n over the variables of each group for all its cells, (Σ cells, F)."""
         F = stacked.shape[1]
         parts = []
         for group in self.groups:
@@ -201,7 +181,7 @@ class TablePass:
         return np.concatenate(parts)
 
     def _split(self, merged: Floats) -> Floats:
-        """Sum the counts of groups to those of single variables, (Σ I_n, F)."""
+        """Sum the counts of groups into those of single variables, (Σ I_n, F)."""
         F = merged.shape[1]
         counts = np.empty((int(self.offsets[-1]), F))
         at = 0
@@ -218,38 +198,6 @@ class TablePass:
         rows = self.n_rows if rows is None else rows
         return blocks.cut(np.arange(rows + 1, dtype=np.int64) * len(self.groups), cells)
 
-    # ---- small tables --------------------------------------------------------------------------------------
-
-    def _in_numpy(self, weights: Floats, stacked: Floats) -> TableStatistics:
-        F = weights.size
-        q, logs = self._posterior_in_numpy(weights, stacked, slice(None))
-        # cells (category, component) of all entries, those of missing ones in a row of their own at the end
-        cells = self._rows_of_stacked()[:, :, None] * F + np.arange(F)
-        J = int(self.offsets[-1])
-        added = np.broadcast_to(q[:, None, :], cells.shape)
-        counts: Any = np.bincount(cells.ravel(), added.ravel(), (J + 1) * F)
-        return TableStatistics(counts.reshape(J + 1, F)[:J], q.sum(axis=0), float(logs.sum()))
-
-    def _posterior_in_numpy(self, weights: Floats, stacked: Floats, rows: slice) -> tuple[Floats, Floats]:
-        logs = np.log(np.maximum(np.concatenate([stacked, np.ones((1, weights.size))]), FLOOR))
-        joint = np.log(np.maximum(weights, FLOOR)) + logs[self._rows_of_stacked()[rows]].sum(axis=1)
-        top = joint.max(axis=1, keepdims=True, initial=-np.inf)
-        q = np.exp(joint - top)
-        total = q.sum(axis=1, keepdims=True)
-        q /= total
-        return q, (top + np.log(total))[:, 0]
-
-    def _rows_of_stacked(self) -> Ints:
-        """Give the row of the stacked factors for every entry, (S, N), one past the last where it is missing."""
-        if self._places is None:
-            places = self.codes.astype(np.int64) + self.offsets[:-1]
-            self._places = np.where(self.codes < 0, self.offsets[-1], places)
-        return self._places
-
-
-def _parts(n: int, most: int) -> list[slice]:
-    return [slice(first, first + most) for first in range(0, max(n, 1), most)]
-
 
 def _padded(weights: Floats, P: int) -> Floats:
     """Add components of weight zero, which stay at zero."""
@@ -258,15 +206,12 @@ def _padded(weights: Floats, P: int) -> Floats:
     return padded
 
 
-def _cells(sizes: Any) -> int:
-    product = 1
-    for size in sizes:
-        product *= size + 1
-    return product
+def _cells(sizes: Iterable[int]) -> int:
+    return prod(size + 1 for size in sizes)
 
 
 def _groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Merge neighbouring variables while the joint alphabet stays small; at most eight, so that floors stay safe."""
+    """Merge consecutive variables while their joint alphabet is small; at most eight, to avoid underflow."""
     groups: list[list[int]] = []
     for n in range(len(sizes)):
         last = groups[-1] if groups else []

@@ -1,4 +1,4 @@
-"""The compiled pass over merged codes: its text, written out for a number of components, and compiled.
+"""The compiled pass over merged codes: source that is generated for a number of components.
 
 For every row s and component f, over the groups g of merged variables (:mod:`consilience.kernels.cpd`):
 
@@ -31,7 +31,7 @@ MOST_UNROLLED = 12
 _TILE = 8
 
 
-# A line with @ stands once for every component of a tile, with its number in the tile for @.
+# A line with @ is repeated for every component of a tile, with its number in the tile for @.
 _SOURCE = """
 def {name}(first, stop, cells, start, weights, table, every, out, logs, sums):
     running = 1.0
@@ -103,7 +103,7 @@ def {name}(first, stop, cells, start, weights, table, every, out, logs, sums):
 
 
 def _source(name: str, width: int, tiled: bool, long: bool, write: bool) -> str:
-    """Write the pass for components in one tile of this width, or in any number of them."""
+    """Return the source for components in one tile of this width, or in several."""
     values = {
         "name": name,
         "width": width,
@@ -127,7 +127,7 @@ def _source(name: str, width: int, tiled: bool, long: bool, write: bool) -> str:
 
 @lru_cache(maxsize=64)
 def pass_kernel(width: int, tiled: bool, long: bool, cells: str, write: bool) -> Callable[..., None]:
-    """Compile the pass."""
+    """Compile the pass: in several tiles, with rescaled products (``long``), with posteriors for sums (``write``)."""
     from numba import types
 
     from consilience.kernels import _compile
@@ -153,7 +153,7 @@ def pass_kernel(width: int, tiled: bool, long: bool, cells: str, write: bool) ->
 
 
 def tile_width(F: int) -> tuple[int, int]:
-    """Give the width of a tile, and F rounded up to whole tiles: few kernels serve all ranks."""
+    """Return the width of a tile, and F rounded up to whole tiles, so that few kernels serve all ranks."""
     if F > MOST_UNROLLED:
         return _TILE, -(-F // _TILE) * _TILE
     width = F if F <= 2 else -(-F // 4) * 4

@@ -1,4 +1,4 @@
-"""Weights most of which are zero, as falling thresholds leave them: the thresholds, and the sums that a stage needs.
+"""Sparse weights stored as dense arrays: thresholding, and the sums that a stage of AND needs.
 
     G = Z Zᵀ,    C = Z Yᵀ
 
@@ -23,17 +23,17 @@ from consilience.kernels._arrays import Floats
 
 __all__ = ["keep_large", "weighted_sums"]
 
-#: Matrix products take about as long as the loop where one weight in so many is not zero (measured: 5 to 7).
+#: Matrix products are as fast as the loop if one weight in this many is nonzero (measured: 5 to 7).
 _DENSE = 6
 
 
 def keep_large(weights: Floats, threshold: Floats) -> int:
-    """Set weights to zero, in place, that are below their feature's ``threshold``, (D,); give how many are left."""
+    """Set weights below their feature's ``threshold`` (D,) to zero, in place, and return how many are left."""
     return int(_kernel("keep")(weights, threshold))
 
 
 def weighted_sums(weights: Floats, data: Floats, n_weights: int | None = None) -> tuple[Floats, Floats]:
-    """Give C and G; ``n_weights`` weights are not zero."""
+    """Return C and G; ``n_weights`` is the number of nonzero weights."""
     if (np.count_nonzero(weights) if n_weights is None else n_weights) * _DENSE > weights.size:
         return np.asarray(weights.T @ data, np.float64), np.asarray(weights.T @ weights, np.float64)
     D = weights.shape[1]

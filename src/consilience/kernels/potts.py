@@ -16,8 +16,8 @@ q          ``q``, the mean field                              (N, K)
 y          ``state``, one labelling                           (N,)
 ========== ================================================== ==================
 
-A sweep visits items in their order, each seeing what was just decided for those before it (Gauss-Seidel), in one
-thread: the result does not depend on how many there are, and no step can lower what the sweep climbs.
+A sweep updates items in order, each from the new values of those before it (Gauss-Seidel), in one thread: the result
+does not depend on the number of threads, and no update lowers the objective.
 """
 
 from __future__ import annotations
@@ -30,47 +30,38 @@ import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.em import FLOOR, SMALL
+from consilience.kernels.em import FLOOR
 
 __all__ = ["conditional_log_likelihood", "icm_sweep", "label_evidence", "mean_field_sweep", "support"]
 
 
 def label_evidence(indptr: Ints, annotator: Codes, label: Codes, confusions: Floats) -> Floats:
-    """Give ``Σ log confusions[m, i, k]`` over the labels (m, i) of every item, (N, K)."""
+    """Return ``Σ log confusions[m, i, k]`` over the labels (m, i) of every item, (N, K)."""
     M, K, _ = confusions.shape
-    log_confusions = np.log(np.maximum(confusions, FLOOR)).reshape(M * K, K)
-    N = indptr.size - 1
-    out = np.zeros((N, K))
-    if label.size < SMALL:
-        item = np.repeat(np.arange(N), np.diff(indptr))
-        cell = annotator.astype(np.int64) * K + label
-        for k in range(K):
-            out[:, k] = np.bincount(item, log_confusions[cell, k], N)
-        return out
+    table = np.log(np.maximum(confusions, FLOOR)).reshape(M * K, K)
+    out = np.zeros((indptr.size - 1, K))
     kernel = _evidence_kernel(annotator.dtype.name, label.dtype.name)
-    blocks.run(
-        lambda first, stop: kernel(first, stop, indptr, annotator, label, log_confusions, out), blocks.cut(indptr, 1)
-    )
+    blocks.run(lambda first, stop: kernel(first, stop, indptr, annotator, label, table, out), blocks.cut(indptr, 1))
     return out
 
 
 def mean_field_sweep(
     indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, q: Floats
 ) -> float:
-    """Update the mean field in place, item after item, and give the largest change of a probability."""
+    """Update the mean field in place, item by item, and return the largest change of a probability."""
     return float(_kernels()[0](indptr, neighbour, strength, evidence, scale, q))
 
 
 def icm_sweep(indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, state: Ints) -> int:
-    """Give every item its best class beside its neighbours' (4.20), in place; tell how many changed.
+    """Set every item to its best class given its neighbours (4.20), in place, and return how many changed.
 
-    A class takes the place of another only if it is better: a tie changes nothing.
+    An item changes only if the other class is strictly better.
     """
     return int(_kernels()[1](indptr, neighbour, strength, evidence, scale, state))
 
 
 def support(indptr: Ints, neighbour: Codes, strength: Floats, q: Floats, rows: Ints | None = None) -> Floats:
-    """Give ``Σ_n' s q[n', k]`` over the neighbours of each item (of ``rows``, where given), (rows, K).
+    """Return ``Σ_n' s q[n', k]`` over the neighbours of each item (or of each of ``rows``), (rows, K).
 
     Minus ``c[k]`` times it is the local energy U_n(k) of (4.15), up to a constant.
     """
@@ -83,7 +74,7 @@ def support(indptr: Ints, neighbour: Codes, strength: Floats, q: Floats, rows: I
 def conditional_log_likelihood(
     indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, field: Floats, scale: Floats, q: Floats
 ) -> float:
-    """Give ``Σ_n log Pr(labels of n | the mean field of its neighbours)``; ``evidence`` includes ``field`` (K,)."""
+    """Return ``Σ_n log Pr(labels of n | the mean field of its neighbours)``; ``evidence`` includes ``field`` (K,)."""
     return float(_kernels()[3](indptr, neighbour, strength, evidence, field, scale, q))
 
 

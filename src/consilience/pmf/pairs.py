@@ -1,6 +1,6 @@
-"""How often two variables have two categories together: the pair marginals of a table with missing entries.
+"""Pair marginals of a table with missing entries: how often two variables have two categories together.
 
-    X_jk(a, b) = #{rows with z_j = a and z_k = b} / #{rows where j and k both are there}
+    X_jk(a, b) = #{rows with z_j = a and z_k = b} / #{rows where j and k are both observed}
 
 (Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", Section III; Lemma 5 for missing entries).  Alphabets may
 differ, so blocks are rectangles of one matrix with a row for every category of every variable.
@@ -10,7 +10,7 @@ symbol name               shape
 ====== ================== ========================================
 J      ``counts.shape``   Σ I_n
 ..     ``counts``         (J, J), blocks of variables j and k; zero where j = k
-..     ``totals``         (N, N), rows where both are there
+..     ``totals``         (N, N), rows where both are observed
 ..     ``shares``         (J,), how often each variable has each category
 ====== ================== ========================================
 """
@@ -28,15 +28,13 @@ from consilience.kernels.cooccurrence import count_pairs
 
 __all__ = ["PairMarginals", "category_shares", "pair_marginals"]
 
-#: Categories of all variables together, beyond which the matrix of all pairs is refused (800 MB).
+#: Most categories of all variables together; the matrix of all pairs then has 800 MB.
 _MOST_CATEGORIES = 10_000
-#: Below this many entries of the indicator matrix its product with itself is faster than loading numba.
-_SMALL = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
 class PairMarginals:
-    """Counts of all pairs of variables; any nonnegative numbers where blocks are known otherwise."""
+    """Counts of all pairs of variables (or other nonnegative weights)."""
 
     counts: Floats
     sizes: tuple[int, ...]
@@ -44,23 +42,23 @@ class PairMarginals:
 
     @property
     def offsets(self) -> Ints:
-        """Where each variable's rows begin, and the end, (N + 1,)."""
+        """First row of each variable, and the end, (N + 1,)."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
     @property
     def totals(self) -> Floats:
-        """Rows where both variables are there, (N, N)."""
+        """Rows where both variables are observed, (N, N)."""
         first = self.offsets[:-1]
         totals: Floats = np.add.reduceat(np.add.reduceat(self.counts, first, axis=0), first, axis=1)
         return totals
 
     def rows_of(self, variables: Sequence[int] | Ints) -> Ints:
-        """Give the rows of these variables, in their order."""
+        """Return the rows of these variables, in their order."""
         offsets = self.offsets
         return np.concatenate([np.arange(offsets[n], offsets[n + 1]) for n in variables])
 
     def block(self, j: int, k: int) -> Floats:
-        """Give X_jk, (I_j, I_k); two variables that are never there together are taken to be independent."""
+        """Return X_jk, (I_j, I_k); two variables that are never observed together are taken to be independent."""
         offsets = self.offsets
         counts = self.counts[offsets[j] : offsets[j + 1], offsets[k] : offsets[k + 1]]
         total = counts.sum()
@@ -71,10 +69,9 @@ class PairMarginals:
 
 
 def category_shares(codes: Codes, sizes: Sequence[int]) -> Floats:
-    """Give how often each variable has each category, stacked (Σ I_n,).
+    """Return the share of each category among those of its variable, stacked (Σ I_n,).
 
-    One row more, spread evenly, keeps categories that no row has from being impossible; a variable that is never seen
-    is uniform.
+    One pseudo-row, spread evenly, keeps unseen categories possible; a variable without entries is uniform.
     """
     shares = []
     for n, size in enumerate(sizes):
@@ -93,20 +90,7 @@ def pair_marginals(codes: Codes, sizes: Sequence[int]) -> PairMarginals:
             'or start with init="random"'
         )
     offsets = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-    if codes.shape[0] * J <= _SMALL:
-        there = np.zeros((codes.shape[0], J))
-        row, n = np.nonzero(codes >= 0)
-        there[row, offsets[n] + codes[row, n]] = 1.0
-        counts = there.T @ there
-    else:
-        counts = _by_pairs(codes, offsets, J)
-    for first, size in zip(offsets, sizes, strict=True):
-        counts[first : first + size, first : first + size] = 0.0
-    return PairMarginals(counts, sizes, category_shares(codes, sizes))
-
-
-def _by_pairs(codes: Codes, offsets: Ints, J: int) -> Floats:
-    """Count with the crowd's kernel: every category of every variable is an annotator who has one thing to say."""
+    # every category of every variable is an annotator with one possible label
     there = codes >= 0
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))]).astype(np.int64)
     small = np.min_scalar_type(max(J - 1, 1))
@@ -114,4 +98,4 @@ def _by_pairs(codes: Codes, offsets: Ints, J: int) -> Floats:
     pairs, times = count_pairs(indptr, who, np.zeros(who.size, np.uint8), J, 1)
     counts = np.zeros((J, J))
     counts[pairs[:, 0], pairs[:, 1]] = times[:, 0, 0]
-    return counts + counts.T
+    return PairMarginals(counts + counts.T, sizes, category_shares(codes, sizes))

@@ -1,8 +1,7 @@
-"""The sweep of :mod:`consilience.kernels.chains` and the best path in plain numpy and in logarithms.
+"""An independent oracle: the sweep of :mod:`consilience.kernels.chains` and the best path in numpy and in logarithms.
 
-For data so small that loading numba would take longer than the whole fit.  It shares no arithmetic with the scaled
-sweep, which makes each the other's test.  Sequences are taken side by side, one position after the other; in order of
-falling length, those that reach position t are the first ones.
+It shares no arithmetic with the compiled kernels.  Sequences are taken side by side, one position after the other; in
+order of falling length, those that reach position t are the first ones.
 """
 
 from __future__ import annotations
@@ -11,16 +10,37 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consilience.exceptions import DataError
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.chains import Chain, ChainStatistics, Tokens, impossible_sequence
-from consilience.kernels.chains_log import logarithms
+from consilience.kernels.chains import ChainStatistics, ChainSweep, Tokens
 from consilience.kernels.em import FLOOR
 
-__all__ = ["decode", "posterior", "statistics"]
+
+class Chain(NamedTuple):
+    start: Floats
+    transitions: Floats
+    emissions: Floats
+
+
+class NumpySweep:
+    """The calls of a :class:`ChainSweep`, answered by this module."""
+
+    def __init__(self, sweep: ChainSweep) -> None:
+        self.tokens = sweep.tokens
+
+    def __call__(self, *model: Floats) -> ChainStatistics:
+        return statistics(self.tokens, Chain(*model))
+
+    def posterior(self, *model: Floats) -> tuple[Floats, float]:
+        q, _, log_likelihood = _forward_backward(self.tokens, Chain(*model))
+        return q, log_likelihood
+
+    def decode(self, *model: Floats) -> Codes:
+        return decode(self.tokens, Chain(*model))
 
 
 def statistics(tokens: Tokens, chain: Chain) -> ChainStatistics:
-    """Give the sums that the M-step needs."""
+    """Return the sums that the M-step needs."""
     q, pairs, log_likelihood = _forward_backward(tokens, chain)
     M, R, K = chain.emissions.shape
     token, cell = _places(tokens, R)
@@ -31,15 +51,9 @@ def statistics(tokens: Tokens, chain: Chain) -> ChainStatistics:
     return ChainStatistics(counts.reshape(M, R, K), q.sum(axis=0), starts, pairs, log_likelihood)
 
 
-def posterior(tokens: Tokens, chain: Chain) -> tuple[Floats, float]:
-    """Give the posterior (N, K) and the log-likelihood."""
-    q, _, log_likelihood = _forward_backward(tokens, chain)
-    return q, log_likelihood
-
-
-def decode(tokens: Tokens, chain: Chain) -> tuple[Codes, int]:
-    """Give the most probable path (N,), and the number of the first sequence that has none, or -1."""
-    log_start, log_transitions = logarithms(chain.start, chain.transitions)
+def decode(tokens: Tokens, chain: Chain) -> Codes:
+    """Return the most probable path (N,)."""
+    log_start, log_transitions = _logarithms(chain.start, chain.transitions)
     b = _log_weights(tokens, chain.emissions)
     order = _Order.of(tokens.bounds)
     path, pointer = np.empty(b.shape[0], np.int32), np.zeros(b.shape, np.int32)
@@ -61,7 +75,18 @@ def decode(tokens: Tokens, chain: Chain) -> tuple[Codes, int]:
         now = order.begin[: order.reach[t]] + t
         path[now] = chosen[: now.size]
         chosen[: now.size] = pointer[now, chosen[: now.size]]
-    return path, min(impossible, default=-1)
+    check(impossible)
+    return path
+
+
+def check(impossible: list[int]) -> None:
+    if impossible:
+        raise DataError(f"sequence {min(impossible)} is impossible: correct or drop them")
+
+
+def _logarithms(start: Floats, transitions: Floats) -> tuple[Floats, Floats]:
+    with np.errstate(divide="ignore"):
+        return np.log(start), np.log(transitions)
 
 
 class _Order(NamedTuple):
@@ -87,7 +112,7 @@ def _places(tokens: Tokens, R: int) -> tuple[Ints, Ints]:
 
 
 def _log_weights(tokens: Tokens, emissions: Floats) -> Floats:
-    """Give log b (N, K): log b_n(k) = Σ log e_m(r, k), -inf where another class is known."""
+    """Return log b (N, K): log b_n(k) = Σ log e_m(r, k), -inf where another class is known."""
     N, (_, R, K) = tokens.indptr.size - 1, emissions.shape
     token, cell = _places(tokens, R)
     log_emissions = np.log(np.maximum(emissions, FLOOR)).reshape(-1, K)
@@ -99,7 +124,7 @@ def _log_weights(tokens: Tokens, emissions: Floats) -> Floats:
 
 
 def _log_sum(terms: Floats) -> Floats:
-    """Give log Σ exp over the last axis, -inf where all terms are."""
+    """Return log Σ exp over the last axis, -inf where all terms are."""
     top = terms.max(axis=-1)
     shift = np.where(np.isneginf(top), 0.0, top)
     with np.errstate(divide="ignore"):
@@ -108,7 +133,7 @@ def _log_sum(terms: Floats) -> Floats:
 
 
 def _log_product(matrix: Floats, terms: Floats) -> Floats:
-    """Give log Σ_k matrix[i, k] exp(terms[:, k]) for each i; with few exponentials where nothing can be lost."""
+    """Return log Σ_k matrix[i, k] exp(terms[:, k]) for each i; with few exponentials where nothing can be lost."""
     top = terms.max(axis=1, keepdims=True)
     terms = terms - np.where(np.isneginf(top), 0.0, top)
     with np.errstate(divide="ignore"):
@@ -120,9 +145,9 @@ def _log_product(matrix: Floats, terms: Floats) -> Floats:
 
 
 def _forward_backward(tokens: Tokens, chain: Chain) -> tuple[Floats, Floats, float]:
-    """Give q (N, K), Σ ξ as ``pairs[i, k]`` and the log-likelihood."""
+    """Return q (N, K), Σ ξ as ``pairs[i, k]`` and the log-likelihood."""
     transitions = chain.transitions
-    log_start, log_transitions = logarithms(chain.start, transitions)
+    log_start, log_transitions = _logarithms(chain.start, transitions)
     b = _log_weights(tokens, chain.emissions)
     order = _Order.of(tokens.bounds)
     alpha, q, pairs = np.empty_like(b), np.empty_like(b), np.zeros_like(log_transitions)
@@ -138,8 +163,7 @@ def _forward_backward(tokens: Tokens, chain: Chain) -> tuple[Floats, Floats, flo
             continue
         alpha[now] -= scale[:, None]
         log_likelihood += float(scale.sum())
-    if impossible:
-        raise impossible_sequence(min(impossible))
+    check(impossible)
     beyond: Floats = np.empty((0, b.shape[1]))  # β of the next position
     for t in range(len(order.reach) - 1, -1, -1):
         now = order.begin[: order.reach[t]] + t
