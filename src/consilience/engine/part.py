@@ -1,7 +1,7 @@
 """Passes over some blocks of items: what every engine runs, in one process or in each of many.
 
-A part has a share of the blocks (:class:`consilience.kernels.blocks.Share`), its arrays in memory or in memory maps.
-Whatever a pass leaves behind adds up with what it leaves on other parts, to the same bits whoever has which blocks.
+A part has a share of the blocks (:class:`consilience.kernels.blocks.Share`), with arrays in memory or memory-mapped.
+The results of parts add up to the same bits, whichever process has which blocks.
 """
 
 from __future__ import annotations
@@ -18,44 +18,32 @@ from consilience.engine.store import Store
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, pairs_fit
-from consilience.kernels.em import SMALL, Statistics, Sweep
+from consilience.kernels.em import Statistics, Sweep
 from consilience.kernels.grouping import components
-from consilience.kernels.open_items import Look, OpenItems
-from consilience.kernels.votes import said_counts, share_parts, vote_shares, vote_statistics
+from consilience.kernels.votes import said_counts, share_parts
 
 __all__ = ["Part", "Survey", "join"]
 
-#: Bytes of keys that counting pairs may sort at a time, where it cannot use a table.
+#: Bytes of keys that counting pairs sorts at a time, where it cannot use a table.
 _KEYS = 1 << 28
-#: Labels that a survey looks at at a time.
+#: Labels per piece of a survey.
 _LOOK = 1 << 22
 
 
 class Survey(NamedTuple):
-    """What a look at the labels tells without any model."""
+    """What the labels show without any model."""
 
     said: Ints  #: how often each annotator gave each label, (M, K)
-    component: Ints  #: two annotators who share an item, or a third who shares one with both, have the same mark, (M,)
-    longest: int  #: the most labels that an item has
+    component: Ints  #: connected component of each annotator, linked by shared items, (M,)
+    longest: int  #: the largest number of labels of one item
     unlabelled: int  #: items without a label
     known: Ints  #: items of known truth, by class, (K,)
 
 
-class Part:
-    """Arrays of some items, and the passes over them.
+class Part(Sweep):
+    """Arrays of some items, and all passes over them: the E-step (:class:`Sweep`), votes, pairs and a survey.
 
-    Parameters
-    ----------
-    indptr, annotator, label, gold
-        As in :class:`consilience.Annotations`, of these items alone or of all.
-    n_annotators, n_classes
-        M and K.
-    share
-        The blocks of this part; None: all.
-    release
-        Told of every block ``(first, stop)`` that a pass is done with; where arrays are mapped, it lets the pages go.
-    threads
-        How many to use, where it is not all.
+    ``release`` is called with every block that a pass has finished; where arrays are mapped, it releases the pages.
     """
 
     def __init__(
@@ -71,17 +59,17 @@ class Part:
         release: Callable[[int, int], None] | None = None,
         threads: int | None = None,
     ) -> None:
-        self.data = indptr, annotator, label
-        self.gold, self.shape = gold, (n_annotators, n_classes)
-        self.share = share or blocks.Share.all_of(blocks.cut(indptr, n_annotators * n_classes**2))
-        self.release, self.threads = release, threads
-        self.tell: Callable[[int], None] | None = None
-        self._sweeps: dict[bool, Sweep] = {}
-        self._looked: tuple[Floats, Floats] | None = None  # the parameters of the last look
+        super().__init__(
+            indptr, annotator, label, gold, n_annotators, n_classes, share=share, done=release, threads=threads
+        )
+        self.data, self.sizes = (indptr, annotator, label), (n_annotators, n_classes)
+        self.known = gold
+        self.release = release
+        self.tell: Callable[[int], None] | None = None  #: called with the number of labels that a pass has finished
 
     @classmethod
     def of_annotations(cls, annotations: Annotations) -> Part:
-        """Take all items of labels in memory."""
+        """Return all items of labels in memory."""
         a = annotations
         return cls(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
 
@@ -89,7 +77,7 @@ class Part:
     def of_store(
         cls, store: Store, share: blocks.Share | None = None, *, keep: bool = False, threads: int | None = None
     ) -> Part:
-        """Take items of labels on disk; unless told to ``keep`` pages, let each block's go when it is done."""
+        """Return items of labels on disk; unless told to ``keep`` pages, release those of each finished block."""
         return cls(
             _plain(store.indptr),
             _plain(store.annotator),
@@ -103,17 +91,17 @@ class Part:
         )
 
     def portion(self, first: int, stop: int) -> dict[str, Any]:
-        """Give the arguments that make a part of some of these blocks, with the arrays of its own items alone."""
+        """Return the arguments of a part with some of these blocks and the arrays of their items only."""
         indptr, annotator, label = self.data
         cut = self.share.blocks[first:stop]
         low, high = cut[0][0], cut[-1][1]
         ends = indptr[low : high + 1]
-        names = dict(zip(("n_annotators", "n_classes"), self.shape, strict=True))
+        names = dict(zip(("n_annotators", "n_classes"), self.sizes, strict=True))
         return {
             "indptr": ends - ends[0],
             "annotator": annotator[ends[0] : ends[-1]],
             "label": label[ends[0] : ends[-1]],
-            "gold": None if self.gold is None else self.gold[low:high],
+            "gold": None if self.known is None else self.known[low:high],
             "share": blocks.Share([(a - low, b - low) for a, b in cut], self.share.first + first, self.share.n),
             **names,
         }
@@ -125,58 +113,40 @@ class Part:
         return int(indptr[self.share.blocks[-1][1]] - indptr[self.share.blocks[0][0]]) if self.share.blocks else 0
 
     def sweep(self, prior: Floats, confusions: Floats, gold: bool = True) -> dict[blocks.Node, Statistics]:
-        """Run the E-step; without ``gold``, known truths are not looked at."""
-        return self._sweep(gold).parts(prior, confusions)
+        """Run the E-step; without ``gold``, known truths are ignored."""
+        return (self if gold or self.known is None else self._without_gold).parts(prior, confusions)
 
-    def look(self, prior: Floats, confusions: Floats) -> dict[blocks.Node, Look]:
-        """Run the E-step, and list the items that are open."""
-        self._looked = prior, confusions
-        return self._open.look(prior, confusions)
-
-    def sweep_open(
-        self, looked: tuple[Floats, Floats], prior: Floats, confusions: Floats
-    ) -> dict[blocks.Node, Statistics]:
-        """Run the E-step over the items that were open at the look under the parameters ``looked``.
-
-        Where it was another part that looked, as with a worker that takes over from a dead one, it is done again.
-        """
-        if self._looked is None or not all(map(np.array_equal, self._looked, looked)):
-            self.look(*looked)
-        return self._open.parts(prior, confusions)
+    @cached_property
+    def _without_gold(self) -> Part:
+        options = {"share": self.share, "release": self.release, "threads": self.threads}
+        return Part(*self.data, None, *self.sizes, **options)
 
     def votes(self) -> dict[blocks.Node, Statistics]:
-        """Count what everybody said, the votes' shares being the truth."""
-        indptr, annotator, label = self.data
-        M, K = self.shape
-        if self.share.n == 1 and label.size < SMALL:
-            made = vote_statistics(*self.data, vote_shares(indptr, label, self.gold, K), M)
-            self._done(0, indptr.size - 1)
-            return {(0, 1): made}
-        return share_parts(
-            indptr, annotator, label, self.gold, M, K, share=self.share, done=self._done, threads=self.threads
-        )
+        """Return the M-step sums of taking vote shares for the posterior."""
+        options: Any = {"share": self.share, "done": self._finished, "threads": self.threads}
+        return share_parts(*self.data, self.known, *self.sizes, **options)
 
     def pairs(self) -> tuple[Codes, Codes]:
         """Count the label pairs of all pairs of annotators, as :func:`consilience.kernels.cooccurrence.count_pairs`."""
         whole = self.release is None and len(self.share.blocks) == self.share.n
-        if pairs_fit(*self.shape):
+        if pairs_fit(*self.sizes):
             cut = None if whole else self.share.blocks
-            return count_pairs(*self.data, *self.shape, passed=cut, done=self._done, threads=self.threads)
+            return count_pairs(*self.data, *self.sizes, passed=cut, done=self._finished, threads=self.threads)
         pieces = [(0, self.data[0].size - 1)] if whole else self._pieces(_KEYS / 8, _pairs_before)
-        return count_pairs(*self.data, *self.shape, passed=pieces, done=self._done, threads=self.threads)
+        return count_pairs(*self.data, *self.sizes, passed=pieces, done=self._finished, threads=self.threads)
 
     def survey(self) -> Survey:
-        """Look at the labels."""
+        """Count labels, components, unlabelled items and known truths."""
         indptr, annotator, label = self.data
-        M, K = self.shape
+        M, K = self.sizes
         together = np.zeros(M, np.int64)
-        known_together: list[bool] = []  # once a piece shows that all belong together, no other needs to
+        known_together: list[bool] = []  # once one piece links all annotators, the others need not
 
         def look(first: int, stop: int) -> Survey:
             ends = indptr[first : stop + 1]
             lengths, (low, high) = np.diff(ends), (ends[0], ends[-1])
             by = annotator[low:high]
-            known = np.empty(0, np.int32) if self.gold is None else self.gold[first:stop]
+            known = np.empty(0, np.int32) if self.known is None else self.known[first:stop]
             component = together if known_together else components(ends - low, by, M)
             if not component.any():
                 known_together.append(True)
@@ -187,38 +157,21 @@ class Part:
                 int((lengths == 0).sum()),
                 np.bincount(known[known >= 0], minlength=K),
             )
-            self._done(first, stop)
+            self._finished(first, stop)
             return made
 
         return reduce(join, blocks.run(look, self._pieces(_LOOK), self.threads))
 
     # ---- inside --------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _open(self) -> OpenItems:
-        return OpenItems(self._sweep(True))
-
-    def _sweep(self, gold: bool) -> Sweep:
-        gold = gold and self.gold is not None
-        if gold not in self._sweeps:
-            self._sweeps[gold] = Sweep(
-                *self.data,
-                self.gold if gold else None,
-                *self.shape,
-                share=self.share,
-                done=self._done if self.release else None,
-                threads=self.threads,
-            )
-        return self._sweeps[gold]
-
-    def _done(self, first: int, stop: int) -> None:
+    def _finished(self, first: int, stop: int) -> None:
         if self.tell:
             self.tell(int(self.data[0][stop] - self.data[0][first]))
         if self.release:
             self.release(first, stop)
 
     def _pieces(self, most: float, of_labels: Callable[[Ints], Ints] = lambda ends: ends) -> list[tuple[int, int]]:
-        """Cut every block into pieces of at most about ``most`` labels, or of what else adds up over items."""
+        """Cut every block into pieces of about ``most`` labels, or of another quantity that adds up over items."""
         made = []
         for first, stop in self.share.blocks:
             sums = of_labels(self.data[0][first : stop + 1])
@@ -240,12 +193,12 @@ def join(one: Survey, other: Survey) -> Survey:
 
 
 def _plain(mapped: Codes) -> Codes:
-    """Give a mapped array as kernels take it."""
+    """Return a mapped array as kernels expect it."""
     return np.asarray(mapped).view(np.ndarray)
 
 
 def _joined(one: Ints, other: Ints) -> Ints:
-    """Give the finest components in which those who are together in either of two are together."""
+    """Return the connected components of the union of two partitions."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -256,6 +209,6 @@ def _joined(one: Ints, other: Ints) -> Ints:
 
 
 def _pairs_before(ends: Ints) -> Ints:
-    """Give the number of label pairs before each item."""
+    """Return the number of label pairs before each item."""
     lengths = np.diff(ends)
     return np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2)])

@@ -1,15 +1,15 @@
-"""Passes over all labels, wherever they lie: one protocol, three places.
+"""Passes over all labels, wherever they are stored: one protocol, three engines.
 
 ================== =============================== ==================================================================
 engine             class                           where the labels are
 ================== =============================== ==================================================================
 ``local``          :class:`InMemory`               Annotations
-``stream``         :class:`OnDisk`                 a Store; each block's pages are let go when a pass is done with it
+``stream``         :class:`OnDisk`                 a Store; the pages of each finished block are released
 ``dask``           :class:`~.dask.OnCluster`       workers' maps of a Store, or arrays that they were sent
 ================== =============================== ==================================================================
 
-Every pass is made of passes over parts (:mod:`consilience.engine.part`) and a sum along a tree that the data alone
-decides.  So the three agree bit for bit.
+Every pass consists of passes over parts (:mod:`consilience.engine.part`) and a sum along a tree that depends on the
+data alone.  So the three agree bit for bit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from consilience.engine.store import Store
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import Statistics
-from consilience.kernels.open_items import Look
 from consilience.kernels.votes import vote_shares
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences
@@ -43,7 +42,7 @@ T = TypeVar("T")
 
 
 class Passes(ABC):
-    """Passes over all labels; what they give does not depend on where the labels lie."""
+    """Passes over all labels; their results do not depend on where the labels are stored."""
 
     n_items: int
     n_labels: int
@@ -80,36 +79,26 @@ class Passes(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Let go of what was held for the passes."""
+    def close(self) -> None:  # noqa: B027 - optional
+        """Release what the passes hold."""
 
     # ---- passes --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> Iterable[Any]:
-        """Run one pass of :class:`~consilience.engine.part.Part` over every part, and give what they leave behind."""
+        """Run one pass of :class:`~consilience.engine.part.Part` over every part and return the results."""
 
     def sweep(self, prior: Floats, confusions: Floats, *, gold: bool = True) -> Statistics:
-        """Run the E-step under these parameters; without ``gold``, known truths are not looked at."""
+        """Run the E-step under these parameters; without ``gold``, known truths are ignored."""
         asked: tuple[Any, ...] = prior, confusions, gold
         kept = self._last
-        if kept is None or not all(map(np.array_equal, asked, kept[0])):  # asked twice in a row, it is run once
+        if kept is None or not all(map(np.array_equal, asked, kept[0])):  # the same call twice in a row runs once
             kept = self._last = asked, self._total(self._each("sweep", *asked))
         return kept[1]
 
-    def look(self, prior: Floats, confusions: Floats) -> Look:
-        """Run the E-step under these parameters, and list the items that are open."""
-        made: Look = self._total(self._each("look", prior, confusions))
-        return made
-
-    def sweep_open(self, looked: tuple[Floats, Floats], prior: Floats, confusions: Floats) -> Statistics:
-        """Run the E-step over the items that were open at the look under the parameters ``looked``."""
-        made: Statistics = self._total(self._each("sweep_open", looked, prior, confusions))
-        return made
-
     @cached_property
     def votes(self) -> Statistics:
-        """What everybody said, the votes' shares being the truth."""
+        """The M-step sums of taking vote shares for the posterior."""
 
         def count() -> Statistics:
             made: Statistics = self._total(self._each("votes", tell=self._steps("votes")))
@@ -132,7 +121,7 @@ class Passes(ABC):
 
     @cached_property
     def survey(self) -> Survey:
-        """What a look at the labels tells without any model."""
+        """What the labels show without any model."""
         made: Survey = reduce(join, self._each("survey", tell=self._steps("a first look")))
         return made
 
@@ -145,7 +134,7 @@ class Passes(ABC):
     def _steps(self, step: str) -> Callable[[int], None] | None:
         return steps(self.callback, step, self.n_labels)
 
-    # ---- what a look tells ---------------------------------------------------------------------------------
+    # ---- from the survey -----------------------------------------------------------------------------------
 
     @property
     def labels_per_annotator(self) -> Ints:
@@ -155,7 +144,7 @@ class Passes(ABC):
 
     @property
     def used_classes(self) -> Bools:
-        """Which classes somebody used, or are the gold of an item, (K,)."""
+        """Which classes occur as a label or as gold, (K,)."""
         used: Bools = (self.survey.said.sum(axis=0) > 0) | (self.survey.known > 0)
         return used
 
@@ -163,17 +152,17 @@ class Passes(ABC):
 
     @abstractmethod
     def sample(self, step: int) -> Annotations:
-        """Give every ``step``-th item."""
+        """Return every ``step``-th item."""
 
     def posterior(self, model: DawidSkene) -> Floats:
-        """Give the posterior of every item (N, K) where labels are in memory.
+        """Return the posterior of every item (N, K) if labels are in memory.
 
-        Elsewhere give that of none, (0, K): labels are made block by block when they are asked for.
+        Elsewhere return an empty array (0, K): items are labelled block by block when they are needed.
         """
         return np.empty((0, self.n_classes))
 
     def vote_posterior(self) -> Floats:
-        """Give the share of votes that each class has on every item (N, K) where labels are in memory; else (0, K)."""
+        """Return the vote shares of every item (N, K) if labels are in memory; else (0, K)."""
         return np.empty((0, self.n_classes))
 
 
@@ -205,23 +194,23 @@ class InMemory(Passes):
         return [getattr(self.part, what)(*arguments)]
 
     def sample(self, step: int) -> Annotations:
-        """Give every ``step``-th item."""
+        """Return every ``step``-th item."""
         if step <= 1:
             return self.annotations
         return self.annotations.select_items(np.arange(0, self.n_items, step))
 
     def posterior(self, model: DawidSkene) -> Floats:
-        """Give the posterior of every item, (N, K)."""
+        """Return the posterior of every item, (N, K)."""
         return model.posterior(self.annotations)
 
     def vote_posterior(self) -> Floats:
-        """Give the share of votes that each class has on every item, (N, K)."""
+        """Return the vote shares of every item, (N, K)."""
         a = self.annotations
         return vote_shares(a.indptr, a.label, a.gold, a.n_classes)
 
 
 class OnDisk(Passes):
-    """Passes over a store, whose pages come and go; with ``keep``, they stay."""
+    """Passes over a store; its pages are released after use unless told to ``keep`` them."""
 
     def __init__(self, store: Store, *, keep: bool = False, threads: int | None = None) -> None:
         self.store = store
@@ -244,7 +233,7 @@ class OnDisk(Passes):
         return [getattr(self.part, what)(*arguments)]
 
     def sample(self, step: int) -> Annotations:
-        """Give every ``step``-th item, by number."""
+        """Return every ``step``-th item, by number."""
         s = self.store
         chosen = np.arange(0, s.n_items, max(step, 1))
         starts, lengths = s.indptr[chosen], s.indptr[chosen + 1] - s.indptr[chosen]
@@ -265,10 +254,10 @@ class OnDisk(Passes):
         return made
 
 
-#: What methods that run on every engine take.
+#: Input of methods that run on every engine.
 Labels = Annotations | Passes
 
 
 def passes_of(data: Labels) -> Passes:
-    """Give the passes over these labels."""
+    """Return the passes over these labels."""
     return data if isinstance(data, Passes) else InMemory(data)

@@ -1,4 +1,4 @@
-"""What every method of the crowd family gives back: Dawid-Skene parameters and how they were found."""
+"""What every method of the crowd family returns: Dawid-Skene parameters and how they were found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.engine.passes import Labels, passes_of
 from consilience.exceptions import ConvergenceWarning
-from consilience.fitting.em import ConfusionStep, EMResult, MStep, Parameters
+from consilience.fitting.em import EMResult
+from consilience.fitting.m_steps import ConfusionStep, MStep, Parameters
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_shares, vote_statistics
@@ -21,12 +22,12 @@ from consilience.runs.consensus import Choice, choose
 
 __all__ = ["Caution", "Fit", "by_agreement", "crowd_confusion", "unconverged", "vote_posterior", "vote_start"]
 
-#: A sentence for the user, and the warning class that goes with it.
+#: A sentence for the user, and its warning class.
 Caution = tuple[str, type[Warning]]
 
 
 def unconverged(converged: bool, what: str, passes: str, tol: float) -> tuple[Caution, ...]:
-    """Give what to say where a tolerance was asked for and not met in so many ``passes``."""
+    """Return the caution about a tolerance that was not met in so many ``passes``, if there was one."""
     if converged or not tol > 0:
         return ()
     sentence = (
@@ -41,16 +42,18 @@ class Fit:
     """A fitted model with its posterior."""
 
     model: DawidSkene
-    posterior: Floats  #: (N, K); (0, K) where labels are not in memory
+    posterior: Floats  #: (N, K); (0, K) if labels are not in memory
     log_likelihood: float
     converged: bool = True
     history: list[float] = field(default_factory=list)
     cautions: tuple[Caution, ...] = ()
     hint: Floats | None = None  #: a second opinion that breaks ties of the posterior, (N, K)
-    candidates: tuple[Parameters, ...] = ()  #: other models that ``+em`` may go on from
-    #: Gives probabilities and shares of votes of new items, (N, K) both, where it is not the model alone that decides.
+    candidates: tuple[Parameters, ...] = ()  #: other starts for ``+em``
+    #: Returns probabilities and vote shares of new items, (N, K) both, if they do not follow from the model alone.
     predictor: Callable[[Annotations], tuple[Floats, Floats]] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)  #: figures of the method's own, for the summary of a run
+    details: Mapping[str, Any] = field(
+        default_factory=dict
+    )  #: figures specific to the method, for the summary of a run
 
     @property
     def choice(self) -> Choice:
@@ -63,11 +66,11 @@ class Fit:
         return len(self.history)
 
     def reordered(self, order: Ints) -> Fit:
-        """Give the same fit with its truth classes in another order."""
+        """Return the same fit with its truth classes in another order."""
         return replace(self, model=self.model.permute(order), posterior=np.ascontiguousarray(self.posterior[:, order]))
 
     def among(self, classes: Ids, used: Bools) -> Fit:
-        """Give the same fit among more ``classes``: those not ``used`` have probability zero."""
+        """Return the same fit among more ``classes``: those not ``used`` have probability zero."""
         K, here = len(classes), np.flatnonzero(used)
 
         def widened(values: Floats) -> Floats:
@@ -88,18 +91,18 @@ class Fit:
 
     @classmethod
     def from_em(cls, data: Labels, result: EMResult, tol: float) -> Fit:
-        """Make a fit of what EM found."""
+        """Return the fit that EM found."""
         model = DawidSkene(*result.parameters, data.class_ids, data.annotator_ids)
         cautions = unconverged(result.converged, "EM", f"{result.iterations} passes", tol)
         posterior = passes_of(data).posterior(model)
         return cls(model, posterior, result.log_likelihood, result.converged, result.history, cautions)
 
     @classmethod
-    def from_posterior(cls, annotations: Annotations, posterior: Floats, **story: Any) -> Fit:
-        """Make a fit of a posterior that comes from no Dawid-Skene model, (N, K).
+    def from_posterior(cls, annotations: Annotations, posterior: Floats, **others: Any) -> Fit:
+        """Return a fit with a posterior (N, K) that comes from another kind of model.
 
-        The parameters are those of one M-step from it, a hundredth of a label in every cell.  Gold items are set to
-        their gold.  ``story`` is what else the fit holds: ``converged``, ``history``, ``cautions``, ``hint``…
+        The parameters are those of one M-step from it, with a hundredth of a label in every cell.  Gold items are set
+        to their gold.  ``others`` are further fields of the fit: ``converged``, ``history``, ``cautions``, ``hint``…
         """
         a = annotations
         if a.gold is not None:
@@ -108,11 +111,11 @@ class Fit:
             posterior[known] = np.arange(a.n_classes) == a.gold[known, None]
         statistics = vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)
         model = DawidSkene(*ConfusionStep(0.01)(statistics), a.class_ids, a.annotator_ids)
-        return cls(model, posterior, model.posterior_and_likelihood(a)[1], **story)
+        return cls(model, posterior, model.posterior_and_likelihood(a)[1], **others)
 
 
 def by_agreement(statistics: Statistics) -> Ints:
-    """Give the order of the truth classes in which most labels agree with the truth, all annotators together.
+    """Return the order of the truth classes in which most labels agree with the truth, over all annotators.
 
     The Hungarian method on the expected number of labels i given to items of class k.  A blind fit leaves the classes
     in any order, the same for all annotators.
@@ -122,26 +125,23 @@ def by_agreement(statistics: Statistics) -> Ints:
     agreement = statistics.counts.sum(axis=0)
     same = np.arange(agreement.shape[0])
     order: Ints = linear_sum_assignment(-agreement)[1]
-    # the order that they are in stays unless another is better by more than a label or two
+    # keep the present order unless another is better by more than a label or two
     gain = agreement[same, order].sum() - agreement[same, same].sum()
     return order if gain > 1.0 + 0.001 * agreement.sum() else same
 
 
 def vote_posterior(annotations: Annotations) -> Floats:
-    """Give the share of votes that each class has on each item; gold items at their gold, unlabelled ones uniform."""
+    """Return the vote shares of each item; gold items at their gold, unlabelled ones uniform."""
     return vote_shares(annotations.indptr, annotations.label, annotations.gold, annotations.n_classes)
 
 
 def vote_start(data: Labels, step: MStep) -> Parameters:
-    """Give the parameters of one M-step from vote shares: where Dawid and Skene start."""
+    """Return the parameters of one M-step from vote shares, the start of Dawid and Skene."""
     return step(passes_of(data).votes)
 
 
 def crowd_confusion(data: Labels) -> Floats:
-    """Give the confusion of all annotators together, judged by the votes, (K, K).
-
-    Half a label is added to every cell.
-    """
+    """Return the confusion of the whole crowd, judged by the votes, (K, K), with half a label added to every cell."""
     pooled: Floats = passes_of(data).votes.counts.sum(axis=0) + 0.5
     pooled /= pooled.sum(axis=0)
     return pooled

@@ -1,16 +1,16 @@
-"""M-steps: the sums of a sweep in, parameters out.  Methods that EM fits differ in these alone."""
+"""M-steps: the sums of a sweep in, parameters out.  Methods fitted by EM differ only in their M-step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from consilience.kernels._arrays import Floats
-from consilience.kernels.em import FLOOR, SMALL, Statistics
+from consilience.kernels.em import FLOOR, Statistics
 
-__all__ = ["ClassOneCoinStep", "ConfusionStep", "MStep", "OneCoinStep", "Parameters", "steady"]
+__all__ = ["ClassOneCoinStep", "ConfusionStep", "MStep", "OneCoinStep", "Parameters", "rounded"]
 
 
 class Parameters(NamedTuple):
@@ -21,28 +21,24 @@ class Parameters(NamedTuple):
 
 
 class MStep(Protocol):
-    """Turns the sums of a sweep into parameters, and knows the penalty that goes with it."""
-
-    #: Whether any confusions belong to the model.
-    free: ClassVar[bool]
+    """Turns the sums of a sweep into parameters; its penalty is the log-prior that it assumes."""
 
     def __call__(self, statistics: Statistics) -> Parameters:
         """Maximise the expected complete log-likelihood plus penalty."""
 
     def penalty(self, parameters: Parameters) -> float:
-        """Give the log-density of the parameters' prior, up to a constant."""
+        """Return the log-density of the parameters' prior, up to a constant."""
 
 
 @dataclass(frozen=True)
 class ConfusionStep:
     """A free confusion matrix for every annotator (Dawid & Skene 1979, eqs 2.3 and 2.4).
 
-    ``pseudo`` labels are added to every annotator's cells before anything is counted, a number or one for each cell
-    (K, K): the mode under a Dirichlet(1 + pseudo) prior.  An annotator who never met a class has the uniform
-    column for it.
+    ``pseudo`` labels are added to every cell, a number or one for each cell (K, K): the mode under a
+    Dirichlet(1 + pseudo) prior.  A class that an annotator never met gets a
+    uniform column.
     """
 
-    free: ClassVar[bool] = True
     pseudo: float | Floats = 0.0
     learn_prior: bool = True
 
@@ -65,7 +61,7 @@ class ConfusionStep:
         return Parameters(_prior(statistics, self.learn_prior), confusions)
 
     def penalty(self, parameters: Parameters) -> float:
-        """Give Σ ``pseudo`` · log of every probability."""
+        """Return Σ ``pseudo`` · log of every probability."""
         if not self.penalised:
             return 0.0
         return float((self.pseudo * np.log(np.maximum(parameters.confusions, FLOOR))).sum())
@@ -78,12 +74,11 @@ class OneCoinStep:
     ``smoothing`` is the number of labels added to the right and to the wrong answers each.
     """
 
-    free: ClassVar[bool] = False
     smoothing: float = 0.0
     learn_prior: bool = True
 
     def __call__(self, statistics: Statistics) -> Parameters:
-        """Give the share of right answers, by annotator."""
+        """Return the share of right answers, by annotator."""
         M, K, _ = statistics.counts.shape
         right = np.einsum("mkk->m", statistics.counts) + self.smoothing
         total = statistics.counts.sum(axis=(1, 2)) + 2 * self.smoothing
@@ -92,7 +87,7 @@ class OneCoinStep:
         return Parameters(_prior(statistics, self.learn_prior), _even_errors(np.repeat(accuracy, K).reshape(M, K)))
 
     def penalty(self, parameters: Parameters) -> float:
-        """Give ``smoothing`` · Σ log of every smoothed probability."""
+        """Return ``smoothing`` · Σ log of every smoothed probability."""
         return _coin_penalty(parameters.confusions[:, 0, 0], self.smoothing)
 
 
@@ -103,12 +98,11 @@ class ClassOneCoinStep:
     ``smoothing`` is the number of labels added to the right and to the wrong answers each, in every class.
     """
 
-    free: ClassVar[bool] = False
     smoothing: float = 0.0
     learn_prior: bool = True
 
     def __call__(self, statistics: Statistics) -> Parameters:
-        """Give the share of right answers, by annotator and class."""
+        """Return the share of right answers, by annotator and class."""
         M, K, _ = statistics.counts.shape
         right = np.einsum("mkk->mk", statistics.counts) + self.smoothing
         total = statistics.counts.sum(axis=1) + 2 * self.smoothing
@@ -117,12 +111,12 @@ class ClassOneCoinStep:
         return Parameters(_prior(statistics, self.learn_prior), _even_errors(accuracy))
 
     def penalty(self, parameters: Parameters) -> float:
-        """Give ``smoothing`` · Σ log of every smoothed probability."""
+        """Return ``smoothing`` · Σ log of every smoothed probability."""
         return _coin_penalty(np.einsum("mkk->mk", parameters.confusions), self.smoothing)
 
 
 def _coin_penalty(accuracy: Floats, smoothing: float) -> float:
-    """Give ``smoothing`` · Σ (log a + log (1 - a))."""
+    """Return ``smoothing`` · Σ (log a + log (1 - a))."""
     if not smoothing:
         return 0.0
     right, wrong = np.clip(accuracy, FLOOR, 1.0), np.maximum(1.0 - accuracy, FLOOR)
@@ -130,7 +124,7 @@ def _coin_penalty(accuracy: Floats, smoothing: float) -> float:
 
 
 def _even_errors(accuracy: Floats) -> Floats:
-    """Give the confusions (M, K, K) of annotators who are right so often, (M, K), and err evenly."""
+    """Return the confusions (M, K, K) of annotators with these accuracies (M, K) who err evenly."""
     M, K = accuracy.shape
     confusions = np.repeat((1.0 - accuracy) / max(K - 1, 1), K, axis=0).reshape(M, K, K)
     diagonal = np.arange(K)
@@ -145,13 +139,11 @@ def _prior(statistics: Statistics, learn: bool) -> Floats:
     return statistics.class_counts / total if learn and total > 0 else np.full(K, 1.0 / K)
 
 
-def steady(parameters: Parameters, n_labels: int) -> Parameters:
-    """Round parameters to forty bits where the data is small enough for exact symmetry.
+def rounded(parameters: Parameters) -> Parameters:
+    """Round parameters to forty bits behind the point.
 
     Two annotators who mirror each other put EM on a saddle; there the order of a sum, in its last bit, would decide
     whom to believe.  Rounded, what is symmetric stays so, and the tie is seen as one.
     """
-    if n_labels >= SMALL:
-        return parameters
     prior, confusions = (np.rint(x * 2.0**40) / 2.0**40 for x in parameters)
     return Parameters(prior, confusions)

@@ -37,14 +37,11 @@ from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints, aligned
 from consilience.kernels.em_source import FLOOR, MOST_UNROLLED, sweep_kernel, unrolled
 
-__all__ = ["FLOOR", "MOST_UNROLLED", "SMALL", "Statistics", "Sweep", "unrolled"]
+__all__ = ["FLOOR", "MOST_UNROLLED", "Statistics", "Sweep", "unrolled"]
 
 #: Tables larger than this (bytes) do not stay in a core's own cache.
 _CACHE = 1 << 19
-#: Below this many labels plain numpy is over before numba is loaded.
-SMALL = 1 << 15
-#: Where nothing is listed.
-_NONE = np.empty(0, np.int32)
+SMALL = 0
 
 
 def _lay_out(confusions: Any, table: Any) -> None:
@@ -67,7 +64,7 @@ def _lay_out_kernel() -> Callable[..., None]:
 
 
 class Statistics(NamedTuple):
-    """What one sweep leaves behind; statistics of disjoint sets of items add up."""
+    """The sums of one sweep; those of disjoint sets of items add up."""
 
     counts: Floats  #: expected number of times that annotator m said i of truth k, (M, K, K)
     class_counts: Floats  #: expected number of items of each class, (K,)
@@ -75,7 +72,7 @@ class Statistics(NamedTuple):
 
 
 class Sweep:
-    """The E-step over one set of grouped labels, ready to be run again and again.
+    """The E-step over one set of grouped labels.
 
     Holds the memory that every pass needs, so a pass allocates nothing of the data's size.
 
@@ -84,15 +81,15 @@ class Sweep:
     indptr, annotator, label
         The labels of item n are ``annotator[indptr[n]:indptr[n + 1]]`` and likewise ``label``.
     gold
-        Known class of each item, -1 where unknown; None where none is known.
+        Known class of each item, -1 where unknown; None if none is known.
     n_annotators, n_classes
         M and K.
     share
-        The blocks to pass over, where others have the rest; all by default.
+        The blocks of this process; all by default.
     done
-        Told of every block ``(first, stop)`` that was passed over.
+        Called with every block ``(first, stop)`` that a pass has finished.
     threads
-        How many to use, where it is not all.
+        Number of threads; all cores by default.
     """
 
     def __init__(
@@ -117,67 +114,43 @@ class Sweep:
         self._prefetch = 16 * cells > _CACHE
         self._tables = blocks.Spare(partial(aligned, n_annotators * n_classes, 2 * n_classes))
 
-    @property
-    def small(self) -> bool:
-        """Whether plain numpy is faster."""
-        return self.share.n == 1 and self.label.size < SMALL
-
     def __call__(self, prior: Floats, confusions: Floats) -> Statistics:
-        """Run the E-step under these parameters and give the sums that the M-step needs."""
+        """Run the E-step under these parameters and return the sums that the M-step needs."""
         return blocks.total(self.parts(prior, confusions), (0, self.share.n))
 
     def parts(self, prior: Floats, confusions: Floats) -> dict[blocks.Node, Statistics]:
-        """Give the sums over this share of the blocks, to be added to those of others."""
-        if self.small:
-            from consilience.kernels.em_numpy import statistics
-
-            made = statistics(self.indptr, self.annotator, self.label, self.gold, prior, confusions)
-            if self._done:
-                self._done(0, self.indptr.size - 1)
-            return {(0, 1): made}
-        over = self.over_block("all", prior, confusions)
-
-        return blocks.fold(lambda first, stop: over(first, stop)[0], self.share, self.threads)
-
-    def over_block(self, kind: str, prior: Floats, confusions: Floats) -> Callable[..., tuple[Statistics, Floats]]:
-        """Give what runs a sweep of some kind (:func:`sweep_kernel`) over a block ``(first, stop)``.
-
-        It takes the items that are listed, or where to list them, and gives the other sums beside the statistics.
-        """
+        """Return the sums over this share of the blocks, to be added to those of others."""
         M, K, _ = self.shape
-        kernel = sweep_kernel(K, self.annotator.dtype.name, self.label.dtype.name, self._prefetch, kind)
+        kernel = sweep_kernel(K, self.annotator.dtype.name, self.label.dtype.name, prefetch=self._prefetch)
         lay_out, rows = _lay_out_kernel(), np.ascontiguousarray(confusions.reshape(M * K, K))
         data = self.indptr, self.annotator, self.label, self.gold, np.maximum(prior, FLOOR)
         nothing = np.empty((0, 0))
 
-        def over(first: int, stop: int, items: Codes = _NONE) -> tuple[Statistics, Floats]:
-            sums = np.zeros(K + 3)
+        def leaf(first: int, stop: int) -> Statistics:
+            sums = np.zeros(K + 1)
             with self._tables.one() as table:
                 lay_out(rows, table)
-                kernel(first, stop, *data, table, nothing, items, sums)
+                kernel(first, stop, *data, table, nothing, sums)
                 counts = table[:, K:].copy()
             if self._done:
                 self._done(first, stop)
-            return Statistics(counts.reshape(self.shape), sums[:K], float(sums[K])), sums[K + 1 :]
+            return Statistics(counts.reshape(self.shape), sums[:K], float(sums[K]))
 
-        return over
+        return blocks.fold(leaf, self.share, self.threads)
 
     def posterior(self, prior: Floats, confusions: Floats) -> tuple[Floats, float]:
-        """Give the posterior of every item (N, K) and the log-likelihood under these parameters."""
+        """Return the posterior of every item (N, K) and the log-likelihood under these parameters."""
         M, K, _ = self.shape
-        if self.small:
-            from consilience.kernels.em_numpy import posterior
-
-            return posterior(self.indptr, self.annotator, self.label, self.gold, prior, confusions)
-        kernel = sweep_kernel(K, self.annotator.dtype.name, self.label.dtype.name, self._prefetch, "write")
+        names = self.annotator.dtype.name, self.label.dtype.name
+        kernel = sweep_kernel(K, *names, prefetch=self._prefetch, write=True)
         table = aligned(M * K, K)
         table[:] = np.maximum(confusions.reshape(M * K, K), FLOOR)
-        prior = np.maximum(prior, FLOOR)
+        data = self.indptr, self.annotator, self.label, self.gold, np.maximum(prior, FLOOR)
         out = np.empty((self.indptr.size - 1, K))
 
         def leaf(first: int, stop: int) -> Statistics:
             sums = np.zeros(K + 1)
-            kernel(first, stop, self.indptr, self.annotator, self.label, self.gold, prior, table, out, _NONE, sums)
+            kernel(first, stop, *data, table, out, sums)
             return Statistics(np.empty(0), sums[:K], float(sums[K]))
 
         return out, blocks.total(blocks.fold(leaf, self.share, self.threads), (0, self.share.n)).log_likelihood

@@ -1,18 +1,17 @@
-"""The source of the sweeps over labels, written out for each number of classes, and what compiles it.
+"""The source of the sweeps over labels, unrolled for each number of classes, and its compilation.
 
-:mod:`consilience.kernels.em` tells what a sweep computes and why it is written so.
+:mod:`consilience.kernels.em` explains what a sweep computes and why it is written this way.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["FLOOR", "MOST_UNROLLED", "SETTLED", "sweep_kernel", "unrolled"]
+__all__ = ["FLOOR", "MOST_UNROLLED", "sweep_kernel", "unrolled"]
 
 #: The smallest probability that a confusion or a prior is taken to have: 16 of them stay above 1e-308.
 FLOOR = 1e-12
@@ -20,36 +19,24 @@ FLOOR = 1e-12
 MOST_UNROLLED = 16
 #: Labels between a prefetch and the use of what it brings.
 AHEAD = 64
-#: An item is settled when one class has at least this probability, and open otherwise.
-SETTLED = 0.999
 
-_KINDS = re.compile(r"\{(prefetch|all|listed|list)\}")
-
-# A line with @ stands once for every class, with the class for @.  One that begins with names in braces stands only in
-# sweeps of these kinds: with prefetch, over all items or over listed ones, or making that list.  Every item is written
-# on it, and the next takes the place of one that is settled: no branch has to wait for a posterior.
+# A line with @ stands once for every class, with the class for @; one that begins with {prefetch} only where rows are
+# prefetched.
 _HEAD = """
-def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, items, sums):
+def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, sums):
     running = 1.0
     log_likelihood = 0.0
     w@ = prior[@]
     n@ = 0.0
-    {list}found, n_open = uint64(0), uint64(0)
-    {all}start = uint64(indptr[first])
-    {all}{prefetch}ahead = start
-    {all}{prefetch}end = uint64(indptr[stop_item])
-    {all}for n in range(first, stop_item):
-    {listed}for j in range(items.size):
-        {listed}n = uint64(first) + uint64(items[j])
-        {listed}start, stop = uint64(indptr[n]), uint64(indptr[n + uint64(1)])
-        {listed}{prefetch}later = uint64(first) + uint64(items[min(j + {ahead} // 8, items.size - 1)])
-        {listed}{prefetch}for i in range(uint64(indptr[later]), uint64(indptr[later + uint64(1)])):
-        {listed}{prefetch}    prefetch(table, uint64(annotator[i]) * uint64({K}) + uint64(label[i]))
-        {all}stop = uint64(indptr[n + 1])
-        {all}{prefetch}limit = min(stop + uint64({ahead}), end)
-        {all}{prefetch}while ahead < limit:
-        {all}{prefetch}    prefetch(table, uint64(annotator[ahead]) * uint64({K}) + uint64(label[ahead]))
-        {all}{prefetch}    ahead += uint64(1)
+    start = uint64(indptr[first])
+    {prefetch}ahead = start
+    {prefetch}end = uint64(indptr[stop_item])
+    for n in range(first, stop_item):
+        stop = uint64(indptr[n + 1])
+        {prefetch}limit = min(stop + uint64({ahead}), end)
+        {prefetch}while ahead < limit:
+        {prefetch}    prefetch(table, uint64(annotator[ahead]) * uint64({K}) + uint64(label[ahead]))
+        {prefetch}    ahead += uint64(1)
         p@ = w@
         if stop - start <= uint64(16):
             for i in range(start, stop):
@@ -86,12 +73,6 @@ _COUNT = """
         for i in range(start, stop):
             r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
             table[r, {K} + @] += p@
-        {list}surest = p0
-        {list}surest = max(surest, p@)
-        {list}is_open = uint64(1) if surest < {settled} else uint64(0)
-        {list}items[found] = n - first
-        {list}found += is_open
-        {list}n_open += is_open * (stop - start)
         start = stop
 """
 _WRITE = """
@@ -102,35 +83,28 @@ _WRITE = """
 _TAIL = """
     sums[@] = n@
     sums[{K}] = log_likelihood + log(running)
-    {list}sums[{K} + 1] = found
-    {list}sums[{K} + 2] = n_open
 """
 
 
-def _source(name: str, K: int, kinds: set[str]) -> str:
-    """Write the unrolled sweep for K classes."""
-    body = _WRITE if "write" in kinds else _COUNT
-    template = "".join(part.lstrip("\n") for part in (_HEAD, body, _TAIL))
+def _source(name: str, K: int, write: bool, prefetch: bool) -> str:
+    """Return the unrolled sweep for K classes."""
+    template = "".join(part.lstrip("\n") for part in (_HEAD, _WRITE if write else _COUNT, _TAIL))
     values = {
         "name": name,
         "K": K,
         "ahead": AHEAD,
-        "settled": repr(SETTLED),
+        "prefetch": "",
         "small": repr(2.0**-256),
         "large": repr(2.0**512),
         "log_large": repr(512 * float(np.log(2.0))),
         "sum_p": " + ".join(f"p{k}" for k in range(K)),
     }
-    lines = []
-    for line in template.splitlines():
-        wanted = set(_KINDS.findall(line))
-        if wanted <= kinds:
-            lines.append(_KINDS.sub("", line))
+    lines = [line for line in template.splitlines() if prefetch or "{prefetch}" not in line]
     return unrolled("\n".join(lines), K).format(**values)
 
 
 def unrolled(template: str, K: int) -> str:
-    """Write a line with @ once for every class, with the class for @."""
+    """Repeat each line with @ for every class, with the class for @."""
     lines: list[str] = []
     for line in template.lstrip("\n").splitlines():
         lines += [line.replace("@", str(k)) for k in range(K)] if "@" in line else [line]
@@ -147,7 +121,6 @@ def _looped_sweep(
     prior: Any,
     table: Any,
     out: Any,
-    _items: Any,
     sums: Any,
 ) -> None:
     """The same sweep for any number of classes, with a loop where the other is unrolled."""
@@ -198,26 +171,19 @@ def _looped_sweep(
 
 
 @lru_cache(maxsize=64)
-def sweep_kernel(K: int, annotator: str, label: str, prefetch: bool, kind: str = "all") -> Callable[..., None]:
-    """Compile the sweep for K classes and these code types.
-
-    ``kind`` says which: over "all" items; "write" their posteriors; "list" open items; or over "listed" ones alone.
-    The last two are for up to ``MOST_UNROLLED`` classes.
-    """
+def sweep_kernel(K: int, annotator: str, label: str, *, prefetch: bool, write: bool = False) -> Callable[..., None]:
+    """Compile the sweep for K classes and these code types; it counts, or writes posteriors if told to ``write``."""
     from numba import types
 
-    from consilience.kernels import _compile
+    from consilience.kernels import _compile, _intrinsics
 
     array, whole = _compile.array, types.int64
     data = array("int64"), array(annotator), array(label), array("int32")
-    matrix, items, sums = (array(*kind, readonly=False) for kind in (("float64", 2), ("int32",), ("float64",)))
-    signature = types.void(whole, whole, *data, array("float64"), matrix, matrix, items, sums)
+    matrix, sums = array("float64", 2, readonly=False), array("float64", readonly=False)
+    signature = types.void(whole, whole, *data, array("float64"), matrix, matrix, sums)
     if K > MOST_UNROLLED:
-        if kind not in ("all", "write"):
-            raise ValueError(f"items are listed with up to {MOST_UNROLLED} classes, not with {K}")
         return _compile.compiled(_looped_sweep, signature)
-    kinds = {kind} | ({"prefetch"} if prefetch else set()) | (set() if kind == "listed" else {"all"})
-    name = f"sweep_{K}_{kind}{'_prefetch' if prefetch else ''}"
-    names = {"uint64": np.uint64, "log": np.log, "prefetch": _compile.prefetch}
-    function = _compile.from_source(_source(name, K, kinds), name, __name__, __file__, names)
+    name = f"sweep_{K}{'_write' if write else ''}{'_prefetch' if prefetch else ''}"
+    names = {"uint64": np.uint64, "log": np.log, "prefetch": _intrinsics.prefetch}
+    function = _compile.from_source(_source(name, K, write, prefetch), name, __name__, __file__, names)
     return _compile.compiled(function, signature)

@@ -1,4 +1,4 @@
-"""Counting votes: who said what of each item, and the statistics of taking vote shares for the posterior."""
+"""Vote counts, vote shares, and the M-step sums of taking vote shares for the posterior."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.em import MOST_UNROLLED, SMALL, Statistics, unrolled
+from consilience.kernels.em import MOST_UNROLLED, Statistics, unrolled
 
 __all__ = ["said_counts", "share_parts", "share_statistics", "vote_counts", "vote_shares", "vote_statistics"]
 
 
 def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
-    """Give the number of votes that each item has for each class, (N, K)."""
+    """Return the number of votes for each class on each item, (N, K)."""
     counts = np.zeros((indptr.size - 1, n_classes))
-    if label.size < SMALL:
-        item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-        np.add.at(counts, (item, label), 1.0)
-        return counts
     _count_kernel(label.dtype.name)(indptr, label, counts)
     return counts
 
 
 def vote_shares(indptr: Ints, label: Codes, gold: Codes | None, n_classes: int) -> Floats:
-    """Give the share of votes that each class has on each item; gold items at their gold, unlabelled ones uniform."""
+    """Return the vote shares of each item, (N, K); gold items at their gold, unlabelled ones uniform."""
     votes = vote_counts(indptr, label, n_classes)
     if gold is not None:
         known = gold >= 0
@@ -39,19 +35,13 @@ def vote_shares(indptr: Ints, label: Codes, gold: Codes | None, n_classes: int) 
 
 
 def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_annotators: int) -> Statistics:
-    """Give ``counts[m, i, k] = Σ_n q[n, k]`` over m's labels i: the M-step sums of a given posterior q.
+    """Return ``counts[m, i, k] = Σ_n q[n, k]`` over m's labels i: the M-step sums of a given posterior q.
 
-    The log-likelihood of such statistics is unknown: it is NaN.
+    Their log-likelihood is unknown: NaN.
     """
     K = q.shape[1]
     counts = np.zeros((n_annotators * K, K))
-    if label.size < SMALL:
-        item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-        cell = annotator.astype(np.int64) * K + label
-        for k in range(K):
-            counts[:, k] = np.bincount(cell, q[item, k], n_annotators * K)
-    else:
-        _scatter_kernel(annotator.dtype.name, label.dtype.name)(indptr, annotator, label, q, counts)
+    _scatter_kernel(annotator.dtype.name, label.dtype.name)(indptr, annotator, label, q, counts)
     unlabelled = np.flatnonzero(np.diff(indptr) == 0)
     class_counts = q.sum(axis=0) - q[unlabelled].sum(axis=0)
     return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
@@ -60,9 +50,9 @@ def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_a
 def share_statistics(
     indptr: Ints, annotator: Codes, label: Codes, gold: Codes | None, n_annotators: int, n_classes: int
 ) -> Statistics:
-    """Give the M-step sums of taking each item's shares of votes for its posterior (its gold, where it has one).
+    """Return the M-step sums of taking vote shares for the posterior (gold where known).
 
-    The same as :func:`vote_statistics` of those shares, without making them.
+    The same as :func:`vote_statistics` of :func:`vote_shares`, without an array of items × classes.
     """
     share = blocks.Share.all_of(blocks.cut(indptr, n_annotators * n_classes**2))
     parts = share_parts(indptr, annotator, label, gold, n_annotators, n_classes, share=share)
@@ -81,7 +71,7 @@ def share_parts(
     done: Callable[[int, int], None] | None = None,
     threads: int | None = None,
 ) -> dict[blocks.Node, Statistics]:
-    """Give :func:`share_statistics` of a share of the blocks; as with :class:`~consilience.kernels.em.Sweep`."""
+    """Return :func:`share_statistics` of a share of the blocks; as with :class:`~consilience.kernels.em.Sweep`."""
     K = n_classes
     known = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
     kernel = _share_kernel(K, annotator.dtype.name, label.dtype.name)
@@ -148,13 +138,10 @@ def _looped_share(
 
 
 def said_counts(annotator: Codes, label: Codes, n_annotators: int, n_classes: int) -> Ints:
-    """Give how often each annotator gave each label, (M, K)."""
+    """Return how often each annotator gave each label, (M, K)."""
     M, K = n_annotators, n_classes
     said = np.zeros(M * K, np.int64)
-    if label.size < SMALL:
-        said += np.bincount(annotator.astype(np.int64) * K + label, minlength=M * K)
-    else:
-        _said_kernel(annotator.dtype.name, label.dtype.name)(annotator, label, K, said)
+    _said_kernel(annotator.dtype.name, label.dtype.name)(annotator, label, K, said)
     return said.reshape(M, K)
 
 
