@@ -19,9 +19,7 @@ from consilience.data.times import Times, find_time_column, parse_times
 from consilience.data.truth import arrow_or_values
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels.em import SMALL
 from consilience.kernels.grouping import drop_repeats, group_by_item
-from consilience.kernels.recoding import recode
 
 __all__ = [
     "KEPT",
@@ -43,6 +41,10 @@ Duplicates = Literal["last", "first", "keep", "error"]
 
 #: What is kept of repeated answers while they are counted, under each rule.
 KEPT = {"last": "last", "first": "first", "keep": "all", "error": "all"}
+
+
+#: Labels that are recoded at a time.
+_AT_ONCE = 1 << 20
 
 
 class Parts(TypedDict):
@@ -238,12 +240,14 @@ def code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: s
         used = set(rank.tolist())
         if unused := [name for code, name in enumerate(ordered) if code not in used]:
             warn(f"nobody used {', '.join(map(repr, unused[:5]))} as a label", DataWarning)
-    # The codes are ours: they are changed where they lie, if the new ones fit there.
-    if codes.flags.writeable and codes.size >= SMALL and len(ordered) <= np.iinfo(codes.dtype).max:
-        recode(codes, rank)
-        return ordered, codes
-    # -1 finds the -1 at the end
-    return ordered, np.append(rank, -1).astype(np.int32)[codes]
+    table = np.append(rank, -1).astype(np.int32)  # -1 finds the -1 at the end
+    if not codes.flags.writeable or len(ordered) > np.iinfo(codes.dtype).max:
+        return ordered, table[codes]
+    # The codes are taken over: recoded in place, in parts, because indices take eight bytes each.
+    for start in range(0, codes.size, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        codes[part] = table[codes[part]]
+    return ordered, codes
 
 
 def _repeats_error(

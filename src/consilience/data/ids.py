@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from consilience.exceptions import FormatError, IdError
 from consilience.kernels._arrays import Bools, Codes, Ints
-from consilience.kernels.em import SMALL
 
 __all__ = [
     "Ids",
@@ -320,7 +319,7 @@ def is_text(column: pa.Array) -> bool:
 
 
 def _first_seen(column: pa.Array) -> tuple[Codes, pa.Array]:
-    if is_text(column) and len(column) >= SMALL:
+    if is_text(column):
         from consilience.kernels.strings import encode_bytes
 
         width = np.int64 if pa.types.is_large_string(column.type) else np.int32

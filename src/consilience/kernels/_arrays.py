@@ -1,13 +1,14 @@
-"""Array types and the one place that knows how codes are stored."""
+"""Array types, how codes are stored, and cutting a range into even parts."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Codes", "Floats", "Ints", "aligned", "code_dtype"]
+__all__ = ["Bools", "Codes", "Floats", "Ints", "aligned", "code_dtype", "even_parts", "narrowed"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -17,14 +18,24 @@ Codes: TypeAlias = NDArray[Any]
 
 
 def code_dtype(n: int) -> np.dtype[Any]:
-    """Give the smallest unsigned type that holds codes ``0 … n - 1``."""
+    """Return the smallest unsigned type that holds codes ``0 … n - 1``."""
     return np.min_scalar_type(max(n - 1, 0))
 
 
-def aligned(rows: int, columns: int) -> Floats:
-    """Give a zero array (rows, columns) that starts on a cache line.
+def narrowed(counts: Codes) -> Codes:
+    """Return counts in the smallest unsigned type that holds them."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 
-    A row of eight doubles then is one line, not two halves: numpy itself aligns to 16 bytes.
+
+def even_parts(n: int, parts: int) -> list[tuple[int, int]]:
+    """Cut ``0 … n - 1`` into ranges ``(start, stop)`` of nearly equal length."""
+    return list(pairwise(np.linspace(0, n, max(parts, 1) + 1).astype(int).tolist()))
+
+
+def aligned(rows: int, columns: int) -> Floats:
+    """Return a zero array (rows, columns) that starts on a cache line.
+
+    A row of eight doubles is then one line instead of two halves: numpy itself aligns to 16 bytes.
     """
     size = rows * columns
     memory = np.zeros(size + 8)

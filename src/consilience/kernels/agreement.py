@@ -1,6 +1,6 @@
-"""Sums over items that every coefficient of agreement is made of, in one pass over the labels.
+"""Sums over items from which every coefficient of agreement is computed, in one pass over the labels.
 
-Items are put into blocks, and the sums are kept for each, so that blocks can be drawn again.  For an item with n
+Items are put into blocks with sums of their own, so that blocks can be resampled (bootstrap).  For an item with n
 labels, c_k of them k, and values v_k of the classes:
 
 ==================  ======================================================  ============
@@ -20,14 +20,12 @@ name                sum over the items of a block of                        shap
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.em import SMALL
+from consilience.kernels._compile import kernel
 
 __all__ = ["AgreementSums", "agreement_sums"]
 
@@ -38,13 +36,13 @@ class AgreementSums(NamedTuple):
     sums: Floats
     classes: Floats
     shares: Floats
-    coincidences: Floats  #: (0, K, K) where it was not asked for
+    coincidences: Floats  #: (0, K, K) unless asked for
 
 
 def agreement_sums(
     indptr: Ints, label: Codes, block: Ints, n_blocks: int, values: Floats, coincide: bool
 ) -> AgreementSums:
-    """Count; ``block`` is the block of each item, (N,), and ``values`` those of the classes, (K,)."""
+    """Return the sums; ``block`` is the block of each item, (N,), and ``values`` those of the classes, (K,)."""
     K = values.size
     made = AgreementSums(
         np.zeros((n_blocks, 6)),
@@ -52,28 +50,9 @@ def agreement_sums(
         np.zeros((n_blocks, K)),
         np.zeros((n_blocks if coincide else 0, K, K)),
     )
-    if label.size < SMALL and label.size * K < 1 << 24:
-        _by_numpy(indptr, label, block, values, made)
-    else:
-        _kernel(label.dtype.name)(indptr, label, block, values, *made)
+    made_types = "float64[,]! float64[,]! float64[,]! float64[,,]!"
+    kernel(_sweep, f"int64[] {label.dtype.name}[] int64[] float64[] {made_types}")(indptr, label, block, values, *made)
     return made
-
-
-def _by_numpy(indptr: Ints, label: Codes, block: Ints, values: Floats, made: AgreementSums) -> None:
-    N, K = indptr.size - 1, values.size
-    item = np.repeat(np.arange(N), np.diff(indptr))
-    c = np.bincount(item * K + label, minlength=N * K).reshape(N, K).astype(np.float64)
-    n = c.sum(axis=1)
-    some, two = n >= 1, n >= 2
-    pairs = np.where(two, n - 1.0, 1.0)
-    same = (c * (c - 1.0)).sum(axis=1) / pairs
-    square = n * (c @ (values * values)) - (c @ values) ** 2
-    columns = (some, two, n * two, two * same / np.maximum(n, 1.0), two * same, two * 2.0 * square / pairs)
-    np.add.at(made.sums, block, np.stack(columns, axis=1))
-    np.add.at(made.classes, block[two], c[two])
-    np.add.at(made.shares, block[some], c[some] / n[some, None])
-    if made.coincidences.size:
-        np.add.at(made.coincidences, block[two], c[two, :, None] * c[two, None, :] / pairs[two, None, None])
 
 
 def _sweep(
@@ -117,16 +96,3 @@ def _sweep(
                         coincidences[b, met[d], met[e]] += count[met[d]] * count[met[e]] / (n - 1.0)
         for d in range(distinct):
             count[met[d]] = 0.0
-
-
-@lru_cache(maxsize=4)
-def _kernel(label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    flat, cube = array("float64", 2, readonly=False), array("float64", 3, readonly=False)
-    return compiled(
-        _sweep,
-        types.void(array("int64"), array(label), array("int64"), array("float64"), flat, flat, flat, cube),
-    )

@@ -265,7 +265,7 @@ def kernel(K: int, annotator: str, symbol: str, prefetch: bool) -> Callable[...,
     """Compile the sweep for K classes and these code types."""
     from numba import types
 
-    from consilience.kernels import _compile
+    from consilience.kernels import _compile, _intrinsics
 
     array = _compile.array
     vector, matrix = array("float64"), array("float64", 2)
@@ -295,7 +295,7 @@ def kernel(K: int, annotator: str, symbol: str, prefetch: bool) -> Callable[...,
         "int64": np.int64,
         "log": np.log,
         "empty": np.empty,
-        "prefetch": _compile.prefetch,
+        "prefetch": _intrinsics.prefetch,
         "many_labels": _compile.inlined(_many_labels),
         "largest_beta": _compile.inlined(_largest_beta),
     }

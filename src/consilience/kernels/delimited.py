@@ -21,7 +21,8 @@ import numpy as np
 from numba import types
 
 from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels._compile import array, compiled, load64, prefetch, store64
+from consilience.kernels._compile import array, compiled
+from consilience.kernels._intrinsics import load64, prefetch, store64
 from consilience.kernels.blocks import run, run_in_order
 from consilience.kernels.fields import BLOCK, find_fields
 from consilience.kernels.names import SEEDS, Names, finished, mixed

@@ -1,21 +1,20 @@
-"""Rows in any order to labels grouped by item, with repeated answers found on the way.
+"""Rows in any order to labels grouped by item, with repeated answers dropped or counted.
 
-A counting sort in two levels: three passes over the rows, no comparison, stable.
+Grouping is a counting sort in two levels: three passes over the rows, no comparison, stable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from consilience.exceptions import DataError
 from consilience.kernels import blocks
-from consilience.kernels._arrays import Codes, Ints, code_dtype
+from consilience.kernels._arrays import Codes, Ints, code_dtype, even_parts
+from consilience.kernels._compile import kernel
 from consilience.kernels.blocks import Node
-from consilience.kernels.em import SMALL
 
 #: A bundle is this many bits of items: 4096 of them, whose labels fit a core's cache.
 _BUNDLE = 12
@@ -31,33 +30,26 @@ def group_by_item(
     Codes come in 32 bits or in smaller signed types.  Returns ``indptr, annotator, label``, the latter two in the
     smallest types that hold them.
     """
-    if item.size < SMALL or n_annotators > 1 << 28 or n_classes > 1 << 24:
-        keep = np.flatnonzero(label >= 0)
-        order = keep[np.argsort(item[keep], kind="stable")]
-        counts = np.bincount(item[order], minlength=n_items)
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return (
-            indptr,
-            annotator[order].astype(code_dtype(n_annotators)),
-            label[order].astype(code_dtype(n_classes)),
-        )
     # Writing straight to the places of the items would miss the cache for every row.  So rows go into bundles of
     # neighbouring items first, packed into one word each, and each bundle, which fits the cache, is sorted on its own.
-    bundle = 1 << _BUNDLE
-    n_bundles = -(-n_items // bundle)
-    edges = np.linspace(0, item.size, blocks.thread_count() + 1).astype(int).tolist()
-    parts = list(pairwise(edges))
-    # a word has bits for the place within the bundle, the annotator and the label, in this order
+    # A word holds the place within the bundle, the annotator and the label, in this order.
     label_bits = (n_classes - 1).bit_length()
     item_shift = label_bits + (n_annotators - 1).bit_length()
-    word = np.dtype(np.uint32 if item_shift + _BUNDLE <= 32 else np.uint64)
-    count, scatter = _scatter_kernels(word.name, item.dtype.name, annotator.dtype.name, label.dtype.name)
+    if item_shift + _BUNDLE > 64:
+        raise DataError(f"{n_annotators} annotators and {n_classes} classes are too many to be coded")
+    word = "uint32" if item_shift + _BUNDLE <= 32 else "uint64"
+    bits = item_shift, label_bits
+    columns = item, annotator, label
+    item_type, annotator_type, label_type = (column.dtype.name for column in columns)
+    count = kernel(_count, f"{item_type}[] {label_type}[] int64", "int64[]!")
+    scatter = kernel(_scatter, f"{item_type}[] {annotator_type}[] {label_type}[] int64[]! int64 int64 {word}[]!")
+    n_bundles = -(-n_items // (1 << _BUNDLE))
+    parts = even_parts(item.size, blocks.thread_count())
     sizes = np.array(blocks.run(lambda a, b: count(item[a:b], label[a:b], n_bundles), parts))
     # the rows of part p in bundle b begin at starts[p, b]
     flat = np.concatenate([[0], np.cumsum(sizes.T.ravel())])
     starts = flat[:-1].reshape(n_bundles, len(parts)).T.copy()
     rows = np.empty(int(flat[-1]), word)
-    columns, bits = (item, annotator, label), (item_shift, label_bits)
     blocks.run(
         lambda p, _: scatter(*(column[slice(*parts[p])] for column in columns), starts[p], *bits, rows),
         [(p, p + 1) for p in range(len(parts))],
@@ -65,14 +57,13 @@ def group_by_item(
     begin = np.ascontiguousarray(flat[:: len(parts)])
     indptr = np.empty(n_items + 1, np.int64)
     indptr[-1] = rows.size
-    grouped_annotator = np.empty(rows.size, code_dtype(n_annotators))
-    grouped_label = np.empty(rows.size, code_dtype(n_classes))
-    sort = _sort_kernel(word.name, grouped_annotator.dtype.name, grouped_label.dtype.name)
+    by, said = np.empty(rows.size, code_dtype(n_annotators)), np.empty(rows.size, code_dtype(n_classes))
+    sort = kernel(_sort, f"{word}[] int64[] int64 int64 int64 int64 int64[]! {by.dtype}[]! {said.dtype}[]!")
     blocks.run(
-        lambda a, b: sort(rows, begin[a : b + 1], a, n_items, *bits, indptr, grouped_annotator, grouped_label),
-        list(pairwise(np.linspace(0, n_bundles, blocks.thread_count() + 1).astype(int).tolist())),
+        lambda a, b: sort(rows, begin[a : b + 1], a, n_items, *bits, indptr, by, said),
+        even_parts(n_bundles, blocks.thread_count()),
     )
-    return indptr, grouped_annotator, grouped_label
+    return indptr, by, said
 
 
 def drop_repeats(
@@ -83,15 +74,15 @@ def drop_repeats(
     With ``keep="all"`` nothing is dropped, only counted.  With ``overwrite``, the arrays given are used up, and no new
     memory is needed.
     """
-    if annotator.size < SMALL:
-        return _drop_few(indptr, annotator, label, n_annotators, keep)
     parts = blocks.cut(indptr, n_annotators)
     begins = [int(indptr[a]) for a, _ in parts]
-    count, drop = _repeat_kernels(annotator.dtype.name, label.dtype.name)
 
     def drop_all(begins: list[int], new: tuple[Ints, Codes, Codes]) -> list[int]:
         begin = dict(zip(parts, begins, strict=True))
         rule = n_annotators, keep == "last"
+        kinds = annotator.dtype, label.dtype
+        old_types, new_types = "int64[] {}[] {}[]".format(*kinds), "int64[]! {}[]! {}[]!".format(*kinds)
+        drop = kernel(_drop, f"{old_types} int64 boolean int64 {new_types}", "int64")
         return blocks.run(
             lambda a, b: drop(indptr[a : b + 1], annotator, label, *rule, begin[a, b], new[0][a:b], *new[1:]), parts
         )
@@ -99,6 +90,7 @@ def drop_repeats(
     if overwrite and keep != "all":
         found = drop_all(begins, (indptr, annotator, label))
         return _closed_up(indptr, annotator, label, parts, begins, found)
+    count = kernel(_count_repeats, f"int64[] {annotator.dtype}[] int64", "int64")
     found = blocks.run(lambda a, b: count(indptr[a : b + 1], annotator, n_annotators), parts)
     repeats = sum(found)
     if repeats == 0 or keep == "all":
@@ -110,27 +102,10 @@ def drop_repeats(
     return *new, repeats
 
 
-def _drop_few(
-    indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, keep: str
-) -> tuple[Ints, Codes, Codes, int]:
-    item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-    pair = item * n_annotators + annotator
-    # the stable order puts the earliest row of each pair first
-    _, earliest = np.unique(pair, return_index=True)
-    _, latest = np.unique(pair[::-1], return_index=True)
-    mark = np.ones(annotator.size, np.bool_)
-    mark[earliest if keep != "last" else pair.size - 1 - latest] = False
-    repeats = int(mark.sum())
-    if repeats == 0 or keep == "all":
-        return indptr, annotator, label, repeats
-    before = np.concatenate([[0], np.cumsum(mark)])
-    return indptr - before[indptr], annotator[~mark], label[~mark], repeats
-
-
 def _closed_up(
     indptr: Ints, annotator: Codes, label: Codes, parts: list[Node], begins: list[int], dropped: list[int]
 ) -> tuple[Ints, Codes, Codes, int]:
-    """Move blocks that have ``dropped`` some of their labels up to one another."""
+    """Close the gaps between blocks that have ``dropped`` some of their labels."""
     gap = 0
     for (a, b), begin, end, gone in zip(parts, begins, [*begins[1:], annotator.size], dropped, strict=True):
         if gap:
@@ -140,30 +115,18 @@ def _closed_up(
         gap += gone
     indptr[-1] -= gap
     left = annotator.size - gap
-    if gap > left:  # what would be held for nothing is worth a copy
+    if gap > left:  # a copy frees more memory than it takes
         return indptr, annotator[:left].copy(), label[:left].copy(), gap
     return indptr, annotator[:left], label[:left], gap
 
 
 def components(indptr: Ints, annotator: Codes, n_annotators: int) -> Ints:
-    """Give each annotator's component: two annotators who labelled an item in common share one.
+    """Return each annotator's connected component: two annotators with an item in common share one.
 
     Components are numbered by their first annotator, from 0.
     """
     root = np.arange(n_annotators, dtype=np.int64)
-    if annotator.size < SMALL:
-        starts = indptr[:-1][np.diff(indptr) > 0]
-        lengths = np.diff(indptr)[np.diff(indptr) > 0]
-        while annotator.size:
-            # every annotator takes the smallest mark among all who share an item with them
-            per_item = np.minimum.reduceat(root[annotator], starts)
-            new = root.copy()
-            np.minimum.at(new, annotator, np.repeat(per_item, lengths))
-            if np.array_equal(new, root):
-                break
-            root = new
-    else:
-        _union_kernel(annotator.dtype.name)(indptr, annotator, root)
+    kernel(_union, f"int64[] {annotator.dtype}[] int64[]!")(indptr, annotator, root)
     return np.unique(root, return_inverse=True)[1].astype(np.int64)
 
 
@@ -282,51 +245,3 @@ def _union(indptr: Any, annotator: Any, root: Any) -> None:
         while root[x] != x:
             x = root[x]
         root[m] = x
-
-
-@lru_cache(maxsize=16)
-def _scatter_kernels(word: str, item: str, annotator: str, label: str) -> tuple[Callable[..., Any], ...]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    columns = tuple(map(array, (item, annotator, label)))
-    sizes, packed, whole = array("int64", readonly=False), array(word, readonly=False), types.int64
-    return (
-        compiled(_count, sizes(columns[0], columns[2], whole)),
-        compiled(_scatter, types.void(*columns, sizes, whole, whole, packed)),
-    )
-
-
-@lru_cache(maxsize=16)
-def _sort_kernel(word: str, annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    new = (array(kind, readonly=False) for kind in ("int64", annotator, label))
-    return compiled(_sort, types.void(array(word), array("int64"), *[types.int64] * 4, *new))
-
-
-@lru_cache(maxsize=16)
-def _repeat_kernels(annotator: str, label: str) -> tuple[Callable[..., int], Callable[..., int]]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    old = array("int64"), array(annotator), array(label)
-    new = (array(kind, readonly=False) for kind in ("int64", annotator, label))
-    whole = types.int64
-    return (
-        compiled(_count_repeats, whole(*old[:2], whole)),
-        compiled(_drop, whole(*old, whole, types.boolean, whole, *new)),
-    )
-
-
-@lru_cache(maxsize=4)
-def _union_kernel(annotator: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    return compiled(_union, types.void(array("int64"), array(annotator), array("int64", readonly=False)))
