@@ -1,4 +1,4 @@
-"""Grouping, repeated answers and components: the compiled loops against plain numpy and scipy."""
+"""Grouping, repeated answers and components against plain numpy and scipy."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from consilience.exceptions import DataError
 from consilience.kernels import blocks, grouping, votes
-
-
-@pytest.fixture(params=["numpy", "compiled"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    limit = 0 if request.param == "compiled" else 10**9
-    monkeypatch.setattr(grouping, "SMALL", limit)
-    monkeypatch.setattr(votes, "SMALL", limit)
-    return str(request.param)
+from consilience.kernels._arrays import code_dtype
 
 
 def rows(seed: int, n: int = 2000, N: int = 150, M: int = 12, K: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -27,7 +21,6 @@ def rows(seed: int, n: int = 2000, N: int = 150, M: int = 12, K: int = 3) -> tup
     )
 
 
-@pytest.mark.usefixtures("path")
 def test_grouping_keeps_rows_in_order_within_an_item() -> None:
     item, annotator, label = rows(0)
     indptr, by, said = grouping.group_by_item(item, annotator, label, 151, 12, 3)
@@ -38,7 +31,6 @@ def test_grouping_keeps_rows_in_order_within_an_item() -> None:
         np.testing.assert_array_equal(said[indptr[n] : indptr[n + 1]], label[mine])
 
 
-@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("keep", ["first", "last", "all"])
 def test_repeated_answers(keep: str) -> None:
     item, annotator, label = rows(1)
@@ -63,17 +55,22 @@ def test_repeated_answers(keep: str) -> None:
 
 @pytest.mark.parametrize("n_annotators", [100, 30_000, 1 << 27])
 @pytest.mark.parametrize("types", [(np.int32, np.int32, np.int32), (np.int16, np.int32, np.int8)])
-def test_grouping_words_and_types_of_all_sizes(
-    types: tuple[type, ...], n_annotators: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_grouping_words_and_types_of_all_sizes(types: tuple[type, ...], n_annotators: int) -> None:
     item, annotator, label = rows(3, n=20_000, N=9000, M=n_annotators, K=100)
-    expected = grouping.group_by_item(item, annotator, label, 9000, n_annotators, 100)
-    monkeypatch.setattr(grouping, "SMALL", 0)
+    kept = np.flatnonzero(label >= 0)
+    order = kept[np.argsort(item[kept], kind="stable")]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(item[order], minlength=9000))])
     item, annotator, label = (column.astype(kind) for column, kind in zip((item, annotator, label), types, strict=True))
     found = grouping.group_by_item(item, annotator, label, 9000, n_annotators, 100)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs)
+    assert found[1].dtype == code_dtype(n_annotators)
+    assert found[2].dtype == np.uint8
+    for ours, expected in zip(found, (indptr, annotator[order], label[order]), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_too_many_codes_are_refused() -> None:
+    with pytest.raises(DataError, match="too many"):
+        grouping.group_by_item(*rows(3), 150, 1 << 30, 1 << 25)
 
 
 @pytest.mark.parametrize("keep", ["first", "last", "all"])
@@ -84,7 +81,6 @@ def test_repeats_are_dropped_alike_in_place_and_in_many_blocks(
     item, annotator, label = rows(4, n=5000, N=700, M=M)
     grouped = grouping.group_by_item(item, annotator, label, 700, M, 3)
     expected = grouping.drop_repeats(*grouped, M, keep)
-    monkeypatch.setattr(grouping, "SMALL", 0)
     monkeypatch.setattr(blocks, "cut", lambda indptr, _: [(0, 100), (100, 101), (101, 650), (650, indptr.size - 1)])
     for overwrite in (False, True):
         indptr, by, said = given = tuple(column.copy() for column in grouped)
@@ -97,7 +93,6 @@ def test_repeats_are_dropped_alike_in_place_and_in_many_blocks(
                 np.testing.assert_array_equal(column, before)
 
 
-@pytest.mark.usefixtures("path")
 def test_components_are_scipys() -> None:
     rng = np.random.default_rng(2)
     for degree in (1, 2, 3):
@@ -112,7 +107,6 @@ def test_components_are_scipys() -> None:
         assert len(pairs) == len(set(ours.tolist())) == len(set(theirs.tolist()))
 
 
-@pytest.mark.usefixtures("path")
 def test_votes_by_hand() -> None:
     indptr = np.array([0, 3, 3, 5])
     by, said = np.array([0, 1, 2, 0, 1], np.uint8), np.array([0, 0, 1, 1, 1], np.uint8)

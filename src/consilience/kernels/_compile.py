@@ -36,7 +36,6 @@ def _slp_vectoriser() -> Iterator[None]:
             settings.SLP_VECTORIZE = before
 
 
-@lru_cache(maxsize=256)
 def kernel(
     function: Callable[..., Any], arguments: str, returns: str = "void", helpers: tuple[Callable[..., Any], ...] = ()
 ) -> Callable[..., Any]:
@@ -45,6 +44,14 @@ def kernel(
     Arrays are C-contiguous, and read-only unless marked with ``!``; parentheses hold a tuple.  ``helpers`` are the
     functions of its module that it calls.
     """
+    with _compiling:  # so that threads do not compile the same loop twice
+        return _kernel(function, arguments, returns, helpers)
+
+
+@lru_cache(maxsize=256)
+def _kernel(
+    function: Callable[..., Any], arguments: str, returns: str, helpers: tuple[Callable[..., Any], ...]
+) -> Callable[..., Any]:
     return compiled(function, _types(returns)[0](*_types(arguments)), helpers)
 
 

@@ -1,27 +1,24 @@
-"""Delimited text straight to codes, without making a string of every field.
+"""Delimited text straight to codes, without creating a string for every field.
 
 The text is cut into chunks at line ends.  Threads find and hash the wanted fields of different chunks at the same time;
-the hashes are looked up in the order of the file.  So codes are given in order of first appearance, whatever the
+the hashes are looked up in the order of the file.  So codes are assigned in order of first appearance, whatever the
 number of threads.
 
-Only plain text is understood: fields may be quoted, but neither quotes nor line ends may stand inside quotes, and
-every line has as many fields as the first.  Anything else makes the sweep give up, and the caller takes the
-general reader, which also knows how to complain.
+Only plain text is read: fields may be quoted, but quotes contain neither quotes nor line ends, and every line has as
+many fields as the first.  For anything else the caller uses the general reader, which also explains what is wrong.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
-from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels._compile import array, compiled
+from consilience.kernels._arrays import Codes, Ints, even_parts
+from consilience.kernels._compile import kernel
 from consilience.kernels._intrinsics import load64, prefetch, store64
 from consilience.kernels.blocks import run, run_in_order
 from consilience.kernels.fields import BLOCK, find_fields
@@ -29,8 +26,7 @@ from consilience.kernels.names import SEEDS, Names, finished, mixed
 
 __all__ = ["Coded", "encode_text"]
 
-
-#: Bytes of text in a chunk, and the lines that there is room for at first.
+#: Bytes of text in a chunk, and initial room in lines.
 _CHUNK = 1 << 20
 _ROWS = 1 << 15
 
@@ -44,33 +40,33 @@ class Coded(NamedTuple):
 
 
 def encode_text(text: Codes, start: int, n_fields: int, wanted: list[int], delimiter: str) -> list[Coded] | None:
-    """Code the wanted fields of all lines from byte ``start`` on; None when the text is not plain.
+    """Return the coded fields of all lines from byte ``start`` on; None when the text is not plain.
 
     Parameters
     ----------
     text
         The bytes of the file.
     n_fields
-        How many fields each line has.
+        Number of fields of each line.
     wanted
         Positions of the fields to code.
     """
     edges = _cut_at_lines(text, start, _CHUNK)
-    # a span is one word: where a field begins, and its length in so many low bits
+    # a span is one word: the length of a field in the low bits, and where it begins above them
     length_bits = max(b - a for a, b in pairwise(edges)).bit_length()
     if length_bits > 32 or text.size.bit_length() + length_bits > 63:
         return None
-    sweep = _Sweep(text, edges, n_fields, wanted, ord(delimiter), length_bits)
-    run_in_order(sweep.tokenise, [partial(sweep.look_up, c) for c in range(len(wanted))], len(edges) - 1)
-    if not sweep.plain:
+    tokeniser = _Tokeniser(text, edges, n_fields, wanted, ord(delimiter), length_bits)
+    run_in_order(tokeniser.tokenise, [partial(tokeniser.look_up, c) for c in range(len(wanted))], len(edges) - 1)
+    if not tokeniser.plain:
         return None
-    columns = [(names.codes, names.place) for names in sweep.columns]
-    del sweep  # frees the dictionaries: their memory is used again for what follows
+    columns = [(names.codes, names.place) for names in tokeniser.columns]
+    del tokeniser  # frees the hash tables before the names are copied
     return [Coded(codes, *_names(text, spans, length_bits)) for codes, spans in columns]
 
 
 def _cut_at_lines(text: Codes, start: int, chunk: int) -> list[int]:
-    """Cut the text at line ends, into chunks of about so many bytes."""
+    """Cut the text at line ends, into chunks of about ``chunk`` bytes."""
     edges = [start]
     for aim in range(start + chunk, text.size, chunk):
         at, step = aim, 1 << 8
@@ -94,8 +90,8 @@ class _Found(NamedTuple):
     spans: Ints
 
 
-class _Sweep:
-    """The two halves of the work: finding fields, on many threads, and looking them up, in the file's order."""
+class _Tokeniser:
+    """Find fields on many threads, and look them up in the order of the file."""
 
     def __init__(
         self, text: Codes, edges: list[int], n_fields: int, wanted: list[int], delimiter: int, length_bits: int
@@ -117,17 +113,19 @@ class _Sweep:
         if len(text) < size + BLOCK:
             text = np.append(text, np.full(size + BLOCK - len(text), ord("\n"), np.uint8))
         n_found, rows = find_fields(text, size, self.delimiter, own.begins, own.ends)
-        if n_found != rows * self.n_fields or not _kernels().are_lines(text, rows, self.n_fields, own.ends):
+        are_lines = kernel(_are_lines, "uint8[] int64 int64 uint32[]", "boolean")
+        if n_found != rows * self.n_fields or not are_lines(text, rows, self.n_fields, own.ends):
             return _Found(chunk, -1, own.keys, own.spans)
         if rows > own.keys.shape[1]:
             own.keys, own.spans = self._room(2 * rows)
+        hash_fields = kernel(_hash, "uint8[] int64 uint32[] uint32[] int64 int64 uint64[] int64 uint64[,]! int64[]!")
         for c, field in enumerate(self.wanted):
             places = own.begins[field:], own.ends[field:], rows, self.n_fields
-            _kernels().hash(text, low, *places, SEEDS, self.length_bits, own.keys[c], own.spans[c])
+            hash_fields(text, low, *places, SEEDS, self.length_bits, own.keys[c], own.spans[c])
         return _Found(chunk, rows, own.keys, own.spans)
 
     def look_up(self, column: int, found: _Found) -> None:
-        """Code what was found in one column."""
+        """Look up what was found in one column."""
         self.plain = self.plain and found.rows >= 0
         if not self.plain:
             return
@@ -139,7 +137,7 @@ class _Sweep:
         names.add(found.keys[column, : found.rows], found.spans[column, : found.rows])
 
     def _memory(self, size: int) -> Any:
-        """Give memory for a chunk of so many bytes, of this thread's own."""
+        """Return this thread's own memory for a chunk of ``size`` bytes."""
         own = self._own
         if not hasattr(own, "keys"):
             own.begins = own.ends = np.empty(0, np.uint32)
@@ -159,8 +157,11 @@ def _names(text: Codes, spans: Ints, length_bits: int) -> tuple[Ints, Codes]:
     np.bitwise_and(spans, (1 << length_bits) - 1, out=offsets[1:])
     np.cumsum(offsets, out=offsets)
     characters = np.empty(int(offsets[-1]), np.uint8)
-    shares = list(pairwise(np.linspace(0, spans.size, 1 + (spans.size >> 16 or 1)).astype(int).tolist()))
-    run(lambda a, b: _kernels().copy(text, spans[a:b], length_bits, offsets[a : b + 1], characters), shares)
+    copy = kernel(_copy, "uint8[] int64[] int64 int64[] uint8[]!")
+    run(
+        lambda a, b: copy(text, spans[a:b], length_bits, offsets[a : b + 1], characters),
+        even_parts(spans.size, spans.size >> 16),
+    )
     return offsets, characters
 
 
@@ -168,7 +169,7 @@ def _names(text: Codes, spans: Ints, length_bits: int) -> tuple[Ints, Codes]:
 
 
 def _are_lines(text: Any, rows: Any, n_fields: Any, ends: Any) -> Any:
-    """Tell whether every ``n_fields``-th field is the last of a line; a quote may stand between."""
+    """Return whether every ``n_fields``-th field is the last of a line; a quote may follow it."""
     k = np.uint64(n_fields - 1)
     for _ in range(rows):
         at = np.uint64(ends[k])
@@ -213,7 +214,7 @@ def _hash(
 
 
 def _copy(text: Any, spans: Any, length_bits: Any, offsets: Any, names: Any) -> None:
-    """Copy names eight bytes at a time, the last of them one by one."""
+    """Copy names eight bytes at a time; the last one byte by byte."""
     step, shift, ahead = np.uint64(8), np.uint64(length_bits), 16
     size, last = np.uint64(text.size), spans.size - 1
     for i in range(spans.size):
@@ -230,21 +231,3 @@ def _copy(text: Any, spans: Any, length_bits: Any, offsets: Any, names: Any) -> 
                 names[to] = text[at]
                 at += np.uint64(1)
                 to += np.uint64(1)
-
-
-class _Kernels(NamedTuple):
-    are_lines: Callable[..., bool]
-    hash: Callable[..., None]
-    copy: Callable[..., None]
-
-
-@lru_cache(maxsize=1)
-def _kernels() -> _Kernels:
-    text, whole, places = array("uint8"), types.int64, array("uint32")
-    keys, spans = array("uint64", 2, readonly=False), array("int64", readonly=False)
-    seeds = array("uint64")
-    return _Kernels(
-        compiled(_are_lines, types.boolean(text, whole, whole, places)),
-        compiled(_hash, types.void(text, whole, places, places, whole, whole, seeds, whole, keys, spans)),
-        compiled(_copy, types.void(text, array("int64"), whole, array("int64"), array("uint8", readonly=False))),
-    )

@@ -1,8 +1,8 @@
 """Where the fields of delimited text begin and end, 64 bytes at a time.
 
 A block of 64 bytes becomes words of 64 bits, one for each kind of byte that matters: quote, line feed, carriage return,
-delimiter.  What is inside quotes, what ends a field, and whether the text is plain is then a matter of a few operations
-on words, with the highest bits carried over to the next block.  (Langdale & Lemire, "Parsing gigabytes of JSON per
+delimiter.  A few operations on words then find what is inside quotes, what ends a field, and whether the text is plain;
+the highest bits are carried over to the next block.  (Langdale & Lemire, "Parsing gigabytes of JSON per
 second", VLDB Journal 28, 2019, sections 3.1 and 3.2.)
 
 Plain means: a quote opens only where a field begins and closes only where it ends, no line feed stands inside quotes,
@@ -11,34 +11,33 @@ and a carriage return that ends a line has a line feed behind it.  Blank lines h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from consilience.kernels._arrays import Codes
-from consilience.kernels._compile import array, compiled, count_ones, equal_bytes, inlined, trailing_zeros
+from consilience.kernels._compile import inlined, kernel
+from consilience.kernels._intrinsics import count_ones, equal_bytes, trailing_zeros
 
 __all__ = ["BLOCK", "find_fields"]
 
-#: So many bytes must be readable behind the text, and as many places behind those of the last field.
+#: Bytes that must be readable beyond the text, and places beyond those of the last field.
 BLOCK = 64
 
 
 def find_fields(text: Codes, size: int, delimiter: int, begins: Codes, ends: Codes) -> tuple[int, int]:
-    """Find the fields of whole lines, ``text[:size]``: how many fields there are, and lines; -1 and 0 if not plain.
+    """Find the fields of whole lines, ``text[:size]``; return the number of fields and of lines, -1 and 0 if not plain.
 
     Field k is ``text[begins[k]:ends[k]]``, without its quotes.
     """
-    n_fields, n_lines = _kernel()(text, size, delimiter, begins, ends)
+    find = kernel(_find, "uint8[] int64 int64 uint32[]! uint32[]!", "(int64 int64)")
+    n_fields, n_lines = find(text, size, delimiter, begins, ends)
     return n_fields, n_lines
 
 
 @inlined
 def _append(found: Any, offset: Any, places: Any, n: Any) -> Any:
-    """Append the places of the one bits; to write eight at once, or what is left of them, spares a hard guess."""
+    """Append the places of the one bits; always writing eight first avoids a branch that is hard to predict."""
     one, eight = np.uint64(1), np.uint64(8)
     total = n + count_ones(found)
     for k in range(eight):
@@ -98,10 +97,3 @@ def _find(text: Any, size: Any, delimiter: Any, begins: Any, ends: Any) -> Any:
     if bad != zero or n_begins != n_ends:
         return -1, 0
     return np.int64(n_ends), np.int64(n_lines)
-
-
-@lru_cache(maxsize=1)
-def _kernel() -> Callable[..., tuple[int, int]]:
-    numba_types: Any = types
-    found, places = numba_types.UniTuple(types.int64, 2), array("uint32", readonly=False)
-    return compiled(_find, found(array("uint8"), types.int64, types.int64, places, places))

@@ -1,42 +1,40 @@
-"""Names to codes: a dictionary from hashes of names to small integers, in order of first appearance.
+"""Names to codes: a hash table from names to small integers, in order of first appearance.
 
-Strings are never made: a name is known by 100 bits of hash, seeded anew in every process, and by the place where it
-first stands.  That two different names among ten million share their 100 bits has a probability of about 1e-16.
+No strings are created: a name is identified by 100 bits of hash, seeded anew in every process, and by the place where
+it first occurs.  The probability that two of ten million names share their 100 bits is about 1e-16.
 
-Looking names up is a walk through memory at random, so the lines that will be needed are prefetched, and a slot is
-two words in one line: the first word of the hash, and 36 bits of the second beside the code.
+Look-ups access memory at random, so the cache lines that will be needed are prefetched, and a slot is two words in one
+line: the first word of the hash, and 36 bits of the second beside the code.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import types
 
 from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels._compile import array, compiled, inlined, prefetch
+from consilience.kernels._compile import inlined, kernel
+from consilience.kernels._intrinsics import prefetch
 
 __all__ = ["SEEDS", "Names", "finished", "mixed"]
 
 #: Odd, and different in every process.
 SEEDS = np.array([secrets.randbits(64) | 1, secrets.randbits(64) | 1], np.uint64)
 
-#: Room is made for so many new names at a time.
+#: Room is made for this many new names at a time.
 _ROOM = 1 << 15
 _FIRST_SLOTS = 1 << 14
 #: The low bits of a slot's second word hold the code plus one; the others are hash.
 _CODE = (1 << 28) - 1
-#: So many names ahead, a slot is asked for.
+#: Slots are prefetched this many names ahead.
 _AHEAD = 24
 
 
 @inlined
 def mixed(one: Any, two: Any, word: Any) -> Any:
-    """Stir eight bytes of a name into its two hashes."""
+    """Mix eight bytes of a name into its two hashes."""
     one = (one ^ word) * np.uint64(0x9E3779B97F4A7C15)
     two = (two + word) * np.uint64(0xD6E8FEB86659FD93)
     return one ^ (one >> np.uint64(29)), two ^ (two >> np.uint64(32))
@@ -51,21 +49,19 @@ def finished(one: Any, two: Any, length: Any, seed: Any) -> Any:
 
 
 class Names:
-    """The names met so far, and the codes of the rows.
+    """The names seen so far, and the codes of the rows.
 
     Parameters
     ----------
     narrow
-        Keep the codes in the smallest signed type that holds them, not in 32 bits.
+        Keep the codes in the smallest signed type that holds them instead of 32 bits.
 
     Attributes
     ----------
     size
-        How many names.
+        Number of names.
     rows
-        How many rows have been coded.
-    codes
-        Their codes.
+        Number of rows coded so far.
     """
 
     def __init__(self, *, narrow: bool = False) -> None:
@@ -83,31 +79,32 @@ class Names:
 
     @property
     def place(self) -> Ints:
-        """For every code, where its name first stands."""
+        """For every code, where its name first occurs."""
         return self._place[: self.size]
 
     def expect(self, rows: int) -> None:
-        """Make room for the codes of so many rows in all."""
+        """Make room for the codes of this many rows in total."""
         if rows > self._codes.size:
             self._move(rows, self._codes.dtype)
 
     def add(self, keys: Codes, places: Ints) -> None:
-        """Code the next rows, given their hashes and where they stand: new codes where the hashes are new."""
+        """Code the next rows, given their hashes and places; new hashes get new codes."""
         if self.rows + len(keys) > self._codes.size:
             self.expect(2 * (self.rows + len(keys)))
+        look_up = kernel(_look_up, "uint64[,] int64[] uint64[,]! int64[]! int32[]! int64", "int64")
         for low in range(0, len(keys), _ROOM):
             part, batch = keys[low : low + _ROOM], self._batch[: len(keys) - low]
             self._make_room(len(part))
-            self.size = _kernels().look_up(part, places[low : low + _ROOM], self._slots, self._place, batch, self.size)
+            self.size = look_up(part, places[low : low + _ROOM], self._slots, self._place, batch, self.size)
             if self.size - 1 > np.iinfo(self._codes.dtype).max:
                 self._move(self._codes.size, np.min_scalar_type(-self.size))
             self._codes[self.rows : self.rows + len(part)] = batch
             self.rows += len(part)
 
     def find(self, keys: Codes) -> Codes:
-        """Look rows up without adding any: their codes, -1 where the hashes are new."""
+        """Return the codes of rows without adding any; -1 where the hash is new."""
         codes = np.empty(len(keys), np.int32)
-        _kernels().find(keys, self._slots, codes)
+        kernel(_find, "uint64[,] uint64[,] int32[]!")(keys, self._slots, codes)
         return codes
 
     def _move(self, rows: int, dtype: np.dtype[Any]) -> None:
@@ -116,19 +113,19 @@ class Names:
         self._codes = codes
 
     def _make_room(self, more: int) -> None:
-        """See to it that ``more`` names can be added with at least every second slot free."""
+        """Grow the table until ``more`` names can be added with at least half of the slots free."""
         n = len(self._slots)
         if 2 * (self.size + more) <= n:
             return
         slots, place = self._slots, self._place
         self._slots, self._place = np.zeros((4 * n, 2), np.uint64), np.empty(2 * n, np.int64)
         self._place[: self.size] = place[: self.size]
-        _kernels().refill(slots, self._slots)
+        kernel(_refill, "uint64[,] uint64[,]!")(slots, self._slots)
 
 
 @inlined
 def _probe(one: Any, two: Any, slots: Any, mask: Any) -> Any:
-    """Find the slot of a name, or the free one where it belongs."""
+    """Return the slot of a name, or the free slot where it belongs."""
     hash_bits = ~np.uint64(_CODE)
     at = one & mask
     while slots[at, 1] != np.uint64(0) and not (
@@ -171,20 +168,3 @@ def _refill(old: Any, slots: Any) -> None:
                 at = (at + np.uint64(1)) & mask
             slots[at, 0] = old[i, 0]
             slots[at, 1] = old[i, 1]
-
-
-class _Kernels(NamedTuple):
-    look_up: Callable[..., int]
-    find: Callable[..., None]
-    refill: Callable[..., None]
-
-
-@lru_cache(maxsize=1)
-def _kernels() -> _Kernels:
-    keys, places, codes = array("uint64", 2), array("int64"), array("int32", readonly=False)
-    words, place = array("uint64", 2, readonly=False), array("int64", readonly=False)
-    return _Kernels(
-        compiled(_look_up, types.int64(keys, places, words, place, codes, types.int64)),
-        compiled(_find, types.void(keys, keys, codes)),
-        compiled(_refill, types.void(keys, words)),
-    )

@@ -1,47 +1,47 @@
-"""Rows as they come from disk: whole numbers to codes, rows to partitions, labels to the order of their items."""
+"""Rows read from disk: whole numbers to codes, rows to partitions, labels to the order of their items."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels._compile import array, compiled, load64, prefetch
+from consilience.kernels._compile import kernel
+from consilience.kernels._intrinsics import load64, prefetch
 from consilience.kernels.names import SEEDS
 
 __all__ = ["MISSING", "UNKNOWN", "Words", "changes", "code_by_table", "gather", "hash_words", "partition"]
 
-#: What a table holds for numbers that were not met yet, and for those that stand for no value.
+#: Table entries of numbers not seen yet, and of numbers that mean "no value".
 UNKNOWN, MISSING = -1, -2
 
 
 def code_by_table(numbers: Codes, low: int, table: Codes, size: int) -> tuple[Codes, Ints] | None:
     """Code numbers by a table: ``table[number - low]`` is the code, ``UNKNOWN`` or ``MISSING``.
 
-    New numbers get the codes ``size``, ``size + 1``, … in order of appearance; the table is filled in.  Returns the
-    codes, -1 where missing, and the row where each new number first stands; None, with the table as it was, where a
-    number lies outside it.
+    New numbers get the codes ``size``, ``size + 1``, … in order of appearance, and are entered in the table.  Returns
+    the codes, -1 where missing, and the first row of each new number.  If a number lies outside the table, returns None
+    and leaves the table unchanged.
     """
     codes, first = np.empty(numbers.size, np.int32), np.empty(min(numbers.size, table.size), np.int64)
-    n_new = _table_kernel(numbers.dtype.name)(numbers, low, table, size, codes, first)
+    code = kernel(_code, f"{numbers.dtype}[] int64 int32[]! int64 int32[]! int64[]!", "int64")
+    n_new = code(numbers, low, table, size, codes, first)
     return None if n_new < 0 else (codes, first[:n_new])
 
 
 def changes(offsets: Codes, data: Codes) -> Ints:
-    """Give the rows, from the second on, whose string is not that of the row before."""
+    """Return the rows, from the second on, whose string differs from that of the row before."""
     rows = np.empty(max(offsets.size - 2, 0), np.int64)
-    return rows[: _changes_kernel(offsets.dtype.name)(offsets, data, rows)]
+    find = kernel(_changes, f"{offsets.dtype}[] uint8[] int64[]!", "int64")
+    return rows[: find(offsets, data, rows)]
 
 
 class Words:
     """A set of 64-bit words that grows."""
 
     def __init__(self) -> None:
-        # a word is known by its scrambled bits; 0 is a free slot, and the word that becomes 0 is kept beside
+        # words are stored scrambled; 0 is a free slot, so the word that becomes 0 has a flag of its own
         self._slots = np.zeros(1 << 14, np.uint64)
         self._size, self._has_zero = 0, False
 
@@ -49,18 +49,19 @@ class Words:
         return self._size
 
     def bytes_with(self, more: int) -> int:
-        """Give the memory that it takes while so many words are added."""
+        """Return the memory needed while ``more`` words are added."""
         grows = 2 * (self._size + more) > self._slots.size
         return self._slots.nbytes * (5 if grows else 1)
 
     def add(self, words: Codes) -> bool:
-        """Add words; False, and the rest is left out, as soon as one is there already."""
+        """Add words; stop and return False as soon as one is there already."""
+        add = kernel(_add_words, "uint64[] uint64[] uint64[]!", "int64", helpers=(_scrambled,))
         for low in range(0, words.size, 1 << 16):
             part = words[low : low + (1 << 16)].view(np.uint64)
             while 2 * (self._size + part.size) > self._slots.size:
                 old, self._slots = self._slots, np.zeros(4 * self._slots.size, np.uint64)
-                _words_kernels()[1](old, self._slots)
-            zeros = _words_kernels()[0](part, SEEDS, self._slots)
+                kernel(_move_words, "uint64[] uint64[]!")(old, self._slots)
+            zeros = add(part, SEEDS, self._slots)
             if zeros < 0 or zeros + self._has_zero > 1:
                 return False
             self._has_zero = self._has_zero or zeros > 0
@@ -69,31 +70,33 @@ class Words:
 
 
 def hash_words(words: Codes) -> Codes:
-    """Give keys for :class:`consilience.kernels.names.Names`, (rows, 2): different words have different keys."""
+    """Return keys for :class:`consilience.kernels.names.Names`, (rows, 2): different words have different keys."""
     keys = np.empty((words.size, 2), np.uint64)
-    _mix_kernel()(words, SEEDS, keys)
+    kernel(_mix, "uint64[] uint64[] uint64[,]!", helpers=(_scrambled,))(words, SEEDS, keys)
     return keys
 
 
 def partition(keys: Codes, row: int, annotator: Codes, label: Codes, n_parts: int, spread: bool) -> tuple[Codes, Ints]:
-    """Put the rows of one key into one partition: records in order of partitions, and where each begins.
+    """Put all rows of a key into one partition; return records in order of partitions, and where each begins.
 
-    A record is the key's words, the number of the row (they count from ``row``), and the annotator above the label plus
-    one.  ``spread`` says that keys are not hashes already.
+    A record is the key's words, the number of the row (counted from ``row``), and one word with the annotator above the
+    label plus one.  ``spread`` hashes keys that are not hashes already.
     """
     keys = keys.reshape(len(annotator), -1)
     records = np.empty((len(keys), keys.shape[1] + 2), np.uint64)
     edges = np.zeros(n_parts + 1, np.int64)
     of_row = np.empty(len(keys), np.int32)
-    _partition_kernel()(keys, row, annotator, label, SEEDS[1] if spread else np.uint64(1), of_row, edges, records)
+    place = kernel(_partition, "uint64[,] int64 int32[] int32[] uint64 int32[]! int64[]! uint64[,]!")
+    place(keys, row, annotator, label, SEEDS[1] if spread else np.uint64(1), of_row, edges, records)
     return records, edges
 
 
 def gather(order: Ints, start: Ints, length: Ints, annotator: Codes, label: Codes) -> tuple[Codes, Codes]:
-    """Give the labels of items in another order; the labels of item n begin at ``start[n]``."""
+    """Return the labels of items in another order; the labels of item n begin at ``start[n]``."""
     n_labels = int(length.sum())
     by, said = np.empty(n_labels, annotator.dtype), np.empty(n_labels, label.dtype)
-    _gather_kernel(annotator.dtype.name, label.dtype.name)(order, start, length, annotator, label, by, said)
+    columns = f"{by.dtype}[] {said.dtype}[] {by.dtype}[]! {said.dtype}[]!"
+    kernel(_gather, f"int64[] int64[] int64[] {columns}")(order, start, length, annotator, label, by, said)
     return by, said
 
 
@@ -215,43 +218,3 @@ def _gather(order: Any, start: Any, length: Any, annotator: Any, label: Any, by:
             by[at] = annotator[i]
             said[at] = label[i]
             at += 1
-
-
-@lru_cache(maxsize=4)
-def _table_kernel(numbers: str) -> Callable[..., int]:
-    codes, first = array("int32", readonly=False), array("int64", readonly=False)
-    return compiled(_code, types.int64(array(numbers), types.int64, codes, types.int64, codes, first))
-
-
-@lru_cache(maxsize=2)
-def _changes_kernel(offsets: str) -> Callable[..., int]:
-    return compiled(_changes, types.int64(array(offsets), array("uint8"), array("int64", readonly=False)))
-
-
-@lru_cache(maxsize=1)
-def _mix_kernel() -> Callable[..., None]:
-    words = array("uint64")
-    return compiled(_mix, types.void(words, words, array("uint64", 2, readonly=False)), (_scrambled,))
-
-
-@lru_cache(maxsize=1)
-def _words_kernels() -> tuple[Callable[..., int], Callable[..., None]]:
-    words, slots = array("uint64"), array("uint64", readonly=False)
-    return (
-        compiled(_add_words, types.int64(words, words, slots), (_scrambled,)),
-        compiled(_move_words, types.void(words, slots)),
-    )
-
-
-@lru_cache(maxsize=1)
-def _partition_kernel() -> Callable[..., None]:
-    column, keys = array("int32"), array("uint64", 2)
-    made = array("int32", readonly=False), array("int64", readonly=False), array("uint64", 2, readonly=False)
-    return compiled(_partition, types.void(keys, types.int64, column, column, types.uint64, *made))
-
-
-@lru_cache(maxsize=16)
-def _gather_kernel(annotator: str, label: str) -> Callable[..., None]:
-    kinds = (annotator, label)
-    read, written = [array(kind) for kind in kinds], [array(kind, readonly=False) for kind in kinds]
-    return compiled(_gather, types.void(*[array("int64")] * 3, *read, *written))

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints
-from consilience.kernels._compile import array, compiled, load64
+from consilience.kernels._compile import kernel
+from consilience.kernels._intrinsics import load64
 from consilience.kernels.names import SEEDS, Names, finished, mixed
 
 __all__ = ["encode_bytes", "hashes"]
 
-#: Rows that are hashed at a time.
+#: Rows hashed at a time.
 _BATCH = 1 << 15
 
 
 def encode_bytes(offsets: Codes, data: Codes) -> tuple[Codes, Ints]:
-    """Code the strings ``data[offsets[i]:offsets[i + 1]]``: the code of every row, and the first row of every code."""
-    kernel, names, n_rows = _kernel(offsets.dtype.name), Names(), offsets.size - 1
+    """Return the code of every string ``data[offsets[i]:offsets[i + 1]]``, and the first row of every code."""
+    hash_rows, names, n_rows = _hash_kernel(offsets), Names(), offsets.size - 1
     names.expect(n_rows)
     own = threading.local()
 
@@ -31,7 +30,7 @@ def encode_bytes(offsets: Codes, data: Codes) -> tuple[Codes, Ints]:
         if not hasattr(own, "keys"):
             own.keys = np.empty((_BATCH, 2), np.uint64)
         rows = np.arange(batch * _BATCH, min((batch + 1) * _BATCH, n_rows))
-        kernel(offsets, data, batch * _BATCH, rows.size, SEEDS, own.keys)
+        hash_rows(offsets, data, batch * _BATCH, rows.size, SEEDS, own.keys)
         return own.keys[: rows.size], rows
 
     blocks.run_in_order(hash_batch, [lambda made: names.add(*made)], -(-n_rows // _BATCH))
@@ -39,10 +38,14 @@ def encode_bytes(offsets: Codes, data: Codes) -> tuple[Codes, Ints]:
 
 
 def hashes(offsets: Codes, data: Codes, seeds: Codes = SEEDS) -> Codes:
-    """Give the two words of hash of the strings ``data[offsets[i]:offsets[i + 1]]``, (rows, 2)."""
+    """Return the two hash words of the strings ``data[offsets[i]:offsets[i + 1]]``, (rows, 2)."""
     keys = np.empty((offsets.size - 1, 2), np.uint64)
-    _kernel(offsets.dtype.name)(offsets, data, 0, offsets.size - 1, seeds, keys)
+    _hash_kernel(offsets)(offsets, data, 0, offsets.size - 1, seeds, keys)
     return keys
+
+
+def _hash_kernel(offsets: Codes) -> Callable[..., None]:
+    return kernel(_hash, f"{offsets.dtype}[] uint8[] int64 int64 uint64[] uint64[,]!")
 
 
 def _hash(offsets: Any, data: Any, low: Any, n: Any, seeds: Any, keys: Any) -> None:
@@ -63,10 +66,3 @@ def _hash(offsets: Any, data: Any, low: Any, n: Any, seeds: Any, keys: Any) -> N
             one, two = mixed(one, two, word)
             at += step
         keys[i, 0], keys[i, 1] = finished(one, two, stop - start, seeds[1])
-
-
-@lru_cache(maxsize=2)
-def _kernel(offset: str) -> Callable[..., None]:
-    keys = array("uint64", 2, readonly=False)
-    whole = types.int64
-    return compiled(_hash, types.void(array(offset), array("uint8"), whole, whole, array("uint64"), keys))
