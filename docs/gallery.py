@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/gallery.md, each by the lines of code that stand above it there."""
+"""Draw the plots of docs/gallery.md with the code on that page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def draw(page: Path, folder: Path) -> None:
-    """Run the Python blocks of a page in ``folder``, where they write their pictures."""
+    """Run the Python blocks of a page in ``folder``, where they write their plots."""
     import contextlib
 
     import matplotlib

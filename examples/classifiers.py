@@ -1,4 +1,4 @@
-"""Ten classifiers label handwritten digits, each only some of them; their labels are put together without the truth.
+"""Ten classifiers each label some handwritten digits; their labels are combined without known truth.
 
 Run it with ``python examples/classifiers.py``.  The page ``docs/ensembles.md`` explains what it prints.
 """
@@ -26,7 +26,7 @@ classifiers = {
     "Gaussian SVM": SVC(gamma=0.0002),
 }
 
-# Each is trained on 60 images of its own, and labels between 40 and 80 % of the rest.
+# Each is trained on 60 images of its own and labels between 40 and 80 % of the rest.
 images, digits = load_digits(return_X_y=True)
 rng = np.random.default_rng(0)
 order = rng.permutation(len(digits))
@@ -46,7 +46,7 @@ votes = cs.aggregate(annotations, "majority")
 print(f"majority      {votes.error_rate(truth):4.1f} % wrong")
 print(f"rob-symnmf+em {consensus.error_rate(truth):4.1f} % wrong")
 
-# How good every classifier is: what the consensus thinks, and what the truth says.
+# The accuracy of every classifier: as estimated, and according to the truth.
 estimated = np.asarray(consensus.annotators["accuracy"])
 for m, name in enumerate(classifiers):
     labelled = said[:, m] >= 0

@@ -1,4 +1,4 @@
-"""Nine language models judge answers and err together: what they are worth, and how many human labels they need.
+"""Nine language models judge answers with correlated errors: what they are worth, and how many human labels they need.
 
 Run it with ``python examples/llm_judges.py``.  The page ``docs/llm-judges.md`` explains what it prints.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 import consilience as cs
 
-# How often each judge accepts a good answer, and rejects a bad one.  Small models are lenient.
+# How often each judge accepts a good answer and rejects a bad one.  Small models are lenient.
 judges = {
     "north-small": (0.88, 0.45),
     "north-chat": (0.90, 0.50),
@@ -26,7 +26,7 @@ classes = np.array(["bad", "good"])
 
 
 def panel(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Simulate truths, and verdicts whose errors go together: in families, and on answers that fool everybody."""
+    """Simulate truths, and verdicts with correlated errors: within families, and on answers that fool all judges."""
     good = rng.random(n) < 0.5
     fools_all = rng.random(n) < 0.10
     fools = {family: fools_all | (rng.random(n) < 0.03) for family in dict.fromkeys(families)}
@@ -43,12 +43,12 @@ truth, said = panel(2000, rng)
 annotations = cs.Annotations.from_matrix(classes[said], annotators=list(judges))
 print(annotations)
 
-# The first thousand answers are where humans may look; the other thousand judge the result.
+# Human labels come from the first thousand answers; the other thousand measure the result.
 judged = np.where(np.arange(2000) >= 1000, truth, -1)
 
 
 def scores(run: cs.Consensus) -> tuple[float, float, float]:
-    """Give error in percent, calibration error and log-loss on the second thousand."""
+    """Return error in percent, calibration error and log-loss on the second thousand."""
     labels = run.choice.best
     return (
         cs.metrics.error_rate(labels, judged),
@@ -61,7 +61,7 @@ print("\nmethod    error %  calibration error  log-loss")
 for method in ("majority", "auto"):
     print("{:8} {:8.1f} {:18.2f} {:9.2f}".format(method, *scores(cs.aggregate(annotations, method))))
 
-# Known answers, by humans, for some of the first thousand; means over three choices of them.
+# Human labels for some of the first thousand answers; means over three random choices.
 print("\nhuman labels  error %  calibration error  log-loss  effective judges")
 for n in (0, 50, 100, 200, 400):
     runs = []

@@ -1,6 +1,6 @@
 """From labels to decisions, on the table that comes with the package.
 
-Run it with ``python examples/quickstart.py``.  It writes a folder ``anaesthetists-run`` where it is run.
+Run it with ``python examples/quickstart.py``.  It writes the folder ``anaesthetists-run``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ print(annotations)
 consensus = cs.aggregate(annotations, method="ds-em")
 print(consensus)
 
-# One row for each patient: the label, how sure it is, and what else it could be.
+# One row per patient: label, confidence and runner-up.
 print(consensus.labels)
 
-# One row for each anaesthetist: how often they are right, and what they mix up.
+# One row per anaesthetist: accuracy and most frequent mistake.
 print(consensus.annotators)
 
 # The model itself: confusions[m, i, k] is the probability that annotator m says i of a patient of class k.
