@@ -1,26 +1,28 @@
-"""Counting what pairs and triples of annotators said about the items that all of them labelled.
+"""Counts of what pairs and triples of annotators said about the items that all of them labelled.
 
 Annotator m saying i is row ``m K + i``, so the table of all pairs is the block matrix X of Ibrahim & Fu (2022),
-eq. (6), in counts: one addition for each pair of labels on an item, no branch.  When the table would be large,
-one key for each pair of labels is sorted instead, and memory grows with the pairs that occur.
+eq. (6), in counts: one addition for each pair of labels on an item, no branch.  If the table would be large, one key
+for each pair of labels is sorted instead, and memory grows with the pairs that occur.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels import blocks
-from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels._arrays import Codes, Ints, narrowed
+from consilience.kernels._compile import kernel
 
-__all__ = ["count_pairs", "count_triples", "pairs_fit", "triples_fit"]
+__all__ = ["count_pairs", "count_triples", "counts_of_keys", "joined", "pairs_fit", "triples_fit"]
 
 #: Cells of a table (4 bytes each), beyond which pairs are sorted, and triples refused.
 _LARGEST_TABLE = 1 << 24
 _MOST_CELLS = 1 << 27  # in the tables of all threads together
+#: Stands for a pair of labels of the same annotator.
+_NO_KEY = np.uint64(2**64 - 1)
 
 
 def count_pairs(
@@ -36,8 +38,8 @@ def count_pairs(
 ) -> tuple[Codes, Codes]:
     """Count the label pairs of every pair of annotators m < j with an item in common.
 
-    Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: of how many items m said a and j said b.  ``passed`` are
-    the blocks of items to pass over, where it is not all of them, and ``done`` is told of each.
+    Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: on how many items m said a and j said b.  ``passed`` are
+    the blocks of items to count, by default all of them; ``done`` is called after each.
     """
     M, K = n_annotators, n_classes
     data = indptr, annotator, label
@@ -49,19 +51,19 @@ def count_pairs(
     for first, stop in passed:
         start, end = int(indptr[first]), int(indptr[stop])
         part = _by_sorting(indptr[first : stop + 1] - start, annotator[start:end], label[start:end], M, K)
-        made = part if made is None else _joined(made, part, M)
+        made = part if made is None else joined(made, part, M)
         if done:
             done(first, stop)
     return made or (np.empty((0, 2), np.int32), np.empty((0, K, K), np.uint8))
 
 
 def pairs_fit(n_annotators: int, n_classes: int) -> bool:
-    """Tell whether the table of all pairs is small enough to be counted without sorting."""
+    """Return whether the table of all pairs is small enough to count without sorting."""
     return (n_annotators * n_classes) ** 2 <= _LARGEST_TABLE
 
 
 def triples_fit(n_annotators: int, n_classes: int) -> bool:
-    """Tell whether the table of all triples is small enough to be counted."""
+    """Return whether the table of all triples is small enough to count."""
     return (n_annotators * n_classes) ** 3 <= _LARGEST_TABLE * 4
 
 
@@ -71,15 +73,15 @@ def count_triples(
     """Count the label triples of every three annotators m < j < l with an item in common: (P, 3) and (P, K, K, K)."""
     M, K = n_annotators, n_classes
     table = _tabulate(indptr, annotator, label, M * K, K, 3).reshape(M, K, M, K, M, K)
-    # Each item's rows were sorted, so a triple fills one of its six orders only.
+    # Each item's rows were sorted, so a triple fills only one of its six orders.
     blocked = table.transpose(4, 2, 0, 5, 3, 1)
     m, j, q = np.nonzero(blocked.any(axis=(3, 4, 5)))
     keep = (m < j) & (j < q)
     who = np.stack([m, j, q], axis=1)[keep].astype(np.int32)
-    return who, _smallest(blocked[m[keep], j[keep], q[keep]])
+    return who, narrowed(blocked[m[keep], j[keep], q[keep]])
 
 
-def _joined(one: tuple[Codes, Codes], other: tuple[Codes, Codes], M: int) -> tuple[Codes, Codes]:
+def joined(one: tuple[Codes, Codes], other: tuple[Codes, Codes], M: int) -> tuple[Codes, Codes]:
     """Add the counts of two disjoint sets of items."""
     keys, place = np.unique(
         np.concatenate([who[:, 0].astype(np.int64) * M + who[:, 1] for who, _ in (one, other)]), return_inverse=True
@@ -87,7 +89,7 @@ def _joined(one: tuple[Codes, Codes], other: tuple[Codes, Codes], M: int) -> tup
     counts = np.zeros((keys.size, *one[1].shape[1:]), np.uint32)
     counts[place[: len(one[0])]] += one[1]
     counts[place[len(one[0]) :]] += other[1]
-    return np.stack(np.divmod(keys, M), axis=1).astype(np.int32), _smallest(counts)
+    return np.stack(np.divmod(keys, M), axis=1).astype(np.int32), narrowed(counts)
 
 
 def _by_table(
@@ -106,10 +108,10 @@ def _by_table(
     for i in range(K):
         for k in range(K):
             seen |= table[:, i, :, k] > 0
-    # rows came in the order of the items: a pair may have filled either of its two blocks, or both
+    # labels of an item are in any order: a pair may have filled either of its two blocks, or both
     first, second = np.nonzero(np.triu(seen | seen.T, 1))
     counts = blocked[first, second] + blocked[second, first].transpose(0, 2, 1)
-    return np.stack([first, second], axis=1).astype(np.int32), _smallest(counts)
+    return np.stack([first, second], axis=1).astype(np.int32), narrowed(counts)
 
 
 def _tabulate(
@@ -123,7 +125,8 @@ def _tabulate(
     done: Callable[[int, int], None] | None = None,
     threads: int | None = None,
 ) -> Codes:
-    kernel = _table_kernel(annotator.dtype.name, label.dtype.name, order)
+    loop = _pair_table if order == 2 else _triple_table
+    add = kernel(loop, f"int64[] {annotator.dtype}[] {label.dtype}[] int64 int64 int64 int64 uint32[]!")
     # Whole numbers: the order of the sum does not matter, so there are as many tables as threads.
     n_labels = int(indptr[-1]) if passed is None else sum(int(indptr[b] - indptr[a]) for a, b in passed)
     most = max(1, min(threads or blocks.thread_count(), _MOST_CELLS // rows**order, n_labels // max(rows, 1 << 14)))
@@ -134,7 +137,7 @@ def _tabulate(
 
     def work(first: int, stop: int) -> None:
         with spare.one() as table:
-            kernel(indptr, annotator, label, first, stop, rows, K, table)
+            add(indptr, annotator, label, first, stop, rows, K, table)
         if done:
             done(first, stop)
 
@@ -149,13 +152,22 @@ def _by_sorting(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) ->
     lengths = np.diff(indptr)
     start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2)])
     keys = np.empty(int(start[-1]), np.uint64)
-    kernel = _key_kernel(annotator.dtype.name, label.dtype.name)
+    listed = f"int64[] {annotator.dtype}[] {label.dtype}[] int64[] int64 int64 int64 int64 uint64[]!"
+    list_keys = kernel(_list_keys, listed)
     blocks.run(
-        lambda a, b: kernel(indptr, annotator, label, start, a, b, M, K, keys),
+        lambda a, b: list_keys(indptr, annotator, label, start, a, b, M, K, keys),
         blocks.cut(indptr, indptr.size // 64 + 1),
     )
+    return counts_of_keys(keys, M, K)
+
+
+def counts_of_keys(keys: Codes, M: int, K: int) -> tuple[Codes, Codes]:
+    """Count keys ``((m M + j) K + a) K + b``, sorted in place: pairs (P, 2) and counts (P, K, K).
+
+    Keys with all bits set are left out.
+    """
     keys.sort()
-    keys = keys[: np.searchsorted(keys, np.uint64(2**64 - 1))]
+    keys = keys[: np.searchsorted(keys, _NO_KEY)]
     edges = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if keys.size else np.empty(0, np.int64)
     times = np.diff(np.append(edges, keys.size))
     pair, cell = np.divmod(keys[edges], np.uint64(K * K))
@@ -164,10 +176,6 @@ def _by_sorting(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) ->
     counts[np.cumsum(new) - 1, cell] = times
     who = np.stack(np.divmod(pair[new], np.uint64(M)), axis=1).astype(np.int32)
     return who, counts.reshape(-1, K, K)
-
-
-def _smallest(counts: Codes) -> Codes:
-    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 
 
 def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, rows: Any, K: Any, table: Any) -> None:
@@ -215,26 +223,5 @@ def _list_keys(
                 if m > q:
                     m, q, a, b = q, m, b, a
                 key = ((m * np.uint64(M) + q) * np.uint64(K) + a) * np.uint64(K) + b
-                keys[at] = key if m != q else np.uint64(0xFFFFFFFFFFFFFFFF)
+                keys[at] = key if m != q else _NO_KEY
                 at += 1
-
-
-@lru_cache(maxsize=32)
-def _table_kernel(annotator: str, label: str, order: int) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    data = array("int64"), array(annotator), array(label)
-    table = array("uint32", readonly=False)
-    return compiled(_pair_table if order == 2 else _triple_table, types.void(*data, *[types.int64] * 4, table))
-
-
-@lru_cache(maxsize=16)
-def _key_kernel(annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    data = array("int64"), array(annotator), array(label), array("int64")
-    return compiled(_list_keys, types.void(*data, *[types.int64] * 4, array("uint64", readonly=False)))

@@ -1,33 +1,34 @@
-"""Counting what annotators said about a token together with what was said about the one before it.
+"""Counts of what annotators said about a token together with what was said about the token before it.
 
 Annotator m saying i is row ``m K + i`` of one table: one addition for each label of a token paired with each label of
-its predecessor.  When the table would be large, one key for each such pair is sorted instead, a stretch of tokens at a
+its predecessor.  If the table would be large, one key for each such pair is sorted instead, a range of tokens at a
 time, and memory grows with the pairs that occur.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels import blocks
-from consilience.kernels._arrays import Bools, Codes, Ints
+from consilience.kernels._arrays import Bools, Codes, Ints, narrowed
+from consilience.kernels._compile import kernel
+from consilience.kernels.cooccurrence import counts_of_keys, joined
 
 __all__ = ["count_lagged", "has_predecessor"]
 
 #: Cells of a table (4 bytes each) beyond which keys are sorted, and of the tables of all threads together.
 _LARGEST_TABLE = 1 << 24
 _MOST_CELLS = 1 << 27
-#: Keys (8 bytes each) that are sorted at a time.
+#: Keys (8 bytes each) sorted at a time.
 _KEYS_AT_ONCE = 1 << 24
 
 
 def has_predecessor(bounds: Ints) -> Bools:
-    """Tell which tokens follow another one of their sequence, (N,); sequence s begins at ``bounds[s]``."""
+    """Return which tokens follow another one of their sequence, (N,); sequence s begins at ``bounds[s]``."""
     follows = np.ones(int(bounds[-1]), np.bool_)
     follows[bounds[:-1][np.diff(bounds) > 0]] = False
     return follows
@@ -48,11 +49,12 @@ def count_lagged(
 
 def _by_table(follows: Bools, indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:
     rows = M * K
-    kernel = _table_kernel(annotator.dtype.name, label.dtype.name)
+    data = f"bool[] int64[] {annotator.dtype}[] {label.dtype}[]"
+    add = kernel(_fill_table, f"{data} int64 int64 int64 int64 uint32[]!")
 
     def work(first: int, stop: int) -> Codes:
         table = np.zeros(rows**2, np.uint32)
-        kernel(follows, indptr, annotator, label, first, stop, rows, K, table)
+        add(follows, indptr, annotator, label, first, stop, rows, K, table)
         return table
 
     # whole numbers: the order of the sum does not matter, so there are as many parts as threads
@@ -63,7 +65,7 @@ def _by_table(follows: Bools, indptr: Ints, annotator: Codes, label: Codes, M: i
         tables[0] += table
     blocked = tables[0].reshape(M, K, M, K).transpose(0, 2, 1, 3)
     now, before = np.nonzero(blocked.any(axis=(2, 3)))
-    return np.stack([now, before], axis=1).astype(np.int32), _smallest(blocked[now, before])
+    return np.stack([now, before], axis=1).astype(np.int32), narrowed(blocked[now, before])
 
 
 def _by_sorting(follows: Bools, indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:
@@ -73,30 +75,15 @@ def _by_sorting(follows: Bools, indptr: Ints, annotator: Codes, label: Codes, M:
     start = np.concatenate([[0], np.cumsum(pairs)])
     aims = np.arange(_KEYS_AT_ONCE, int(start[-1]), _KEYS_AT_ONCE)
     edges = [0, *np.searchsorted(start, aims).tolist(), degree.size]
-    kernel = _key_kernel(annotator.dtype.name, label.dtype.name)
+    data = f"bool[] int64[] {annotator.dtype}[] {label.dtype}[]"
+    list_keys = kernel(_list_keys, f"{data} int64 int64 int64 int64 uint64[]!")
 
-    def some(first: int, stop: int) -> tuple[Codes, Ints]:
+    def some(first: int, stop: int) -> tuple[Codes, Codes]:
         keys = np.empty(int(start[stop] - start[first]), np.uint64)
-        kernel(follows, indptr, annotator, label, first, stop, M, K, keys)
-        return np.unique(keys, return_counts=True)
+        list_keys(follows, indptr, annotator, label, first, stop, M, K, keys)
+        return counts_of_keys(keys, M, K)
 
-    cells, times = reduce(_joined, (some(a, b) for a, b in pairwise(edges)))
-    pair, cell = np.divmod(cells, np.uint64(K * K))
-    who, place = np.unique(pair, return_inverse=True)
-    counts = np.zeros((who.size, K * K), np.min_scalar_type(int(times.max(initial=0))))
-    counts[place, cell] = times
-    return np.stack(np.divmod(who, np.uint64(M)), axis=1).astype(np.int32), counts.reshape(-1, K, K)
-
-
-def _joined(one: tuple[Codes, Ints], other: tuple[Codes, Ints]) -> tuple[Codes, Ints]:
-    cells, place = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
-    times = np.zeros(cells.size, np.int64)
-    np.add.at(times, place, np.concatenate([one[1], other[1]]))
-    return cells, times
-
-
-def _smallest(counts: Codes) -> Codes:
-    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+    return reduce(lambda one, other: joined(one, other, M), (some(a, b) for a, b in pairwise(edges)))
 
 
 def _fill_table(
@@ -123,22 +110,3 @@ def _list_keys(
                 pair = np.uint64(annotator[i]) * np.uint64(M) + np.uint64(annotator[j])
                 keys[at] = (pair * np.uint64(K) + np.uint64(label[i])) * np.uint64(K) + np.uint64(label[j])
                 at += 1
-
-
-@lru_cache(maxsize=16)
-def _table_kernel(annotator: str, label: str) -> Callable[..., None]:
-    return _compiled(_fill_table, annotator, label, "uint32")
-
-
-@lru_cache(maxsize=16)
-def _key_kernel(annotator: str, label: str) -> Callable[..., None]:
-    return _compiled(_list_keys, annotator, label, "uint64")
-
-
-def _compiled(kernel: Callable[..., None], annotator: str, label: str, made: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    data = array("bool"), array("int64"), array(annotator), array(label)
-    return compiled(kernel, types.void(*data, *[types.int64] * 4, array(made, readonly=False)))
