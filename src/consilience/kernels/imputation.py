@@ -1,21 +1,17 @@
 """Loops of block imputation: reweighted least squares over observed pairs, and paths through designated annotators.
 
-Blocks are read as counts, in the type that they are stored in; R[m, j] = counts / S[m, j] is never written down.
+Blocks are read as counts, in the type that they are stored in; R[m, j] = counts / S[m, j] is not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from consilience.kernels import blocks as threads
-from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels._compile import array, compiled, inlined
+from consilience.kernels._arrays import Codes, Floats, Ints, even_parts
+from consilience.kernels._compile import inlined, kernel
 
 __all__ = ["follow_paths", "reweigh", "sweep_factors"]
 
@@ -40,18 +36,22 @@ def sweep_factors(
     ``U_m = (Σ_j w_mj R_mj U_j) (Σ_j w_mj U_jᵀ U_j + μ I)⁻¹``, with μ = 0 if that lies within the radius, else the
     μ that puts it there.
     """
-    _sweep_kernel(counts.dtype.name)(indptr, neighbour, pair, counts, totals, weight, factors, radius, ridge)
+    data = f"(int64[] int64[] int64[]) {counts.dtype}[,,] float64[] float64[]"
+    sweep = kernel(_sweep, f"{data} float64[,,]! float64 float64")
+    sweep((indptr, neighbour, pair), counts, totals, weight, factors, radius, ridge)
 
 
 def reweigh(
     who: Codes, counts: Codes, totals: Floats, scale: Floats, factors: Floats, xi: float, robust: bool, weight: Floats
 ) -> float:
-    """Set the weights for the factors as they are, and give the objective.
+    """Set the weights for the current factors, and return the objective.
 
     With the scaled residual ``e_p = scale_p ‖R_p - U_m U_jᵀ‖²``: robust, the objective is ``Σ √(e_p + ξ)`` and
     ``w_p = scale_p / √(e_p + ξ)``; else ``Σ e_p`` and ``w_p = scale_p``.
     """
-    return float(_reweigh_kernel(counts.dtype.name)(who, counts, totals, scale, factors, xi, robust, weight))
+    data = f"int32[,] {counts.dtype}[,,] float64[] float64[] float64[,,]"
+    loop = kernel(_reweigh, f"{data} float64 boolean float64[]!", "float64")
+    return float(loop(who, counts, totals, scale, factors, xi, robust, weight))
 
 
 def follow_paths(
@@ -65,34 +65,22 @@ def follow_paths(
     links: Ints,
     wanted: Any,
 ) -> tuple[Floats, Floats]:
-    """Add up, for every wanted (m, n), the estimates of R[m, n] along paths m - r - l - n.
+    """Sum, for every wanted (m, n), the estimates of R[m, n] along paths m - r - l - n.
 
-    The first step is one of ``reach``, the others of ``around``: from r, ``links`` leads to the l to go through.
-    Blocks belong to pairs, the smaller annotator's label being the row.  Returns weighted sums and weights.
+    The first step is one of ``reach``, the others of ``around``; ``links[r]`` lists the steps from r to l.  Blocks
+    belong to pairs, with the smaller annotator's label as the row.  Returns weighted sums and weights.
     """
     M, K = wanted.shape[0], blocks.shape[1]
     sums, weights = np.zeros((M, M, K, K)), np.zeros((M, M))
-    kernel = _path_kernel()
+    graph = "(int64[] int64[] int64[]) float64[,,] float64[]"
+    paths = kernel(_paths, f"int64 int64 {graph} {graph} (float64[,,] int64[,] bool[,]) float64[,,,]! float64[,]!")
 
-    def work(first: int, stop: int) -> None:
-        kernel(
-            first,
-            stop,
-            *reach,
-            reach_blocks,
-            reach_noise,
-            *around,
-            blocks,
-            noise,
-            inverse,
-            links,
-            wanted,
-            sums,
-            weights,
-        )
-
-    edges = np.linspace(0, M, min(M, 4 * threads.thread_count()) + 1).astype(int).tolist()
-    threads.run(work, list(pairwise(edges)))
+    first_step, other_steps = (reach, reach_blocks, reach_noise), (around, blocks, noise)
+    guide = inverse, links, wanted
+    threads.run(
+        lambda a, b: paths(a, b, *first_step, *other_steps, guide, sums, weights),
+        even_parts(M, min(M, 4 * threads.thread_count())),
+    )
     return sums, weights
 
 
@@ -156,17 +144,8 @@ def _bounded_solution(B: Any, C: Any, radius: Any, ridge: Any, L: Any, U: Any) -
         mu += (norm / radius - 1.0) * norm * norm / bend
 
 
-def _sweep(
-    indptr: Any,
-    neighbour: Any,
-    pair: Any,
-    counts: Any,
-    totals: Any,
-    weight: Any,
-    factors: Any,
-    radius: Any,
-    ridge: Any,
-) -> None:
+def _sweep(graph: Any, counts: Any, totals: Any, weight: Any, factors: Any, radius: Any, ridge: Any) -> None:
+    indptr, neighbour, pair = graph
     M, K, _ = factors.shape
     gram = np.empty((M, K, K))
     for m in range(M):
@@ -233,22 +212,19 @@ def _reweigh(who: Any, counts: Any, totals: Any, scale: Any, factors: Any, xi: A
 def _paths(
     first: Any,
     stop: Any,
-    reach_indptr: Any,
-    reach_neighbour: Any,
-    reach_pair: Any,
+    reach: Any,
     reach_blocks: Any,
     reach_noise: Any,
-    indptr: Any,
-    neighbour: Any,
-    pair: Any,
+    around: Any,
     blocks: Any,
     noise: Any,
-    inverse: Any,
-    links: Any,
-    wanted: Any,
+    guide: Any,
     sums: Any,
     weights: Any,
 ) -> None:
+    reach_indptr, reach_neighbour, reach_pair = reach
+    indptr, neighbour, pair = around
+    inverse, links, wanted = guide
     K = blocks.shape[1]
     A, G, E = np.empty((K, K)), np.empty((K, K)), np.empty((K, K))
     for m in range(first, stop):
@@ -296,26 +272,3 @@ def _paths(
                     for a in range(K):
                         for c in range(K):
                             sums[m, n, a, c] += w * E[a, c]
-
-
-@lru_cache(maxsize=8)
-def _sweep_kernel(counts: str) -> Callable[..., None]:
-    places = array("int64"), array("int64"), array("int64")
-    data = array(counts, 3), array("float64"), array("float64"), array("float64", 3, readonly=False)
-    return compiled(_sweep, types.void(*places, *data, types.float64, types.float64))
-
-
-@lru_cache(maxsize=8)
-def _reweigh_kernel(counts: str) -> Callable[..., Any]:
-    data = array("int32", 2), array(counts, 3), array("float64"), array("float64"), array("float64", 3)
-    out = array("float64", readonly=False)
-    return compiled(_reweigh, types.float64(*data, types.float64, types.boolean, out))
-
-
-@lru_cache(maxsize=1)
-def _path_kernel() -> Callable[..., None]:
-    graph = array("int64"), array("int64"), array("int64")
-    known = array("float64", 3), array("float64")
-    guide = array("float64", 3), array("int64", 2), array("bool", 2)
-    out = array("float64", 4, readonly=False), array("float64", 2, readonly=False)
-    return compiled(_paths, types.void(types.int64, types.int64, *graph, *known, *graph, *known, *guide, *out))

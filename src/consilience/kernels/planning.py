@@ -1,14 +1,14 @@
-"""Which label to buy next, greedily: for every item the annotators who tell most about it, then the best item first.
+"""Which label to collect next, greedily: for every item the most informative annotators, then the best item first.
 
-An item has the posterior q.  A label of annotator m tells, after labels of the annotators P that are planned already,
+An item has the posterior q.  The gain of a label of annotator m, after labels of the annotators P already planned, is
 
     I(truth; label of m | labels of P)  =  Σ_b [ s_b log s_b - Σ_i p_bi log p_bi ]  -  Σ_k q_k h_mk,
 
     v_bk = q_k ∏_(j ∈ P) A_j(b_j, k),   s_b = Σ_k v_bk,   p_bi = Σ_k A_m(i, k) v_bk,
     h_mk = -Σ_i A_m(i, k) log A_m(i, k),
 
-in bits, over all answers b that P can give.  It never grows with P, so an item whose last value is still the largest of
-all when computed anew is the best (lazy greedy).
+in bits, over all answers b that P can give.  It never grows with P, so an item whose gain is still the largest of all
+when computed anew is the best (lazy greedy).
 
 ====== =============================================== ===================
 symbol name                                            shape
@@ -17,30 +17,33 @@ q      ``q``                                           (N, K)
 A      ``confusions``                                  (M, K, K)
 h      ``noise``                                       (M, K)
 ..     ``best``, the best annotators of each item      (N, L), -1 for none
-..     ``weight``, of a label beside t others          (T,)
+..     ``weight`` of a label beside t others           (T,)
 ====== =============================================== ===================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels import blocks
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Codes, Floats, Ints, even_parts
+from consilience.kernels._compile import kernel
 
 __all__ = ["BRANCHES", "expected_right", "gains_of", "plan_labels"]
 
-#: Annotators that are kept in mind for each item.
+#: Annotators on the short list of each item.
 _SHORT_LIST = 12
-#: Answers that may be looked ahead at; beyond, gains are taken to shrink as before.
+#: Most combinations of answers to look ahead at; beyond, gains are assumed to shrink at the same rate.
 BRANCHES = 64
-#: Steps of a table of -p log p, by which the annotators of each item are ranked first: to 4 digits.
+#: Steps of a table of -p log p for the short lists: right to 4 digits.
 _STEPS = 1 << 13
+
+#: Types of what all loops share, and of the short lists.
+_SHARED = "(float64[,,] float64[,] int64[] int64[] int64[] int64[] int64[] int64[] float64[] int64[]! float64[])"
+_LISTS = "int32[,]! float64[,]!"
 
 
 def plan_labels(
@@ -56,26 +59,26 @@ def plan_labels(
     budget: float,
     planned: Ints,
 ) -> tuple[Ints, Ints, Floats]:
-    """Choose labels until the budget is used up: items, annotators, and what each tells beyond those before, in bits.
+    """Choose labels until the budget is used up; return items, annotators, and the gain of each in bits.
 
     Parameters
     ----------
     q, confusions
         Posterior and model.
     indptr, annotator
-        Who labelled each item already: they are not asked again.
+        Who labelled each item already; they are not asked again.
     candidates
-        Who can be asked about each item, as compressed rows; two empty arrays for everybody.
+        Who can be asked about each item, as compressed rows; two empty arrays mean everybody.
     n_labels
         Labels of each item, (N,).
     weight
-        What a label tells beside t others, as a share of what it would tell alone, (T,); the last one stays.
+        Gain of a label beside t others, as a share of its gain alone, (T,); the last one holds for all larger t.
     costs, capacity
-        Of one label, and labels that can be had, of each annotator, (M,).
+        Cost of a label, and labels available, of each annotator, (M,).
     budget
-        What all labels may cost.
+        Largest total cost.
     planned
-        Pairs that are planned already, (P, 2), sorted by item; their cost is not counted, they use no capacity.
+        Pairs already planned, (P, 2), sorted by item; they use neither budget nor capacity.
     """
     N = q.shape[0]
     q, A = np.ascontiguousarray(q), np.ascontiguousarray(confusions)
@@ -87,15 +90,15 @@ def plan_labels(
     first = np.concatenate([[0], np.cumsum(np.bincount(planned[:, 0], minlength=N))]).astype(np.int64)
     mine = np.ascontiguousarray(planned[:, 1], np.int64)
     left = np.ascontiguousarray(capacity, np.int64).copy()
+    # every loop takes these as one tuple
     shared = (A, noise, indptr, who, *open_to, first, mine, costs, left, _entropy_table())
-    short_list, greedy = _kernels()
-    blocks.run(
-        lambda a, b: short_list(q, *shared, a, b, best, worth),
-        list(pairwise(np.linspace(0, N, 1 + max(1, N >> 12)).astype(int).tolist())),
-    )
+    short_list = kernel(_short_list, f"float64[,] {_SHARED} int64 int64 {_LISTS}", helpers=(_fill,))
+    blocks.run(lambda a, b: short_list(q, shared, a, b, best, worth), even_parts(N, N >> 12))
     most = int(min(budget / max(float(costs.min()), 1e-12), float(np.minimum(left, N).sum())) + 1)
     item, asked, gain = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    n = greedy(q, *shared, n_labels, weight, float(budget), best, worth, item, asked, gain)
+    arguments = f"float64[,] {_SHARED} int64[] float64[] float64 {_LISTS} int64[]! int64[]! float64[]!"
+    greedy = kernel(_greedy, arguments, "int64", helpers=(_fill, _branch, _after, _sift_down))
+    n = greedy(q, shared, n_labels, weight, float(budget), best, worth, item, asked, gain)
     return item[:n], asked[:n], gain[:n]
 
 
@@ -106,14 +109,14 @@ def _entropy_table() -> Floats:
 
 
 def noise_of(confusions: Floats) -> Floats:
-    """Give h, the entropy of what each annotator says of each class, (M, K)."""
+    """Return h, the entropy of each annotator's labels given each class, (M, K)."""
     logs = np.log2(np.maximum(confusions, 1e-300))
     noise: Floats = -np.einsum("mik,mik->mk", confusions, logs)
     return noise
 
 
 def gains_of(q: Floats, confusions: Floats, annotator: Ints) -> Floats:
-    """Give what one label of these annotators tells about these items, one for each row of q, in bits."""
+    """Return the gain of one label of these annotators, one for each row of q, in bits."""
     p = np.einsum("nik,nk->ni", confusions[annotator], q)
     entropy = -(p * np.log2(np.maximum(p, 1e-300))).sum(axis=1)
     gains: Floats = np.maximum(entropy - np.einsum("nk,nk->n", q, noise_of(confusions)[annotator]), 0.0)
@@ -121,36 +124,22 @@ def gains_of(q: Floats, confusions: Floats, annotator: Ints) -> Floats:
 
 
 def expected_right(q: Floats, confusions: Floats, indptr: Ints, annotator: Ints) -> Floats:
-    """Give the probability that each item's label will be right once these annotators have answered, (n,).
+    """Return the probability that each item's label will be right once these annotators have answered, (n,).
 
-    E max_k Pr(k | answers) = Σ_b max_k v_bk; no more than ``BRANCHES`` answers are looked ahead at.
+    E max_k Pr(k | answers) = Σ_b max_k v_bk, looking ahead at no more than ``BRANCHES`` combinations of answers.
     """
     right = np.empty(q.shape[0])
-    _kernels_of_right()(q, np.ascontiguousarray(confusions), indptr, annotator, right)
+    loop = kernel(_right, "float64[,] float64[,,] int64[] int64[] float64[]!", helpers=(_branch,))
+    loop(q, np.ascontiguousarray(confusions), indptr, annotator, right)
     return right
 
 
 # ---- loops ----------------------------------------------------------------------------------------------------------
 
 
-def _fill(
-    q: Any,
-    n: Any,
-    A: Any,
-    noise: Any,
-    indptr: Any,
-    who: Any,
-    open_from: Any,
-    open_to: Any,
-    first: Any,
-    mine: Any,
-    costs: Any,
-    left: Any,
-    table: Any,
-    best: Any,
-    worth: Any,
-) -> None:
-    """Find the annotators who tell most about item n for their cost, among those who can be asked."""
+def _fill(q: Any, n: Any, shared: Any, best: Any, worth: Any) -> None:
+    """List the annotators with the largest gain for their cost on item n, among those who can be asked."""
+    A, noise, indptr, who, open_from, open_to, first, mine, costs, left, table = shared
     L = best.shape[1]
     for r in range(L):
         best[n, r] = -1
@@ -191,26 +180,9 @@ def _fill(
         best[n, r] = m
 
 
-def _short_list(
-    q: Any,
-    A: Any,
-    noise: Any,
-    indptr: Any,
-    who: Any,
-    open_from: Any,
-    open_to: Any,
-    first: Any,
-    mine: Any,
-    costs: Any,
-    left: Any,
-    table: Any,
-    start: Any,
-    stop: Any,
-    best: Any,
-    worth: Any,
-) -> None:
+def _short_list(q: Any, shared: Any, start: Any, stop: Any, best: Any, worth: Any) -> None:
     for n in range(start, stop):
-        _fill(q, n, A, noise, indptr, who, open_from, open_to, first, mine, costs, left, table, best, worth)
+        _fill(q, n, shared, best, worth)
 
 
 def _branch(v: Any, count: Any, A: Any, m: Any) -> Any:
@@ -224,7 +196,7 @@ def _branch(v: Any, count: Any, A: Any, m: Any) -> Any:
 
 
 def _after(v: Any, count: Any, q: Any, n: Any, A: Any, noise: Any, m: Any) -> Any:
-    """Give what a label of m tells of item n after the answers that the branches stand for, in bits."""
+    """Return the gain of a label of m on item n after the answers of the branches, in bits."""
     K = v.shape[1]
     bits = 0.0
     for b in range(count):
@@ -246,7 +218,7 @@ def _after(v: Any, count: Any, q: Any, n: Any, A: Any, noise: Any, m: Any) -> An
 
 
 def _sift_down(heap: Any, size: Any, at: Any, key: Any) -> None:
-    """Put the item at this place where it belongs: larger keys first, of equal ones the smaller item."""
+    """Restore the heap below ``at``: larger keys first, the smaller item among equal ones."""
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -264,17 +236,7 @@ def _sift_down(heap: Any, size: Any, at: Any, key: Any) -> None:
 
 def _greedy(
     q: Any,
-    A: Any,
-    noise: Any,
-    indptr: Any,
-    who: Any,
-    open_from: Any,
-    open_to: Any,
-    first: Any,
-    mine: Any,
-    costs: Any,
-    left: Any,
-    table: Any,
+    shared: Any,
     n_labels: Any,
     weight: Any,
     budget: Any,
@@ -284,6 +246,7 @@ def _greedy(
     asked: Any,
     gain: Any,
 ) -> Any:
+    A, noise, _, _, _, _, first, mine, costs, left, _ = shared
     N, K = q.shape
     L = best.shape[1]
     key = np.empty(N)  # gain for its cost of the best label of each item, or an upper bound
@@ -294,7 +257,7 @@ def _greedy(
     last = np.full((N, 2), -1.0)  # gains of the last two of them
     newest = np.full(N, -1, np.int64)  # place of the last label planned for the item, a chain by `before`
     before = np.full(item.size, -1, np.int64)
-    v = np.empty((64 * max(K, 1), K))
+    v = np.empty((BRANCHES * max(K, 1), K))
     for n in range(N):
         t = min(n_labels[n] + first[n + 1] - first[n], weight.size - 1)
         key[n] = worth[n, 0] * weight[t]
@@ -324,13 +287,13 @@ def _greedy(
         count = 1
         deep = False
         for i in range(first[n], first[n + 1]):
-            if count * K > 64:
+            if count * K > BRANCHES:
                 deep = True
                 break
             count = _branch(v, count, A, mine[i])
         at = newest[n]
         while at >= 0 and not deep:
-            if count * K > 64:
+            if count * K > BRANCHES:
                 deep = True
                 break
             count = _branch(v, count, A, asked[at])
@@ -366,8 +329,8 @@ def _greedy(
                     found, top, top_bits = m, value / costs[m], value
             if found >= 0 or attempt == 1:
                 break
-            # nobody on the list can be asked any more: make a new one
-            _fill(q, n, A, noise, indptr, who, open_from, open_to, first, mine, costs, left, table, best, worth)
+            # nobody on the short list can be asked any more: make a new one
+            _fill(q, n, shared, best, worth)
         if found < 0:
             size -= 1
             heap[0] = heap[size]
@@ -380,12 +343,12 @@ def _greedy(
 
 def _right(q: Any, A: Any, indptr: Any, annotator: Any, right: Any) -> None:
     K = q.shape[1]
-    v = np.empty((64 * max(K, 1), K))
+    v = np.empty((BRANCHES * max(K, 1), K))
     for n in range(q.shape[0]):
         v[0, :] = q[n]
         count = 1
         for i in range(indptr[n], indptr[n + 1]):
-            if count * K > 64:
+            if count * K > BRANCHES:
                 break
             count = _branch(v, count, A, annotator[i])
         total = 0.0
@@ -395,35 +358,3 @@ def _right(q: Any, A: Any, indptr: Any, annotator: Any, right: Any) -> None:
                 top = max(top, v[b, k])
             total += top
         right[n] = total
-
-
-@lru_cache(maxsize=1)
-def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    flat, cube, whole, real = array("float64", 2), array("float64", 3), array("int64"), array("float64")
-    lists = array("int32", 2, readonly=False), array("float64", 2, readonly=False)
-    left, places, gains = (
-        array("int64", readonly=False),
-        array("int64", readonly=False),
-        array("float64", readonly=False),
-    )
-    shared = (flat, cube, flat, whole, whole, whole, whole, whole, whole, real, left, real)
-    short = types.void(*shared, types.int64, types.int64, *lists)
-    greedy = types.int64(*shared, whole, real, types.float64, *lists, places, places, gains)
-    return (
-        compiled(_short_list, short, helpers=(_fill,)),
-        compiled(_greedy, greedy, helpers=(_fill, _branch, _after, _sift_down)),
-    )
-
-
-@lru_cache(maxsize=1)
-def _kernels_of_right() -> Callable[..., Any]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    flat, cube, whole = array("float64", 2), array("float64", 3), array("int64")
-    return compiled(_right, types.void(flat, cube, whole, whole, array("float64", readonly=False)), helpers=(_branch,))
