@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.kernels import em_numpy
 
 import consilience as cs
 from consilience.engine import place, progress
@@ -17,7 +18,7 @@ from consilience.engine.store import Store
 from consilience.exceptions import MethodError, ParameterError
 from consilience.fitting.em import ConfusionStep
 from consilience.fitting.fit import vote_start
-from consilience.kernels import blocks, em_numpy
+from consilience.kernels import blocks
 from consilience.methods.base import registry
 from consilience.moments import pair_moments
 
@@ -107,36 +108,6 @@ def test_passes_over_portions_add_up_to_the_pass_over_all(K: int, gold: bool) ->
         np.testing.assert_array_equal(survey.said, whole.survey.said)
         assert survey.longest == int(a.labels_per_item.max())
         assert survey.known.sum() == (0 if a.gold is None else int((a.gold >= 0).sum()))
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("gold", [False, True])
-@pytest.mark.parametrize("K", [2, 4])
-def test_passes_over_open_items_of_portions_add_up(K: int, gold: bool) -> None:
-    """A part that has not looked, or last under other parameters, does so: a worker that took over from another."""
-    a = a_crowd(K, gold=gold)
-    whole = InMemory(a)
-    n = whole.part.share.n
-    step = ConfusionStep(0.1)
-    looked = step(whole.sweep(*vote_start(a, step)))
-    look = whole.look(*looked)
-    assert 0 < look.open_labels < a.n_labels
-    at = step(look.statistics)
-    expected = whole.sweep_open(looked, *at)
-    parts = [Part(**whole.part.portion(i, j)) for i, j in ((0, n // 3), (n // 3, n))]
-    parts[0].look(*at)
-    made: dict[blocks.Node, Any] = {}
-    for part in parts:
-        made |= part.sweep_open(looked, *at)
-    other = blocks.total(made, (0, n))
-    assert other.counts.tobytes() == expected.counts.tobytes()
-    assert other.log_likelihood == expected.log_likelihood
-    # what is left over is the pass over the settled items
-    is_open = cs.DawidSkene(*looked, a.class_ids, a.annotator_ids).posterior(a).max(axis=1) < 0.999
-    settled = InMemory(a.select_items(np.flatnonzero(~is_open))).sweep(*at)
-    everything = whole.sweep(*at)
-    np.testing.assert_allclose(expected.counts + settled.counts, everything.counts, atol=1e-9)
-    assert expected.log_likelihood + settled.log_likelihood == pytest.approx(everything.log_likelihood, rel=1e-12)
 
 
 def test_a_survey_of_parts_finds_the_groups_that_share_no_item() -> None:

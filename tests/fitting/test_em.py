@@ -10,9 +10,10 @@ import consilience as cs
 from consilience.data.annotations import Annotations
 from consilience.datasets import load
 from consilience.exceptions import ConvergenceWarning
-from consilience.fitting.em import ConfusionStep, OneCoinStep, Parameters, Progress, leap_along, run_em
+from consilience.fitting.ascent import extrapolate
+from consilience.fitting.em import ConfusionStep, OneCoinStep, Parameters, Progress, leap_confusions, run_em
 from consilience.fitting.fit import vote_posterior, vote_start
-from consilience.kernels.em import FLOOR, SMALL
+from consilience.kernels.em import FLOOR
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.ds_em import dawid_skene_em
 from consilience.methods.majority import majority_vote
@@ -213,21 +214,22 @@ def test_broken_ties_beat_coin_tosses(name: str) -> None:
     assert error_percent(fit.choice.best, truth) <= expected + 0.005
 
 
-def test_leaps_are_the_same_compiled_and_not() -> None:
+def test_compiled_leaps_are_the_formula() -> None:
     one, two, three = (Parameters(m.prior, m.confusions) for m in (random_model(7, 3, seed=seed) for seed in range(3)))
     labels = np.random.default_rng(0).gamma(1.0, 10.0, (7, 3))
     # three points at random seldom lie so that there is a leap: two of them near a line
     along = Parameters(*(b + 0.7 * (b - a) + 0.01 * (c - b) for a, b, c in zip(one, two, three, strict=True)))
-    ours, theirs = (leap_along(one, two, along, labels, 40.0, n_labels) for n_labels in (SMALL, 0))
-    assert ours is not None
-    assert theirs is not None
-    for x, y in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-10)
-    assert leap_along(one, one, one, labels, 40.0, SMALL) is None
-    # beyond the edge of the simplex there is the floor
+    found = leap_confusions(one, two, along, labels, 40.0)
+    expected = extrapolate(one, two, along, (40.0, labels[:, None, :]), 0.1 * FLOOR)
+    assert found is not None
+    assert expected is not None
+    np.testing.assert_allclose(found.prior, expected[0] / expected[0].sum(), atol=1e-10)
+    np.testing.assert_allclose(found.confusions, expected[1] / expected[1].sum(axis=1, keepdims=True), atol=1e-10)
+    assert leap_confusions(one, one, one, labels, 40.0) is None
+    # beyond the edge of the simplex there is the floor, which is less than rounding tells from zero
     steep = [np.array([[[0.3 - 0.1 * k], [0.7 + 0.1 * k]]]) * np.ones((1, 2, 2)) for k in (0.0, 1.0, 1.9)]
     over = [Parameters(np.full(2, 0.5), x) for x in steep]
-    found = leap_along(over[0], over[1], over[2], np.ones((1, 2)), 1.0, SMALL)
-    assert found is not None
-    assert 0 < found.confusions[0, 0, 0] < FLOOR
-    np.testing.assert_allclose(found.confusions.sum(axis=1), 1.0)
+    edge = leap_confusions(over[0], over[1], over[2], np.ones((1, 2)), 1.0)
+    assert edge is not None
+    assert 0 <= edge.confusions[0, 0, 0] < FLOOR
+    np.testing.assert_allclose(edge.confusions.sum(axis=1), 1.0)

@@ -1,24 +1,22 @@
-"""The sweep of :mod:`consilience.kernels.em` in plain numpy and in logarithms.
+"""The sweep of :mod:`consilience.kernels.em` in numpy and in logarithms: an independent oracle.
 
-For data so small that loading numba would take longer than the whole fit.  It shares no arithmetic with the
-compiled sweep, which makes each the other's test.  No array of labels × K is made: classes are taken in turn.
+It shares no arithmetic with the compiled sweep.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from consilience.kernels._arrays import Bools, Codes, Floats, Ints
+from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.em import FLOOR, Statistics
-from consilience.kernels.em_source import SETTLED
 
-__all__ = ["judge", "posterior", "statistics"]
+__all__ = ["posterior", "statistics"]
 
 
 def posterior(
     indptr: Ints, annotator: Codes, label: Codes, gold: Codes, prior: Floats, confusions: Floats
 ) -> tuple[Floats, float]:
-    """Give the posterior (N, K) and the log-likelihood."""
+    """Return the posterior (N, K) and the log-likelihood."""
     q, likelihoods = _posterior(_items(indptr), _cells(annotator, label, prior.size), indptr, gold, prior, confusions)
     return q, float(likelihoods.sum())
 
@@ -26,18 +24,10 @@ def posterior(
 def statistics(
     indptr: Ints, annotator: Codes, label: Codes, gold: Codes, prior: Floats, confusions: Floats
 ) -> Statistics:
-    """Give the sums that the M-step needs."""
-    return judge(indptr, annotator, label, gold, prior, confusions)[0]
-
-
-def judge(
-    indptr: Ints, annotator: Codes, label: Codes, gold: Codes, prior: Floats, confusions: Floats
-) -> tuple[Statistics, Bools]:
-    """Give the sums that the M-step needs, and which items are open, (N,)."""
+    """Return the sums that the M-step needs."""
     item, cell = _items(indptr), _cells(annotator, label, prior.size)
     q, likelihoods = _posterior(item, cell, indptr, gold, prior, confusions)
-    made = Statistics(_counts(item, cell, q, confusions), q.sum(axis=0), float(likelihoods.sum()))
-    return made, q.max(axis=1) < SETTLED
+    return Statistics(_counts(item, cell, q, confusions), q.sum(axis=0), float(likelihoods.sum()))
 
 
 def _items(indptr: Ints) -> Ints:
@@ -51,7 +41,7 @@ def _cells(annotator: Codes, label: Codes, K: int) -> Ints:
 
 
 def _counts(item: Ints, cell: Ints, q: Floats, confusions: Floats) -> Floats:
-    """Give the expected number of times that annotator m said i of truth k, (M, K, K)."""
+    """Return the expected number of times that annotator m said i of truth k, (M, K, K)."""
     M, K, _ = confusions.shape
     counts = np.empty((M * K, K))
     for k in range(K):
@@ -62,7 +52,7 @@ def _counts(item: Ints, cell: Ints, q: Floats, confusions: Floats) -> Floats:
 def _posterior(
     item: Ints, cell: Ints, indptr: Ints, gold: Codes, prior: Floats, confusions: Floats
 ) -> tuple[Floats, Floats]:
-    """Give the posterior (N, K) and the log-likelihood of every item, (N,)."""
+    """Return the posterior (N, K) and the log-likelihood of every item, (N,)."""
     K, N = prior.size, indptr.size - 1
     log_confusions = np.log(np.maximum(confusions, FLOOR)).reshape(-1, K)
     # log Pr(labels of n, truth k) = log π_k + Σ log A_m(i, k)

@@ -1,4 +1,4 @@
-"""The sweep against the definition, against its numpy twin, and against arithmetic that would underflow."""
+"""The sweep against the definition, against a sweep in numpy, and where plain products would underflow."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from tests.conftest import brute_force, random_model
+from tests.kernels import em_numpy
 
 from consilience.data.annotations import Annotations
-from consilience.kernels import blocks, em, em_numpy
+from consilience.kernels import blocks
 from consilience.kernels.em import Sweep
 from consilience.models.dawid_skene import DawidSkene
 
@@ -18,15 +19,8 @@ def sweep_of(a: Annotations) -> Sweep:
     return Sweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
 
 
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the compiled path however small the data."""
-    monkeypatch.setattr(em, "SMALL", 0)
-
-
 @pytest.mark.parametrize("K", [1, 2, 3, 4, 7, 17])
 @pytest.mark.parametrize("gold", [False, True])
-@pytest.mark.usefixtures("compiled")
 def test_compiled_sweep_is_the_definition(K: int, gold: bool) -> None:
     model = random_model(6, K, seed=K)
     a, truth = model.sample(60, label_probability=0.6, random_state=1)
@@ -59,7 +53,6 @@ def test_numpy_sweep_is_the_definition(K: int) -> None:
 
 
 @pytest.mark.parametrize("K", [2, 20])
-@pytest.mark.usefixtures("compiled")
 def test_thousands_of_labels_on_one_item_do_not_underflow(K: int) -> None:
     """Two thousand annotators say 0, then two thousand and one say 1: class 1 must win by exactly one vote's odds."""
     M = 4001
@@ -77,7 +70,6 @@ def test_thousands_of_labels_on_one_item_do_not_underflow(K: int) -> None:
     assert log_likelihood == pytest.approx(total, rel=1e-12)
 
 
-@pytest.mark.usefixtures("compiled")
 def test_zero_probabilities_give_finite_posteriors() -> None:
     a = Annotations.from_matrix([[0, 1, 1], [1, 0, 0]])
     q, log_likelihood = sweep_of(a).posterior(np.array([1.0, 0.0]), np.tile(np.eye(2), (3, 1, 1)))
@@ -119,7 +111,6 @@ def test_blocks_cover_all_items_once() -> None:
 
 
 @pytest.mark.parametrize("K", [2, 17])
-@pytest.mark.usefixtures("compiled")
 def test_gold_that_hundreds_of_labels_contradict_stays_gold(K: int) -> None:
     M = 500
     confusions = np.full((M, K, K), 1e-9)

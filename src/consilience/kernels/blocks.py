@@ -1,9 +1,9 @@
-"""Cutting the items into blocks, running a kernel over them on all cores, and adding up what they leave behind.
+"""Cut the items into blocks, run a kernel over them on all cores, and add up the results.
 
-The cut depends on the data alone, never on the number of threads.  What blocks leave behind is added along a binary
-tree over their places: node ``(first, stop)`` is the sum of its two halves.  So the same data gives the same bits on
-one core and on sixty-four, and in one process and in many: each process adds the nodes that lie within its own blocks
-(:func:`within`), and :func:`total` adds the rest.
+The cut depends on the data alone, never on the number of threads.  Results are added along a binary tree over the
+blocks: node ``(first, stop)`` is the sum of its two halves.  So the same data gives the same bits on one core and on
+sixty-four, in one process and in many: each process adds the nodes within its own blocks (:func:`within`), and
+:func:`total` adds the rest.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Node = tuple[int, int]
 
 #: A block of fewer labels than this does not pay for a thread.
 _LABELS_PER_BLOCK = 1 << 17
-#: So many blocks at the most, unless they would have more labels than this each: what is larger than memory, or lies on
-#: many machines, needs more of them.
+#: The largest number of blocks, unless they would have more than ``_MOST_LABELS`` labels each: data larger than memory,
+#: or on many machines, needs more.
 _MOST_BLOCKS = 16
 _MOST_LABELS = 1 << 23
 
 
 def thread_count() -> int:
-    """Cores that this process may use; the environment variable CONSILIENCE_THREADS lowers it."""
+    """Return the number of cores that this process may use; the variable CONSILIENCE_THREADS lowers it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("CONSILIENCE_THREADS", "")
     return max(1, min(cores, int(wanted))) if wanted.isdigit() else cores
@@ -58,8 +58,7 @@ def thread_count() -> int:
 def cut(indptr: Ints, cells: int) -> list[tuple[int, int]]:
     """Cut items into blocks ``(first, last + 1)`` of nearly equal numbers of labels.
 
-    Each block sums into ``cells`` numbers of its own, so blocks much smaller than that would
-    spend their time on adding up.
+    Each block sums into ``cells`` numbers of its own, so much smaller blocks would spend their time adding up.
     """
     n_items, n_labels = indptr.size - 1, int(indptr[-1])
     most = n_labels // max(_LABELS_PER_BLOCK, 5 * cells)
@@ -78,7 +77,7 @@ def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
 
 
 def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]], threads: int | None = None) -> list[T]:
-    """Do ``work(first, stop)`` for every block; results come in block order."""
+    """Run ``work(first, stop)`` for every block and return the results in block order."""
     threads = min(threads or thread_count(), len(blocks)) if len(blocks) > 1 else 1
     if threads == 1:
         return [work(*block) for block in blocks]
@@ -86,7 +85,7 @@ def run(work: Callable[[int, int], T], blocks: list[tuple[int, int]], threads: i
 
 
 class Spare(Generic[T]):
-    """Memory for as many threads as need some at a time, made when first needed and used again."""
+    """Buffers for as many threads as need one at a time, created when needed and reused."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -96,7 +95,7 @@ class Spare(Generic[T]):
 
     @contextmanager
     def one(self) -> Iterator[T]:
-        """Lend what no other thread is using."""
+        """Lend a buffer that no other thread is using."""
         with self._lock:
             if not self._idle:
                 self._idle.append(self._make())
@@ -110,7 +109,7 @@ class Spare(Generic[T]):
 
 
 class Share(NamedTuple):
-    """The blocks that one process passes over: ``blocks``, the first of which has the place ``first`` of ``n``."""
+    """The blocks of one process; the first of them is block number ``first`` of ``n``."""
 
     blocks: list[tuple[int, int]]
     first: int
@@ -118,7 +117,7 @@ class Share(NamedTuple):
 
     @classmethod
     def all_of(cls, blocks: list[tuple[int, int]]) -> Share:
-        """Give the share of a process that has all blocks."""
+        """Return the share of a process that has all blocks."""
         return cls(blocks, 0, len(blocks))
 
 
@@ -130,7 +129,7 @@ def add(one: T, other: T) -> T:
 
 
 def within(share: Share) -> list[Node]:
-    """Give the largest nodes that lie within a share, in order."""
+    """Return the largest nodes within a share, in order."""
     first, stop = share.first, share.first + len(share.blocks)
 
     def inside(node: Node) -> Iterator[Node]:
@@ -144,7 +143,9 @@ def within(share: Share) -> list[Node]:
 
 
 def fold(leaf: Callable[[int, int], T], share: Share, threads: int | None = None) -> dict[Node, T]:
-    """Do ``leaf(first, stop)`` for every block of a share, and add up what lies within it, node by node."""
+    """Run ``leaf(first, stop)`` for every block of a share, and add up the results node by node."""
+    if share.n == 1 and share.blocks:
+        return {(0, 1): leaf(*share.blocks[0])}
     wanted = within(share)
     jobs = [job for node in wanted for job in _split(node)]
 
@@ -159,7 +160,7 @@ def fold(leaf: Callable[[int, int], T], share: Share, threads: int | None = None
 
 
 def total(parts: dict[Node, T], node: Node) -> T:
-    """Give the sum over a node from those of nodes below it, in the order of the tree; the parts are used up."""
+    """Return the sum over a node from those of nodes below it, in the order of the tree; the parts are consumed."""
     if node in parts:
         return parts.pop(node)
     left, right = _halves(node)
@@ -173,7 +174,7 @@ def _halves(node: Node) -> tuple[Node, Node]:
 
 
 def _split(node: Node) -> list[Node]:
-    """Give nodes below one, enough to keep all cores busy."""
+    """Return nodes below one, enough to keep all cores busy."""
     nodes = [node]
     while len(nodes) < _MOST_BLOCKS and any(stop - first > 1 for first, stop in nodes):
         nodes = [below for at in nodes for below in (_halves(at) if at[1] - at[0] > 1 else (at,))]
@@ -187,10 +188,9 @@ _blas_limit: Any = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep matrix products to one thread each, for blocks that already take all cores.
+    """Limit matrix products to one thread each, for blocks that already use all cores.
 
-    The limit is one for the whole process.  So the first that comes in sets it and the last that goes out restores what
-    was before, however they overlap.
+    The limit holds for the whole process, so the first to enter sets it and the last to leave restores it.
     """
     from threadpoolctl import threadpool_limits
 
@@ -210,10 +210,10 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def run_in_order(prepare: Callable[[int], T], commits: Sequence[Callable[[T], None]], n_jobs: int) -> None:
-    """Prepare jobs on all cores, and commit what each gave in the order of the jobs, one at a time.
+    """Prepare jobs on all cores, and commit their results in the order of the jobs, one at a time.
 
-    A job is prepared and committed by the same thread.  Where there are several ``commits``, each keeps the order of
-    the jobs for itself, so that one job can be in the first while the job before is in the second.
+    A job is prepared and committed by the same thread.  Each of several ``commits`` keeps the order of the jobs for
+    itself, so that one job can be in the first while the job before is in the second.
     """
     change = threading.Condition()
     turns = [0] * len(commits)
@@ -237,7 +237,7 @@ def run_in_order(prepare: Callable[[int], T], commits: Sequence[Callable[[T], No
                 with in_turn(job, step):
                     commits[step](made)
         finally:
-            # whatever went wrong, other jobs wait for this one
+            # after an error, too: other jobs wait for this one
             for step in left:
                 with in_turn(job, step):
                     pass

@@ -76,6 +76,8 @@ _COUNT = """
         start = stop
 """
 _WRITE = """
+        if gold.size > 0 and gold[n] >= 0:
+            p@ = 1.0 if gold[n] == @ else 0.0
         n@ += p@
         out[n, @] = p@
         start = stop

@@ -1,13 +1,17 @@
-"""EM with leaps, on a model of one parameter whose maximum is the root of a quadratic (Rao's linkage data)."""
+"""The ascent loop on a model of one parameter whose maximum is the root of a quadratic (Rao's linkage data)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from consilience.fitting.squarem import Progress, leap, run_squarem
+from consilience.engine.checkpoint import Checkpoint, Keeper
+from consilience.engine.progress import Progress
+from consilience.fitting.ascent import Ascent, EMModel, Pass, extrapolate
 from consilience.kernels.em import FLOOR
 
 #: Rao's counts, of probabilities (½ + θ/4, (1 - θ)/4, (1 - θ)/4, θ/4): the two in the middle are added.
@@ -19,7 +23,7 @@ START = 0.1
 Leap = Callable[[float, float, float], float | None]
 
 
-class Linkage:
+class Linkage(EMModel[float, float]):
     """The first cell is ½ (says nothing) and θ/4 together: t = y θ / (2 + θ) of its y counts are of the second part.
 
     log L(θ) = y log(2 + θ) + m log(1 - θ) + f log θ,        θ ← (t + f) / (t + f + m)
@@ -50,11 +54,11 @@ class Linkage:
         """One EM step."""
         return self.m_step(self.y * at / (2 + at))
 
-    def leap(self, one: float, two: float, three: float, sums: float) -> float | None:
+    def leap(self, one: Pass[float, float], two: Pass[float, float]) -> float | None:
         if self._leap is not None:
-            return self._leap(one, two, three)
-        first, second, third = ([np.array([x, 1 - x])] for x in (one, two, three))
-        far = leap(first, second, third, [self.y + self.m + self.f])
+            return self._leap(one.at, two.at, two.after)
+        first, second, third = ([np.array([x, 1 - x])] for x in (one.at, two.at, two.after))
+        far = extrapolate(first, second, third, [self.y + self.m + self.f], FLOOR)
         return None if far is None else float(far[0][0] / far[0].sum())
 
     @property
@@ -65,24 +69,36 @@ class Linkage:
         return float(roots[(roots > 0) & (roots < 1)][0])
 
 
+def ascend(
+    model: Linkage,
+    start: float,
+    *,
+    max_iter: int,
+    tol: float,
+    accelerate: bool = True,
+    callback: Callable[[Progress], object] | None = None,
+) -> Ascent[float, float]:
+    return Ascent(model, start, accelerate=accelerate).run(max_iter=max_iter, tol=tol, callback=callback)
+
+
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("extra", [0.0, 7.0])
 @pytest.mark.parametrize("counts", [RAO, SLOW])
 def test_the_maximum_is_found(counts: tuple[float, float, float], extra: float, accelerate: bool) -> None:
     model = Linkage(counts, extra)
-    ended = run_squarem(model, START, max_iter=10_000, tol=1e-15, accelerate=accelerate)
+    ended = ascend(model, START, max_iter=10_000, tol=1e-15, accelerate=accelerate)
     assert ended.converged
-    assert ended.best == pytest.approx(model.maximum, abs=1e-5)
+    assert ended.at == pytest.approx(model.maximum, abs=1e-5)
     assert ended.latest == pytest.approx(model.maximum, abs=1e-5)
     # without the penalty the one, with it the other
-    assert ended.log_likelihood == model.log_likelihood(ended.best)
-    assert max(ended.history) == model.log_likelihood(ended.best) + model.penalty(ended.best)
+    assert ended.log_likelihood == model.log_likelihood(ended.at)
+    assert max(ended.history) == model.log_likelihood(ended.at) + model.penalty(ended.at)
     assert (np.diff(ended.history) >= -1e-14 * abs(ended.history[-1])).all()
     assert len(ended.history) == len(model.passed)
 
 
 def test_leaps_save_passes() -> None:
-    plain, leaps = (run_squarem(Linkage(SLOW), START, max_iter=10_000, tol=1e-12, accelerate=a) for a in (False, True))
+    plain, leaps = (ascend(Linkage(SLOW), START, max_iter=10_000, tol=1e-12, accelerate=a) for a in (False, True))
     assert len(leaps.history) < 0.5 * len(plain.history)
     assert leaps.history[-1] >= plain.history[-1]
 
@@ -94,7 +110,7 @@ def test_the_root_is_that_of_the_textbook() -> None:
 
 def test_a_rejected_leap_costs_a_pass_and_em_goes_on_from_the_second_step() -> None:
     model = Linkage(leap=lambda *_: 0.001)
-    ended = run_squarem(model, START, max_iter=9, tol=0.0)
+    ended = ascend(model, START, max_iter=9, tol=0.0)
     one = model.after(START)
     two = model.after(one)
     three = model.after(two)
@@ -106,22 +122,22 @@ def test_a_rejected_leap_costs_a_pass_and_em_goes_on_from_the_second_step() -> N
     assert ended.history == expected
     assert (np.diff(ended.history) >= 0).all()
     assert ended.history[2] == ended.history[1] < ended.history[3]
-    assert ended.best != 0.001
+    assert ended.at != 0.001
 
 
 def test_a_leap_that_is_kept_is_the_first_step_of_the_next() -> None:
     model = Linkage()
     leapt = Linkage(leap=lambda *_: model.maximum)
-    ended = run_squarem(leapt, START, max_iter=20, tol=1e-12)
+    ended = ascend(leapt, START, max_iter=20, tol=1e-12)
     assert leapt.passed == [START, model.after(START), model.maximum, model.after(model.maximum)]
     assert ended.converged
-    assert ended.best == pytest.approx(model.maximum)
+    assert ended.at == pytest.approx(model.maximum)
 
 
 def test_no_leap_is_a_plain_step() -> None:
     model, plain = Linkage(leap=lambda *_: None), Linkage()
-    run_squarem(model, START, max_iter=8, tol=0.0)
-    run_squarem(plain, START, max_iter=8, tol=0.0, accelerate=False)
+    ascend(model, START, max_iter=8, tol=0.0)
+    ascend(plain, START, max_iter=8, tol=0.0, accelerate=False)
     assert model.passed == plain.passed
     assert plain.passed[1:] == [plain.after(at) for at in plain.passed[:-1]]
 
@@ -134,7 +150,7 @@ def test_the_callback_is_told_every_pass_and_stops() -> None:
         return progress.iteration == 5
 
     model = Linkage(leap=lambda *_: 0.001)
-    ended = run_squarem(model, START, max_iter=50, tol=1e-12, callback=stop_at_five)
+    ended = ascend(model, START, max_iter=50, tol=1e-12, callback=stop_at_five)
     assert [p.iteration for p in told] == [1, 2, 3, 4, 5]
     assert {p.max_iter for p in told} == {50}
     assert [p.objective for p in told] == ended.history
@@ -147,29 +163,28 @@ def test_the_callback_is_told_every_pass_and_stops() -> None:
         else:
             assert np.isnan(progress.change)
     assert not ended.converged
-    # it stops before the M-step: the latest parameters are those of the last pass
-    assert ended.latest == model.passed[-1]
+    assert ended.latest == model.after(model.passed[-1])
 
 
 def test_only_true_stops() -> None:
-    ended = run_squarem(Linkage(), START, max_iter=6, tol=0.0, callback=lambda p: p.iteration)
+    ended = ascend(Linkage(), START, max_iter=6, tol=0.0, callback=lambda p: p.iteration)
     assert len(ended.history) == 6
-    first = run_squarem(Linkage(), START, max_iter=6, tol=0.0, callback=lambda _: True)
-    assert (first.best, first.latest, len(first.history)) == (START, START, 1)
+    first = ascend(Linkage(), START, max_iter=6, tol=0.0, callback=lambda _: True)
+    assert (first.at, first.latest, len(first.history)) == (START, Linkage().after(START), 1)
 
 
 @pytest.mark.parametrize("max_iter", range(7))
 def test_passes_run_out_anywhere_in_a_leap(max_iter: int) -> None:
     model = Linkage(leap=lambda *_: 0.001)
-    ended = run_squarem(model, START, max_iter=max_iter, tol=1e-12)
+    ended = ascend(model, START, max_iter=max_iter, tol=1e-12)
     assert len(ended.history) == len(model.passed) == max_iter
     assert not ended.converged
     if max_iter == 0:
-        assert (ended.best, ended.latest) == (START, START)
+        assert (ended.at, ended.latest) == (START, START)
         assert np.isnan(ended.log_likelihood)
         return
-    assert ended.best == max(model.passed, key=model.log_likelihood)
-    assert ended.log_likelihood == model.log_likelihood(ended.best)
+    assert ended.at == max(model.passed, key=model.log_likelihood)
+    assert ended.log_likelihood == model.log_likelihood(ended.at)
     assert ended.latest == model.after(model.passed[-1])
 
 
@@ -181,10 +196,10 @@ def test_the_best_is_kept_where_the_latest_is_worse() -> None:
             return 0.95 if len(self.passed) >= 3 else super().m_step(sums)
 
     model = TooFar()
-    ended = run_squarem(model, START, max_iter=5, tol=0.0, accelerate=False)
+    ended = ascend(model, START, max_iter=5, tol=0.0, accelerate=False)
     assert ended.history == [model.log_likelihood(at) for at in model.passed]
     assert ended.history[3] < ended.history[2]
-    assert ended.best == model.passed[2]
+    assert ended.at == model.passed[2]
     assert ended.latest == 0.95
     assert ended.log_likelihood == ended.history[2]
 
@@ -194,7 +209,7 @@ def test_a_tolerance_of_zero_runs_all() -> None:
     for _ in range(100):  # where rounding moves it no more
         still = Linkage().after(still)
     told: list[float] = []
-    ended = run_squarem(Linkage(), still, max_iter=9, tol=0.0, callback=lambda p: told.append(p.change))
+    ended = ascend(Linkage(), still, max_iter=9, tol=0.0, callback=lambda p: told.append(p.change))
     assert len(ended.history) == 9
     assert 0.0 in told
     assert not ended.converged
@@ -204,30 +219,30 @@ def test_only_an_em_step_converges() -> None:
     """A leap that changes nothing meets no tolerance, the step after it may."""
     told: list[Progress] = []
     model = Linkage(leap=lambda one, two, three: two)
-    ended = run_squarem(model, START, max_iter=100, tol=1e-6, callback=told.append)
+    ended = ascend(model, START, max_iter=100, tol=1e-6, callback=told.append)
     assert ended.converged
     changes = [p.change for p in told]
     leaps = range(2, len(told), 2)
     assert all(ended.history[i] == ended.history[i - 1] and np.isnan(changes[i]) for i in leaps)
     assert changes[-1] <= 1e-6
     assert all(not change <= 1e-6 for change in changes[:-1])
-    assert len(run_squarem(Linkage(), START, max_iter=100, tol=1e9).history) == 2  # the first EM step, not the start
+    assert len(ascend(Linkage(), START, max_iter=100, tol=1e9).history) == 2  # the first EM step, not the start
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.99])
 def test_a_leap_along_a_geometric_sequence_ends_at_its_limit(rate: float) -> None:
     limit, away = np.array([0.3, 0.7]), np.array([0.2, -0.2])
     one, two, three = ([limit + away * rate**k] for k in range(3))
-    far = leap(one, two, three, [1.0])
+    far = extrapolate(one, two, three, [1.0], FLOOR)
     assert far is not None
     np.testing.assert_allclose(far[0], limit, atol=1e-12)
 
 
 def test_no_leap_where_steps_stand_still_or_turn_back() -> None:
     here = [np.array([0.4, 0.6])]
-    assert leap(here, here, here, [1.0]) is None
+    assert extrapolate(here, here, here, [1.0], FLOOR) is None
     # v = -2 r: a would be -½, a step shorter than EM's own
-    assert leap([np.array([0.4])], [np.array([0.5])], [np.array([0.4])], [1.0]) is None
+    assert extrapolate([np.array([0.4])], [np.array([0.5])], [np.array([0.4])], [1.0], FLOOR) is None
 
 
 def test_labels_behind_the_parameters_set_the_step_and_probabilities_stay_positive() -> None:
@@ -235,10 +250,85 @@ def test_labels_behind_the_parameters_set_the_step_and_probabilities_stay_positi
     slow, fast = ([np.array([0.5 + 0.2 * rate**k]) for k in range(3)] for rate in (0.9, 0.2))
     one, two, three = (list(pair) for pair in zip(slow, fast, strict=True))
     for weights, at in (([1.0, 0.0], 0), ([0.0, 1.0], 1)):
-        far = leap(one, two, three, weights)
+        far = extrapolate(one, two, three, weights, FLOOR)
         assert far is not None
         np.testing.assert_allclose(far[at], 0.5, atol=1e-12)
         assert abs(float(far[1 - at][0]) - 0.5) > 0.01
-    beyond = leap([np.array([0.2])], [np.array([0.11])], [np.array([0.029])], [1.0])  # to -0.7
+    beyond = extrapolate([np.array([0.2])], [np.array([0.11])], [np.array([0.029])], [1.0], FLOOR)  # to -0.7
     assert beyond is not None
-    assert beyond[0][0] == 0.1 * FLOOR
+    assert beyond[0][0] == FLOOR
+
+
+@pytest.mark.parametrize("stops", [[1, 2, 3, 4, 5, 6, 12], [3, 12], [7, 8, 12]])
+def test_a_run_continues_where_the_last_one_stopped(stops: list[int]) -> None:
+    """However often it is interrupted, the passes are those of one run."""
+    whole, parts = Linkage(SLOW), Linkage(SLOW)
+    expected = ascend(whole, START, max_iter=12, tol=0.0)
+    ascent = Ascent(parts, START)
+    for most in stops:
+        ascent.run(max_iter=most, tol=0.0)
+        assert len(ascent.history) == most
+    assert parts.passed == whole.passed
+    assert ascent.history == expected.history
+
+
+def test_a_finer_tolerance_continues_a_converged_run() -> None:
+    model = Linkage(SLOW)
+    ascent = Ascent(model, START).run(max_iter=1000, tol=1e-6)
+    assert ascent.converged
+    rough = len(ascent.history)
+    assert ascent.run(max_iter=1000, tol=1e-6).history == ascent.history[:rough]
+    assert ascent.run(max_iter=1000, tol=1e-14).converged
+    assert len(ascent.history) > rough
+    assert ascent.at == pytest.approx(model.maximum, abs=1e-4)
+
+
+class Point(NamedTuple):
+    """Parameters as a checkpoint keeps them: a tuple of arrays."""
+
+    theta: Any
+
+
+class KeptLinkage(EMModel[Point, float]):
+    """The same model with parameters that can be saved; :class:`Killed` is raised at one of its passes."""
+
+    def __init__(self, dies_at: int | None = None) -> None:
+        self.inner, self.dies_at = Linkage(SLOW), dies_at
+
+    def e_step(self, at: Point) -> tuple[float, float]:
+        if self.dies_at is not None and len(self.inner.passed) == self.dies_at:
+            raise Killed
+        return self.inner.e_step(float(at.theta))
+
+    def m_step(self, sums: float) -> Point:
+        return Point(np.array(self.inner.m_step(sums)))
+
+    def penalty(self, at: Point) -> float:
+        return self.inner.penalty(float(at.theta))
+
+    def leap(self, one: Pass[Point, float], two: Pass[Point, float]) -> Point | None:
+        points = (float(p.theta) for p in (one.at, two.at, two.after))
+        first, second, third = ([np.array([x, 1 - x])] for x in points)
+        far = extrapolate(first, second, third, [1.0], FLOOR)
+        return None if far is None else Point(np.array(far[0][0] / far[0].sum()))
+
+
+class Killed(Exception):  # noqa: N818 - it ends a run, it is no error
+    """The run ends here, as if its process had been killed."""
+
+
+@pytest.mark.parametrize("dies_at", range(1, 15))
+def test_a_killed_run_continues_to_the_same_result(dies_at: int, tmp_path: Path) -> None:
+    def ascent(model: KeptLinkage) -> Ascent[Point, float]:
+        keeper = Keeper(Checkpoint(tmp_path / "checkpoint", {"method": "linkage"}), "em")
+        return Ascent(model, Point(np.array(START)), keeper=keeper)
+
+    expected = Ascent(KeptLinkage(), Point(np.array(START))).run(max_iter=15, tol=0.0)
+    with pytest.raises(Killed):
+        ascent(KeptLinkage(dies_at)).run(max_iter=15, tol=0.0)
+    model = KeptLinkage()
+    found = ascent(model).run(max_iter=15, tol=0.0)
+    assert found.history == expected.history
+    assert (found.at, found.objective, found.latest) == (expected.at, expected.objective, expected.latest)
+    assert found.log_likelihood == expected.log_likelihood
+    assert len(model.inner.passed) < 15 or dies_at == 1  # it did not start over
