@@ -75,7 +75,7 @@ def follow_paths(
     graph = "(int64[] int64[] int64[]) float64[,,] float64[]"
     paths = kernel(_paths, f"int64 int64 {graph} {graph} (float64[,,] int64[,] bool[,]) float64[,,,]! float64[,]!")
 
-    first_step, other_steps = (reach, reach_blocks, reach_noise), (around, blocks, noise)
+    first_step, other_steps = (tuple(reach), reach_blocks, reach_noise), (tuple(around), blocks, noise)
     guide = inverse, links, wanted
     threads.run(
         lambda a, b: paths(a, b, *first_step, *other_steps, guide, sums, weights),
