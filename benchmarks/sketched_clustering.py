@@ -43,18 +43,18 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from benchmarks.pictures import blank, save
+from benchmarks.subspace_codes.elastic_net import elastic_net
+from benchmarks.subspace_codes.omp import omp
 from benchmarks.subspace_peers import ATOMS, GAMMA, PUBLIC, TAU, coded
 from consilience.datasets.subspaces import load_mnist5k, load_yaleb, simulate_subspaces
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats, Ints
 from consilience.subspace.clustering import SketchedSubspaceClustering
 from consilience.subspace.embedding import cluster_embedding, spectral_embedding
-from consilience.subspace.ensc import elastic_net
 from consilience.subspace.graph import affinity_from_codes
 from consilience.subspace.graph_clusters import cluster_codes
 from consilience.subspace.lsr import default_lam, lsr
 from consilience.subspace.missing import codes, fill
-from consilience.subspace.omp import omp
 from consilience.subspace.sketches import make_sketch
 
 SEEDS = range(3)

@@ -41,12 +41,12 @@ _OURS = """
 import json, resource, sys, threading, time
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from benchmarks.subspace_codes.elastic_net import elastic_net
+from benchmarks.subspace_codes.omp import omp
 from consilience.datasets.subspaces import simulate_subspaces
 from consilience.subspace.clustering import SketchedSubspaceClustering
 from consilience.subspace.embedding import cluster_embedding, spectral_embedding
-from consilience.subspace.ensc import elastic_net
 from consilience.subspace.graph import affinity_from_codes
-from consilience.subspace.omp import omp
 
 method, N, part, D, K, d, noise = json.loads(sys.argv[1])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilience.exceptions import ParameterError
-from consilience.validation import chosen_rows, number, one_of, whole
+from consilience.validation import number, one_of, whole
 
 
 def test_whole_numbers() -> None:
@@ -34,10 +34,3 @@ def test_numbers_and_words() -> None:
     for value in ("c", None, ["a"]):
         with pytest.raises(ParameterError, match="kind must be one of a, b"):
             one_of("kind", value, ("a", "b"))
-
-
-def test_rows() -> None:
-    assert chosen_rows(None, 3).tolist() == [0, 1, 2]
-    assert chosen_rows([2, 0], 3).tolist() == [2, 0]
-    assert chosen_rows(np.array([True, False, True]), 3).tolist() == [0, 2]
-    assert chosen_rows([], 3).tolist() == []

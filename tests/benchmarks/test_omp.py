@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.subspace_codes import chosen_rows
+from benchmarks.subspace_codes.omp import omp
 from sklearn.linear_model import orthogonal_mp
 
 from consilience.datasets.subspaces import simulate_subspaces
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Floats
-from consilience.subspace import omp as module
-from consilience.subspace.omp import omp
 
 
 def unit(X: Floats) -> Floats:
@@ -45,12 +45,11 @@ def test_stops_at_the_tolerance_as_scikit_learn_does() -> None:
     assert len(set((Z != 0).sum(axis=1))) > 1
 
 
-def test_blocks_and_chosen_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_chosen_rows_change_nothing() -> None:
     X = simulate_subspaces(60, 10, 3, 2, noise=0.1).data
     whole = omp(X, 4).toarray()
     done: list[int] = []
-    monkeypatch.setattr(module, "_HELD", 7 * 60)
-    np.testing.assert_allclose(omp(X, 4, callback=done.append).toarray(), whole, atol=1e-12)
+    np.testing.assert_allclose(omp(X, 4, block=7, callback=done.append).toarray(), whole, atol=1e-12)
     assert done == [7, 14, 21, 28, 35, 42, 49, 56, 60]
     rows: Any = np.array([3, 59, 20])
     np.testing.assert_allclose(omp(X, 4, rows=rows).toarray(), whole[rows], atol=1e-12)
@@ -60,6 +59,13 @@ def test_blocks_and_chosen_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) 
     for rows in bad:
         with pytest.raises(ParameterError, match="rows"):
             omp(X, 4, rows=rows)
+
+
+def test_rows_are_indices_or_a_mask() -> None:
+    assert chosen_rows(None, 3).tolist() == [0, 1, 2]
+    assert chosen_rows([2, 0], 3).tolist() == [2, 0]
+    assert chosen_rows(np.array([True, False, True]), 3).tolist() == [0, 2]
+    assert chosen_rows([], 3).tolist() == []
 
 
 def test_independent_subspaces_are_kept_apart() -> None:
