@@ -1,10 +1,10 @@
-"""The documentation is run: its code works, and what it shows is what this release prints and says.
+"""Run the code of the documentation, and compare its output with what the pages show.
 
-In README.md and docs/, page by page, in one namespace and one empty folder:
+In README.md and docs/, each page in a namespace and an empty folder of its own:
 
 * a ``python`` block is executed, unless the fence says ``python no-run``;
 * the ``consilience`` lines of a ``bash`` block are run, unless the fence says ``bash no-run``;
-* a ``text`` block directly below either must show lines that were printed, in order; ``…`` stands for any.
+* a ``text`` block directly below either must show printed lines, in order; ``…`` stands for any lines.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Block(NamedTuple):
     runs: bool
     text: str
     line: int
-    follows: bool  #: nothing stands between this block and the one before
+    follows: bool  #: whether it directly follows the previous block
 
 
 def blocks_of(page: str) -> Iterator[Block]:
@@ -60,7 +60,7 @@ def named(path: Path) -> str:
 
 def run_python(block: Block, page: Path, namespace: dict[str, Any]) -> str:
     printed = io.StringIO()
-    # blank lines first, so that a traceback names the line of the page
+    # leading blank lines make tracebacks show the line of the page
     code = compile("\n" * block.line + block.text, str(page), "exec")
     with contextlib.redirect_stdout(printed):
         exec(code, namespace)
@@ -79,7 +79,7 @@ def run_commands(block: Block) -> str:
 
 
 def plain_lines(text: str) -> list[str]:
-    """Lines without what may differ from run to run: spaces between columns, seconds and passes."""
+    """Return the lines without what differs between runs: spaces between columns, seconds and passes."""
     spaced = (" ".join(line.split()) for line in text.splitlines() if line.strip())
     return [re.sub(r"\b[\d.]+ (s|passes)\b", r"… \1", line) for line in spaced]
 
@@ -120,7 +120,7 @@ def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out
 
 
-# ---- nothing is left out --------------------------------------------------------------------------------
+# ---- completeness --------------------------------------------------------------------------------
 
 
 def commands_of(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -137,7 +137,7 @@ COMMANDS = dict(commands_of(cli, "consilience"))
 
 
 def section_of(page: str, heading: str) -> str:
-    """The text below a heading, down to the next one."""
+    """Return the text between a heading and the next one."""
     found = re.search(rf"^#+ `{re.escape(heading)}`\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
     assert found, f"docs/command-line.md has no section `{heading}`"
     return found[1]
@@ -151,7 +151,7 @@ def test_every_verb_and_option_is_documented(name: str) -> None:
             assert f"`{parameter.human_readable_name}`" in section
         for option in parameter.opts if isinstance(parameter, click.Option) else []:
             described = option in ("-h", "--help") or re.search(rf"`{re.escape(option)}[ `]", section)
-            assert described, f"docs/command-line.md: `{name}` says nothing of {option}"
+            assert described, f"docs/command-line.md: `{name}` does not describe {option}"
 
 
 @pytest.mark.parametrize("name", cs.__all__)
@@ -166,16 +166,16 @@ def test_every_method_is_in_the_table_of_the_readme(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", LINKING, ids=named)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_exist(page: Path) -> None:
     whole = page.read_text("utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", _FENCE.sub("", whole)):
-        if target.startswith("_gallery/"):  # drawn by the build, from the code of the page
+        if target.startswith("_gallery/"):  # drawn by the documentation build from the code of the page
             assert f'where="{target.removeprefix("_gallery/")}"' in whole
         elif "://" not in target:
             assert (page.parent / target.partition("#")[0]).exists(), f"{named(page)} links to {target}"
 
 
-# ---- what bad input gets --------------------------------------------------------------------------------
+# ---- messages for bad input --------------------------------------------------------------------------------
 
 _HEAD = "task,worker,label\n"
 _JSON = '{"task": 7, "worker": "a", "label": "x"}\n'
@@ -184,7 +184,7 @@ _THREE = _HEAD + "1,a,x\n1,b,y\n1,c,x\n2,a,y\n2,b,y\n2,c,x\n"
 _BATCH = "HITId,WorkerId,AssignmentStatus,Answer.a,Answer.b\n"
 _DONE = "H1,W1,Approved,x,1\nH1,W2,Approved,y,1\nH1,W3,Rejected,x,1\n"
 
-#: A file, and what is done with it; docs/input.md has what is said about it.
+#: Files with the options to read them; docs/input.md lists the messages.
 BAD_FILES: list[tuple[str, str | bytes, dict[str, Any]]] = [
     ("labels.csv", "", {}),
     ("labels.csv", _HEAD, {}),
@@ -222,8 +222,8 @@ BAD_FILES: list[tuple[str, str | bytes, dict[str, Any]]] = [
 ]
 
 
-def said_about(data: Any) -> set[str]:
-    """Every warning and error on the way from data to labels."""
+def messages_about(data: Any) -> set[str]:
+    """Return all warnings and errors between reading and labelling."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
         said = set()
@@ -249,14 +249,16 @@ def truncated_parquet() -> cs.Annotations:
 
 
 @pytest.mark.usefixtures("_empty_folder")
-def test_the_table_of_bad_input_has_what_is_really_said() -> None:
+def test_the_table_of_bad_input_has_the_real_messages() -> None:
     page = (DOCS / "input.md").read_text("utf-8").partition("## What bad input gets")[2]
     shown = set(re.findall(r"\| `([^`|]+)` \|$", page, re.MULTILINE))
-    said = said_about(mixed_frame) | said_about(truncated_parquet) | said_about(lambda: cs.read("labels.csv"))
+    said = (
+        messages_about(mixed_frame) | messages_about(truncated_parquet) | messages_about(lambda: cs.read("labels.csv"))
+    )
     for name, content, options in BAD_FILES:
         Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        said |= said_about(lambda name=name, options=options: cs.read(name, **options))
-    # a message that ends in … goes on in the words of another library
+        said |= messages_about(lambda name=name, options=options: cs.read(name, **options))
+    # a message that ends in … continues with the words of another library
     whole = {message for message in shown if not message.endswith("…")}
     begun = tuple(message.removesuffix("…") for message in shown - whole)
     assert {message for message in said if not message.startswith(begun)} == whole
