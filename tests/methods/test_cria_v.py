@@ -15,8 +15,8 @@ import consilience as cs
 from consilience.exceptions import ConsilienceWarning
 from consilience.fitting.em import Progress
 from consilience.fitting.fit import Fit, vote_posterior
+from consilience.methods.base.refinement import refine
 from consilience.methods.cria_v import _parts, _vote, cria_v
-from consilience.methods.ds_em import refine
 from consilience.methods.majority import majority_vote
 from consilience.methods.pg_tac import completed_labels, pg_tac
 

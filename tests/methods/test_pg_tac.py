@@ -14,7 +14,7 @@ from consilience.exceptions import ConsilienceWarning
 from consilience.fitting.em import Progress
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Floats
-from consilience.methods.ds_em import refine
+from consilience.methods.base.refinement import refine
 from consilience.methods.majority import majority_vote
 from consilience.methods.pg_tac import pg_tac, probabilities
 

@@ -10,7 +10,8 @@ from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 import consilience as cs
 from consilience.data.ids import Ids
 from consilience.fitting.em import Parameters, Progress
-from consilience.methods.ds_em import dawid_skene_em, refine
+from consilience.methods.base.refinement import refine
+from consilience.methods.ds_em import dawid_skene_em
 from consilience.methods.majority import majority_vote
 from consilience.methods.spectral_ds import _groups, spectral_ds
 

@@ -10,7 +10,7 @@ from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 import consilience as cs
 from consilience.exceptions import FewLabelsWarning, MethodError
 from consilience.fitting.em import Progress
-from consilience.methods.ds_em import refine
+from consilience.methods.base.refinement import refine
 from consilience.methods.majority import majority_vote
 from consilience.methods.tensor_admm import tensor_admm
 

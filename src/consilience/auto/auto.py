@@ -36,49 +36,65 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consilience.auto import constants
 from consilience.auto.calibration import soften
 from consilience.auto.ensemble import Ensemble, mean_opinion, votes_of
 from consilience.data.annotations import Annotations
-from consilience.diagnose.error_correlation import CHANCE, CLEAR, error_correlation
+from consilience.diagnose.constants import CHANCE, CLEAR
+from consilience.diagnose.error_correlation import error_correlation
 from consilience.exceptions import DataWarning
 from consilience.fitting.em import Callback, ConfusionStep, Parameters
 from consilience.fitting.fit import Caution, Fit, unconverged, vote_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.votes import vote_counts, vote_statistics
+from consilience.methods.base.estimator import SeededEstimator
+from consilience.methods.base.method import Method
 from consilience.methods.ebcc import Subtypes, fit_subtypes
 from consilience.methods.hard_items import HardItems, HardItemsModel, fit_hard_items
 from consilience.methods.hierarchical import Hierarchy
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.copies import Copies, find_copies
 
-__all__ = ["auto"]
+__all__ = ["METHOD", "Auto", "auto"]
 
-#: Labels that are enough to find copies, subtypes and hard items.  (How rich a model the data bears shows in all of
-#: them only.)
-_SAMPLE = 20_000
-#: Relative change that ends the fit of a coin which is only compared and of hard items, and of subtypes to all labels.
-_ROUGH, _FINE = 1e-4, 1e-6
-#: Labels of an annotator, for each class, without which nothing can be said about subtypes.
-_ENOUGH = 10
-#: Subtypes, a coin alone, or a start from known answers must raise the log-probability of the labels by so much: odds
-#: of e^20 to 1.
-_MARGIN = 20.0
-#: How much items differ in ease (σ), where they do: what public crowds ask for.  That they do must make the labels more
-#: probable by so much: odds of 20 to 1.
-_SPREAD, _SEEN = 0.7, 3.0
-#: Cells of all confusions beyond which hard items are not looked for: the tables have three for each.
-_MOST_CELLS = 5_000_000
-#: Equal classes, or a fixed prior, that make the labels less probable by so much are out of the question.
-_FAR = 100.0
-#: Passes after which it shows whether they can come near.
-_GLANCE = 4
-#: Random starts of the subtypes, and the pseudo-items that the subtypes of a class share.
-_STARTS, _SHARED = 2, 0.2
-#: A second kind of items that no item is of costs less than that.  Who ends lower than with all of them got stuck.
-_EMPTY = 2.0
-#: The fixed prior: right four times in five, wrong answers spread over the others.
-_RIGHT, _WRONG = 4.0, 1.0
 _WORDS = {"confusions": "a confusion matrix for everybody", "coin": "one accuracy for everybody"}
+
+
+class Auto(SeededEstimator):
+    """The model that the labels themselves ask for, chosen by evidence, with confidence that allows for common errors.
+
+    Parameters
+    ----------
+    max_iter, tol
+        Passes over the data for one model, and the relative change of its lower bound that ends them.
+    random_state
+        Decides everything that is random.
+    callback
+        Told of every pass; ends the fit of one model by returning True.
+
+    Examples
+    --------
+    >>> from consilience import Auto, simulate
+    >>> crowd = simulate(500, 12, 3, experts=0.3, seed=1)
+    >>> model = Auto(random_state=0).fit(crowd.annotations)
+    >>> float((model.labels_ == crowd.truth).mean()) > 0.9
+    True
+    """
+
+    _method = "auto"
+
+    max_iter: int = 1000
+    tol: float = 1e-05
+
+    def _keep(self, X: Any, annotations: Annotations, fit: Fit) -> None:
+        super()._keep(X, annotations, fit)
+        self._predictor = fit.predictor
+
+    def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
+        # models are averaged and copies share one vote on new items too, and confidence allows for common errors
+        annotations = self._new_items(X)
+        assert self._predictor is not None
+        return annotations, *self._predictor(annotations)
 
 
 def auto(
@@ -110,7 +126,7 @@ def auto(
     members, main, hardness = _members(crowd, seen)
     correlation = crowd.correlation(seen.models["confusions"].means)
     # hard items are hard for all: even where few pairs of labels show it, errors go together
-    together = max(correlation, CLEAR) if hardness > _SEEN else correlation
+    together = max(correlation, CLEAR) if hardness > constants.HARD_GAIN else correlation
     model = DawidSkene(*main.means, a.class_ids, a.annotator_ids)
     if "subtypes" in members:
         votes, n_labels = votes_of(a, crowd.weights)
@@ -142,13 +158,16 @@ def auto(
     )
 
 
+METHOD = Method("auto", auto, "Auto", "the model that the labels themselves ask for")
+
+
 class _Crowd:
     """The labels, a sample of them, who copies whom, and the models that can be fitted to them."""
 
     def __init__(self, annotations: Annotations, options: Mapping[str, Any], random_state: Any) -> None:
         self.annotations, self.options, self.random_state = annotations, options, random_state
-        self._rough = {**options, "tol": max(options["tol"], _ROUGH)}
-        step = -(-annotations.n_labels // _SAMPLE)
+        self._rough = {**options, "tol": max(options["tol"], constants.ROUGH_TOL)}
+        step = -(-annotations.n_labels // constants.SAMPLE)
         chosen = np.arange(0, annotations.n_items, step)
         self.sample = annotations.select_items(chosen) if step > 1 else annotations
         self.groups = find_copies(self.sample)
@@ -156,8 +175,8 @@ class _Crowd:
         for group in self.groups:  # one vote together
             self.weights[group.members] = 1.0 / group.members.size
         self.misled = _votes_mislead(annotations)
-        # looking for copies has loaded numba
-        self.compiled = bool(np.count_nonzero(annotations.labels_per_annotator) >= 5)
+        active = np.count_nonzero(annotations.labels_per_annotator)
+        self.rich = bool(active >= constants.FEWEST_ANNOTATORS)
 
     def confusions(self, **more: Any) -> Hierarchy:
         """Fit a confusion matrix for everybody."""
@@ -179,17 +198,17 @@ class _Crowd:
         To a sample of the labels, or to all; from random starts, until one is good ``enough``, or from a given one.
         """
         annotations = self.annotations if all_labels else self.sample
-        wrong = _WRONG / max(annotations.n_classes - 1, 1)
+        wrong = constants.WRONG / max(annotations.n_classes - 1, 1)
         options = dict(self.options)
         if start is not None:  # to the end: two kinds of items come apart late
-            options["tol"] = min(options["tol"], _FINE)
+            options["tol"] = min(options["tol"], constants.FINE_TOL)
         return fit_subtypes(
             annotations,
             n,
             smoothing=wrong,
-            diagonal=_RIGHT - wrong,
-            starts=_STARTS,
-            concentration=_SHARED,
+            diagonal=constants.RIGHT - wrong,
+            starts=constants.SUBTYPE_STARTS,
+            concentration=constants.SUBTYPE_ITEMS,
             empirical=False,
             random_state=self.random_state,
             start=start,
@@ -200,9 +219,9 @@ class _Crowd:
     def hardness(self, confusions: Hierarchy) -> float:
         """Give what hard items add to the log-probability of a sample of the labels, in nats."""
         a = self.annotations
-        if not self.compiled or a.n_annotators * a.n_classes**2 > _MOST_CELLS:
+        if not self.rich or a.n_annotators * a.n_classes**2 > constants.MOST_CELLS:
             return 0.0
-        plain, hard = (self.hard_items(self.sample, confusions, spread=spread) for spread in (0.0, _SPREAD))
+        plain, hard = (self.hard_items(self.sample, confusions, spread=spread) for spread in (0.0, constants.SPREAD))
         return hard.objective - plain.objective
 
     def hard_items(
@@ -210,7 +229,7 @@ class _Crowd:
         annotations: Annotations,
         base: Hierarchy,
         *,
-        spread: float = _SPREAD,
+        spread: float = constants.SPREAD,
         equal_from: HardItems | None = None,
         at_most: int | None = None,
     ) -> HardItems:
@@ -241,7 +260,7 @@ class _Crowd:
 
     def _hierarchy(self, annotations: Annotations, **more: Any) -> Hierarchy:
         shared = self.weights if self.groups else None
-        return Hierarchy(annotations, weights=shared, compiled=self.compiled, **more)
+        return Hierarchy(annotations, weights=shared, **more)
 
 
 class _Compared(NamedTuple):
@@ -263,19 +282,19 @@ def _compare(crowd: _Crowd) -> _Compared:
         return _Compared({"confusions": confusions}, {"confusions": confusions.bound}, even=False)
     if a.gold is not None:  # from the votes, steps may not lead to where known answers point
         by_gold = crowd.confusions(start=_by_gold(a))
-        confusions = by_gold if by_gold.bound > confusions.bound + _MARGIN else confusions
+        confusions = by_gold if by_gold.bound > confusions.bound + constants.MARGIN else confusions
     even = _look_even(a, confusions.posterior())
     models = {"confusions": confusions, "coin": crowd.coin("uniform" if even else "learned")}
     seen = _Compared(models, {kind: model.bound for kind, model in models.items()}, even)
     if seen.evidence["confusions"] <= seen.evidence["coin"] or crowd.groups or not _tells_of_subtypes(crowd.sample):
         return seen
     fixed = crowd.subtypes(1)
-    subtypes = crowd.subtypes(2, enough=fixed.bound - _EMPTY * a.n_classes)
+    subtypes = crowd.subtypes(2, enough=fixed.bound - constants.EMPTY_COST * a.n_classes)
     gain = subtypes.bound - fixed.bound
-    if gain > _MARGIN and (crowd.misled or crowd.correlation(confusions.means) < CLEAR):
+    if gain > constants.MARGIN and (crowd.misled or crowd.correlation(confusions.means) < CLEAR):
         # adversaries: the fixed prior does not suit them, and subtypes only mend that
         learned = confusions if crowd.sample is a else crowd.of_sample()
-        gain = gain if subtypes.bound > learned.bound - _MARGIN else 0.0
+        gain = gain if subtypes.bound > learned.bound - constants.MARGIN else 0.0
     return seen._replace(gain=gain, fixed=fixed, subtypes=subtypes)
 
 
@@ -296,10 +315,10 @@ def _members(crowd: _Crowd, seen: _Compared) -> _Members:
     if "coin" not in seen.models:
         return _Members(seen.models, seen.models["confusions"])
     confusions, coin = seen.models["confusions"], seen.models["coin"]
-    if seen.evidence["coin"] > seen.evidence["confusions"] + _MARGIN:
+    if seen.evidence["coin"] > seen.evidence["confusions"] + constants.MARGIN:
         return _Members({"coin": coin.climb(**crowd.options)}, coin)
     hardness = crowd.hardness(confusions)
-    if seen.gain > max(_MARGIN, hardness) and seen.subtypes is not None:
+    if seen.gain > max(constants.MARGIN, hardness) and seen.subtypes is not None:
         subtypes = crowd.subtypes(2, all_labels=True, start=seen.subtypes.tables)
         alone: dict[str, _Confusions] = {"confusions": confusions, "coin": coin.climb(**crowd.options)}
         return _Members({**alone, "subtypes": subtypes}, confusions, hardness)
@@ -308,9 +327,9 @@ def _members(crowd: _Crowd, seen: _Compared) -> _Members:
     first, equal = _hard_or_not(crowd, confusions, hardness)
     others: dict[str, _Confusions | Subtypes] = {"equal classes": equal} if equal is not None else {}
     # it would not know of copies; and for very few annotators loading numba would take longer than all the rest
-    if not crowd.groups and crowd.compiled:
+    if not crowd.groups and crowd.rich:
         fixed = (seen.fixed if crowd.sample is crowd.annotations else None) or crowd.subtypes(1, all_labels=True)
-        if fixed.bound > confusions.bound - _FAR:
+        if fixed.bound > confusions.bound - constants.FAR:
             others["fixed prior"] = fixed
     if others:  # of two opinions alone, nothing would tell which is to be trusted
         others["coin"] = coin
@@ -323,14 +342,14 @@ def _hard_or_not(crowd: _Crowd, confusions: Hierarchy, hardness: float) -> tuple
 
     Both allow for hard items if these are seen.
     """
-    if not hardness > _SEEN:  # nor where it is unknown, without a pass
+    if not hardness > constants.HARD_GAIN:  # nor where it is unknown, without a pass
         equal = crowd.confusions(prior="uniform", start=confusions.posterior())
-        return confusions, equal if equal.bound > confusions.bound - _FAR else None
+        return confusions, equal if equal.bound > confusions.bound - constants.FAR else None
     hard = crowd.hard_items(crowd.annotations, confusions)
-    same = crowd.hard_items(crowd.annotations, confusions, equal_from=hard, at_most=_GLANCE)
-    if same.objective > hard.objective - 3 * _FAR:  # else it will not come near
+    same = crowd.hard_items(crowd.annotations, confusions, equal_from=hard, at_most=constants.GLANCE)
+    if same.objective > hard.objective - 3 * constants.FAR:  # else it will not come near
         same = crowd.hard_items(crowd.annotations, confusions, equal_from=same)
-    return hard, same if same.objective > hard.objective - _FAR else None
+    return hard, same if same.objective > hard.objective - constants.FAR else None
 
 
 def _model_of(member: _Confusions | Subtypes, annotations: Annotations) -> DawidSkene | HardItemsModel:
@@ -348,7 +367,7 @@ def _opinion(member: _Confusions | Subtypes, annotations: Annotations) -> Floats
 
 def _unchecked(annotations: Annotations) -> Fit:
     """Take every label to be right four times in five: where no item has two, nothing shows more."""
-    K, right = annotations.n_classes, _RIGHT / (_RIGHT + _WRONG)
+    K, right = annotations.n_classes, constants.RIGHT / (constants.RIGHT + constants.WRONG)
     confusion = np.where(np.eye(K, dtype=bool), right, (1.0 - right) / (K - 1))
     confusions = np.tile(confusion, (annotations.n_annotators, 1, 1))
     model = DawidSkene(np.full(K, 1.0 / K), confusions, annotations.class_ids, annotations.annotator_ids)
@@ -408,7 +427,7 @@ def _look_even(annotations: Annotations, posterior: Floats) -> bool:
 def _tells_of_subtypes(annotations: Annotations) -> bool:
     """Tell whether most labels are of annotators with enough of them to show two kinds of items."""
     n = annotations.labels_per_annotator
-    return bool(n[n >= _ENOUGH * annotations.n_classes].sum() >= 0.5 * n.sum())
+    return bool(n[n >= constants.SUBTYPE_LABELS * annotations.n_classes].sum() >= 0.5 * n.sum())
 
 
 def _story(

@@ -29,16 +29,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from consilience.auto import constants
 from consilience.data.annotations import Annotations
-from consilience.diagnose.error_correlation import CHANCE, CLEAR, TYPICAL
+from consilience.diagnose.constants import CHANCE, CLEAR, TYPICAL
 from consilience.kernels._arrays import Floats
 
-__all__ = ["OF_HARD_ITEMS", "applies", "soften", "temper"]
-
-#: ε₂, the share of doubt for two classes.
-_DOUBT = 0.03
-#: The least that w is for a model which knows of hard items.
-OF_HARD_ITEMS = 0.25
+__all__ = ["applies", "soften", "temper"]
 
 
 def applies(correlation: float) -> bool:
@@ -88,7 +84,7 @@ def soften(
     if share == 0.0 or K == 1 or not judged.any():
         return posterior
     q, p, v, n = posterior[judged], mild[judged], votes[judged], np.maximum(n_labels[judged], 1.0)[:, None]
-    doubt = _DOUBT * np.log2(K)
+    doubt = constants.DOUBT * np.log2(K)
     cautious = (1.0 - doubt) * (n**2 * p + v) / (n**2 + 1.0) + doubt / K
     softened = posterior.copy()
     softened[judged] = (1.0 - share) * q + share * cautious

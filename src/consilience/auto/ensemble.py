@@ -17,7 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
-from consilience.auto.calibration import OF_HARD_ITEMS, applies, soften, temper
+from consilience.auto.calibration import applies, soften, temper
+from consilience.auto.constants import HARD_ITEMS_WEIGHT
 from consilience.data.annotations import Annotations
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Floats
@@ -93,7 +94,7 @@ class Ensemble:
             opinion = model.posterior(annotations, _unequal(self.votes))
             posterior += weight * opinion
             if tempered:
-                least = OF_HARD_ITEMS if isinstance(model, HardItemsModel) else 0.0
+                least = HARD_ITEMS_WEIGHT if isinstance(model, HardItemsModel) else 0.0
                 mild += weight * temper(opinion, n_labels, least)
         return soften(annotations, posterior, mild, votes, n_labels, self.correlation), votes
 

@@ -20,8 +20,27 @@ from typing import Literal
 from consilience.engine.passes import Labels, passes_of
 from consilience.fitting.em import Callback, ClassOneCoinStep, run_em
 from consilience.fitting.fit import Fit, vote_start
+from consilience.methods.base.estimator import SeededEstimator
+from consilience.methods.base.method import Method
 
-__all__ = ["class_one_coin"]
+__all__ = ["METHOD", "ClassOneCoin", "class_one_coin"]
+
+
+class ClassOneCoin(SeededEstimator):
+    r"""The class-conditional one-coin model by EM: each annotator has an accuracy for every class.
+
+    .. math:: A_m(i, k) = p_{mk} \text{ where } i = k, \qquad (1 - p_{mk}) / (K - 1) \text{ where not}
+
+    Its parameters are those of :class:`DawidSkeneEM`, without shrinkage.
+    """
+
+    _method = "class-one-coin"
+
+    smoothing: float = 0.0
+    prior: Literal["learned", "uniform"] = "learned"
+    max_iter: int = 1000
+    tol: float = 1e-07
+    accelerate: bool = True
 
 
 def class_one_coin(
@@ -40,3 +59,12 @@ def class_one_coin(
     start = vote_start(passes, step)
     result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     return Fit.from_em(passes, result, tol)
+
+
+METHOD = Method(
+    "class-one-coin",
+    class_one_coin,
+    "ClassOneCoin",
+    "an accuracy for every annotator and class, by EM",
+    everywhere=True,
+)

@@ -46,12 +46,14 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.coupled import sweep_pairs
 from consilience.kernels.em import FLOOR, Statistics
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.methods.multispa import lonely, vertex_model
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import groups
 
-__all__ = ["cnmf"]
+__all__ = ["METHOD", "CoupledNMF", "cnmf"]
 
 _log = logging.getLogger("consilience")
 
@@ -59,6 +61,34 @@ _log = logging.getLogger("consilience")
 _START_SMOOTHING = 0.1
 #: Shrinkage of the start by successive projection.
 _START_SHRINKAGE = 0.25
+
+
+class CoupledNMF(IterativeEstimator):
+    r"""Confusions that explain all pair blocks at once, by coupled KL factors (Ibrahim et al. 2019).
+
+    .. math:: \min \sum_{m, j} S_{mj} \, \text{KL}(R_{mj} \,\|\, A_m \, \text{diag}(\lambda) \, A_j^\top)
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    shrinkage
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+    prior
+        Learn the class prior, or hold it uniform.
+    max_iter, tol
+        Passes over the pairs from each start, and the relative change of the objective that ends them.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told of every pass; ends the fit by returning True.
+    """
+
+    _method = "cnmf"
+
+    shrinkage: float = 0.25
+    prior: Literal["learned", "uniform"] = "learned"
+    max_iter: int = 2000
 
 
 def cnmf(
@@ -119,6 +149,9 @@ def cnmf(
         cautions = (*cautions, (sentence, ConvergenceWarning))
     details = {"pairs_missing": pairs.missing, "start": name}
     return Fit(model, posterior, log_likelihood, best.converged, best.history, cautions, details=details)
+
+
+METHOD = Method("cnmf", cnmf, "CoupledNMF", "confusions that explain all pair blocks at once, by coupled KL factors")
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,24 @@ from consilience.factor.completion import Completed
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.methods.pg_tac import completed_labels, fit_of_scores
 
-__all__ = ["cria_v"]
+__all__ = ["METHOD", "CompletedVote", "cria_v"]
+
+
+class CompletedVote(IterativeEstimator):
+    """CRIA-V: labels completed at low rank, then everybody votes on everything (Li & Jiang 2018).
+
+    The parameters are those of :class:`TensorAugmentation`.
+    """
+
+    _method = "cria-v"
+
+    penalty: float = 0.05
+    max_iter: int = 100
+    tol: float = 0.001
 
 
 def cria_v(
@@ -57,6 +72,9 @@ def cria_v(
     """
     found = completed_labels(annotations, vote_posterior(annotations), penalty, max_iter, tol, callback)
     return fit_of_scores(annotations, _vote(annotations, found), found, max_iter, tol)
+
+
+METHOD = Method("cria-v", cria_v, "CompletedVote", "labels completed at low rank, then everybody votes")
 
 
 def _vote(annotations: Annotations, found: Completed) -> Floats:

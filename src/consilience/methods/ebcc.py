@@ -1,15 +1,15 @@
 """Enhanced Bayesian classifier combination: classes of several subtypes, so that annotators may err together.
 
-Given the class alone, annotators need not be independent: there are hard items, on which many err the same way.  So
-class k is a mixture of L subtypes, and annotators are independent given class and subtype (Li et al. 2019):
+Given the class alone, annotators need not be independent: on hard items many err in the same way.  So class k is a
+mixture of L subtypes, and annotators are independent given class and subtype (Li et al. 2019):
 
     τ ~ Dirichlet(α),  truth of n ~ τ,    π_k ~ Dirichlet(a/L, …, a/L),  subtype of n ~ π_truth,
     V_m(:, k, l) ~ Dirichlet(β(:, k)),    label of n by m ~ V_m(:, truth, subtype).
 
-With a small, subtypes that the data does not ask for stay empty.  Inference is mean-field variational Bayes, the same
-ascent as in :mod:`consilience.methods.ibcc`, which is this model with L = 1; only here truth and subtype of an item
-share one factor q, with K L entries.  There are many local optima: of several random starts the one with the
-largest lower bound is kept.
+With a small, subtypes that the data does not need stay empty.  Inference is mean-field variational Bayes, the same
+ascent as in :mod:`consilience.methods.ibcc`, which is this model with L = 1; here truth and subtype of an item share
+one factor q, with K L entries.  There are many local optima: of several random starts the one with the largest lower
+bound is kept.
 
 ====== ================================================ ==================
 symbol name                                             shape
@@ -34,19 +34,68 @@ from typing import Any
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.fitting.climb import Ascent, Climb, Expectation
 from consilience.fitting.em import Callback, Parameters, Progress, sweep_of
 from consilience.fitting.fit import Fit
-from consilience.fitting.variational import Dirichlet, fit_of, from_votes, informed
+from consilience.fitting.variational import (
+    Dirichlet,
+    Expectation,
+    VariationalAscent,
+    fit_of,
+    from_votes,
+    informed,
+    variational_ascent,
+)
 from consilience.kernels.em import Statistics
 from consilience.kernels.subtypes import SubtypeSweep
+from consilience.methods.base.constants import LEAST_SUBTYPE
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.methods.ibcc import pseudo_labels
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["Subtypes", "ebcc", "fit_subtypes"]
+__all__ = ["EBCC", "METHOD", "Subtypes", "ebcc", "fit_subtypes"]
 
-#: The least of a/L.  With less, exp E log π of an empty subtype would be no number that the sweep can work with.
-_LEAST = 0.005
+
+class EBCC(IterativeEstimator):
+    """Enhanced Bayesian classifier combination: classes of several subtypes, so that annotators may err together.
+
+    After Li, Rubinstein and Cohn (2019).
+
+    Parameters
+    ----------
+    refine
+        "em" to continue by EM from the model found, or None.
+    subtypes
+        L, the most subtypes that a class may have.  With one, this is :class:`consilience.IBCC`.
+    smoothing, diagonal
+        Pseudo-labels in every cell of every confusion (β), and further ones on the diagonal.
+    concentration
+        a, the pseudo-items that the subtypes of a class share: the less, the fewer subtypes are used.
+    empirical
+        Take the vote totals as pseudo-items of the classes (α), as the authors do; else one per class.
+    starts
+        Random starts; the one with the largest lower bound is kept.
+    max_iter, tol
+        Passes over the data in a start, and the relative change of the lower bound that ends them (0: run all).
+    accelerate
+        Extrapolate along the steps (SQUAREM) where that raises the lower bound.
+    random_state
+        Decides everything that is random.
+    callback
+        Called after every pass of every start; ends the fit by returning True.
+    """
+
+    _method = "ebcc"
+
+    subtypes: int = 10
+    smoothing: float = 1.0
+    diagonal: float = 3.0
+    concentration: float = 0.1
+    empirical: bool = True
+    starts: int = 10
+    accelerate: bool = True
+    max_iter: int = 500
+    tol: float = 1e-06
 
 
 def ebcc(
@@ -64,33 +113,10 @@ def ebcc(
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by variational Bayes from several random starts.
+    """Fit by variational Bayes from several random starts; :class:`EBCC` documents the parameters.
 
-    The posterior is the variational one.  The model is of the Dawid-Skene kind, the subtypes of a class taken together:
-    it tells how annotators answer, but its own posterior is not the one given here.
-
-    Parameters
-    ----------
-    annotations
-        The labels.  Gold items are held at their gold.
-    subtypes
-        L, the most subtypes that a class may have.  With one, this is :func:`consilience.methods.ibcc.ibcc`.
-    smoothing, diagonal
-        Pseudo-labels in every cell of every annotator's confusion, and further ones on the diagonal (β).
-    concentration
-        a, the pseudo-items that the subtypes of a class share: the less, the fewer subtypes are used.
-    empirical
-        Take the vote totals for α, as the authors do in their experiments; else one pseudo-item a class.
-    starts
-        Random starts.
-    max_iter, tol
-        Passes over the data in a start, and the relative change of the lower bound that ends them (0: run all).
-    accelerate
-        Leap along the steps (SQUAREM) where the lower bound allows it.
-    random_state
-        Decides the starts.
-    callback
-        Told of every pass of every start; ends the fit by returning True.
+    The posterior is the variational one.  The model is a Dawid-Skene model, the subtypes of a class taken together: it
+    describes how annotators answer, but its own posterior is another.
     """
     return fit_subtypes(
         annotations,
@@ -106,6 +132,9 @@ def ebcc(
         random_state=random_state,
         callback=callback,
     ).fit(annotations)
+
+
+METHOD = Method("ebcc", ebcc, "EBCC", "classes of several subtypes, so that annotators may err together")
 
 
 def fit_subtypes(
@@ -125,19 +154,19 @@ def fit_subtypes(
     start: Parameters | None = None,
     enough: float = np.inf,
 ) -> Subtypes:
-    """Do the work of :func:`ebcc`.
+    """Fit as :func:`ebcc` does.
 
-    The tables that come of it can be the ``start`` for more data of the same annotators, instead of random ones.  After
-    a start that ends with a lower bound of ``enough`` there is no other.
+    ``start`` are tables of an earlier result for the same annotators, instead of random starts.  A start that ends with
+    a lower bound of ``enough`` is the last.
     """
     rng = np.random.default_rng(random_state)
     a = informed(annotations)
     votes = from_votes(a)
-    beliefs = _Subtyped(
+    beliefs = SubtypeBeliefs(
         subtypes,
         Dirichlet(np.maximum(votes.class_counts, 0.1) if empirical else np.ones(a.n_classes)),
-        Dirichlet(np.full(subtypes, max(concentration / subtypes, _LEAST))),
-        Dirichlet(np.repeat(pseudo_labels(a, smoothing, diagonal), subtypes, axis=1), axis=-2, compiled=True),
+        Dirichlet(np.full(subtypes, max(concentration / subtypes, LEAST_SUBTYPE))),
+        Dirichlet(np.repeat(pseudo_labels(a, smoothing, diagonal), subtypes, axis=1), axis=-2),
     )
     sweep = _sweep_of(a, subtypes)
     stopped = False
@@ -147,20 +176,21 @@ def fit_subtypes(
         stopped = callback is not None and bool(callback(progress))
         return stopped
 
-    best: Ascent | None = None
+    best: VariationalAscent | None = None
     begins = [sweep(*start)] if start is not None else _starts(a, beliefs, votes, sweep, starts, rng)
     for begin in begins:
-        ascent = Climb(sweep, beliefs, begin, accelerate=accelerate).run(max_iter=max_iter, tol=tol, callback=tell)
-        if best is None or ascent.bound > best.bound:
+        ascent = variational_ascent(sweep, beliefs, begin, accelerate=accelerate)
+        ascent.run(max_iter=max_iter, tol=tol, callback=tell)
+        if best is None or ascent.objective > best.objective:
             best = ascent
-        if stopped or best.bound >= enough:
+        if stopped or best.objective >= enough:
             break
     assert best is not None
     return Subtypes(beliefs, best, tol)
 
 
 @dataclass(frozen=True)
-class _Subtyped:
+class SubtypeBeliefs:
     """Dirichlet distributions of class proportions, of subtypes within a class, and of every column of a confusion."""
 
     subtypes: int
@@ -177,30 +207,30 @@ class _Subtyped:
         return Expectation(Parameters(weights, np.exp(log_confusions)), d1 + d2 + d3)
 
     def means(self, statistics: Statistics) -> Parameters:
-        """Give the expected class proportions and confusions, the subtypes of a class counted as one."""
+        """Return the expected class proportions and confusions, the subtypes of a class counted as one."""
         M, K, _ = statistics.counts.shape
         items, counts = statistics.class_counts.reshape(K, -1), statistics.counts.reshape(M, K, K, -1)
         of_one = self.of_one()
         return Parameters(of_one.proportions.mean(items.sum(axis=1)), of_one.confusions.mean(counts.sum(axis=-1)))
 
-    def of_one(self) -> _Subtyped:
-        """Give the same prior with one subtype a class."""
+    def of_one(self) -> SubtypeBeliefs:
+        """Return the same prior with one subtype per class."""
         pseudo = self.confusions.pseudo[:, :: self.subtypes]
-        return _Subtyped(1, self.proportions, Dirichlet(np.ones(1)), Dirichlet(pseudo, axis=-2))
+        return SubtypeBeliefs(1, self.proportions, Dirichlet(np.ones(1)), Dirichlet(pseudo, axis=-2))
 
 
 @dataclass(frozen=True)
 class Subtypes:
-    """What the best of the starts found."""
+    """The result of the best start."""
 
-    beliefs: _Subtyped
-    ascent: Ascent
+    beliefs: SubtypeBeliefs
+    ascent: VariationalAscent
     tol: float
 
     @property
     def bound(self) -> float:
         """The lower bound."""
-        return self.ascent.bound
+        return self.ascent.objective
 
     @property
     def tables(self) -> Parameters:
@@ -223,7 +253,7 @@ class Subtypes:
         return self.beliefs.means(self.ascent.at)
 
     def fit(self, annotations: Annotations) -> Fit:
-        """Give labels and model for the annotations that this was fitted to."""
+        """Return labels and model for the annotations that this was fitted to."""
         posterior = _sweep_of(annotations, self.beliefs.subtypes).posterior(*self.tables)
         model = DawidSkene(*self.means, annotations.class_ids, annotations.annotator_ids)
         return fit_of(annotations, model, posterior, model.log_likelihood(annotations), self.ascent, self.tol)
@@ -236,17 +266,17 @@ def _sweep_of(annotations: Annotations, subtypes: int) -> SubtypeSweep:
 
 def _starts(
     annotations: Annotations,
-    beliefs: _Subtyped,
+    beliefs: SubtypeBeliefs,
     votes: Statistics,
     sweep: SubtypeSweep,
     starts: int,
     rng: np.random.Generator,
 ) -> Iterator[Statistics]:
-    """Give the votes, with the items of a class spread over its subtypes at random.
+    """Yield the votes, with the items of a class spread over its subtypes at random.
 
-    The authors draw every item's shares of the subtypes from a flat Dirichlet.  Here the logarithms of the annotators'
-    tables are disturbed instead, so that what is drawn does not depend on the order of the items, and by so much that
-    the shares which follow spread as those would: log of an exponential variable has variance π²/6.
+    The authors draw every item's shares of the subtypes from a flat Dirichlet.  Here noise is added to the logarithms
+    of the annotators' tables instead, so that the draws do not depend on the order of the items.  Its variance gives
+    shares of the same spread: the log of an exponential variable has variance π²/6.
     """
     M, K, _ = votes.counts.shape
     L = beliefs.subtypes
@@ -264,7 +294,7 @@ def _starts(
 
 
 def _in_order(statistics: Statistics, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Give an order of annotators and classes that depends on what was said, not on their names or the rows' order."""
+    """Return an order of annotators and classes that depends on the labels, not on names or the order of rows."""
     counts = np.round(statistics.counts, 6)
     classes = np.argsort(np.round(statistics.class_counts, 6), kind="stable")
     mixed = counts[:, classes][:, :, classes].reshape(len(counts), -1) @ rng.random(classes.size**2)

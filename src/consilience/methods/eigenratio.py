@@ -34,15 +34,37 @@ from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
+from consilience.methods.base.estimator import RefinableEstimator
+from consilience.methods.base.method import TWO_CLASSES, Method
 from consilience.methods.base.weighted_votes import leading_eigenvector, oriented, weighted_vote
 from consilience.moments.cooccurrence import pair_moments
 from consilience.moments.graph import groups
 
-__all__ = ["eigenratio"]
+__all__ = ["METHOD", "EigenRatio", "eigenratio"]
 
 #: Who hardly belongs to the others has next to no part in either eigenvector: below this share of the largest part, the
 #: ratio is damped.
 _FAINT = 1e-3
+
+
+class EigenRatio(RefinableEstimator):
+    """Votes weighted by how far annotators agree beside how often they meet (Dalvi et al. 2013); two classes.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    count_weights
+        Let pairs of annotators weigh as many as the items they have in common.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told once, of the leading eigenvalue, and of every pass of the refinement.
+    """
+
+    _method = "eigenratio"
+
+    count_weights: bool = False
 
 
 def eigenratio(annotations: Annotations, *, count_weights: bool = False, callback: Callback | None = None) -> Fit:
@@ -85,6 +107,11 @@ def eigenratio(annotations: Annotations, *, count_weights: bool = False, callbac
     if callback:
         callback(Progress(1, 1, largest, float("nan")))
     return weighted_vote(a, oriented(a, weights), history=[largest])
+
+
+METHOD = Method(
+    "eigenratio", eigenratio, "EigenRatio", "agreement beside how often annotators meet", needs=(TWO_CLASSES,)
+)
 
 
 def _product(matrix: Any) -> Any:

@@ -36,9 +36,31 @@ from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
 from consilience.kernels.grouping import components
+from consilience.methods.base.estimator import RefinableEstimator
+from consilience.methods.base.method import TWO_CLASSES, Method
 from consilience.methods.base.weighted_votes import leading_eigenvector, oriented, steadied, weighted_vote
 
-__all__ = ["ghosh_svd"]
+__all__ = ["METHOD", "GhoshSVD", "ghosh_svd"]
+
+
+class GhoshSVD(RefinableEstimator):
+    """Votes weighted by the leading singular vector of the labels (Ghosh, Kale & McAfee 2011); two classes.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    normalize
+        Take labels relative to how many each item and each annotator has.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told once, of the leading singular value, and of every pass of the refinement.
+    """
+
+    _method = "ghosh-svd"
+
+    normalize: bool = True
 
 
 def ghosh_svd(annotations: Annotations, *, normalize: bool = True, callback: Callback | None = None) -> Fit:
@@ -80,6 +102,9 @@ def ghosh_svd(annotations: Annotations, *, normalize: bool = True, callback: Cal
     if callback:
         callback(Progress(1, 1, largest, float("nan")))
     return weighted_vote(a, oriented(a, weights), history=[largest])
+
+
+METHOD = Method("ghosh-svd", ghosh_svd, "GhoshSVD", "the leading singular vector of the labels", needs=(TWO_CLASSES,))
 
 
 def _groups(annotations: Annotations) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:

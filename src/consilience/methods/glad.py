@@ -6,7 +6,7 @@ from labelers of unknown expertise", NIPS 2009.  An annotator m is right about i
     s(α_m β_n) = 1 / (1 + exp(-α_m β_n)),    β_n = exp(b_n),
 
 and errs towards each of the other K - 1 classes alike.  An ability below zero is an adversary's; an item with β near
-zero is so hard that everybody guesses between right and wrong.  What rises is the penalised log-likelihood
+zero is so hard that everybody guesses between right and wrong.  The objective is the penalised log-likelihood
 
     L = Σ_n log Σ_k π_k ∏ Pr(label | truth k)  -  ½ Σ_m (α_m - 1)²  -  ½ Σ_n (b_n - 1)²:
 
@@ -37,19 +37,20 @@ from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit, unconverged
 from consilience.kernels._arrays import Floats
-from consilience.kernels.em import SMALL
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 
-__all__ = ["Glad", "fit_glad", "glad"]
+__all__ = ["GLAD", "METHOD", "GladFit", "fit_glad", "glad"]
 
 _log = logging.getLogger("consilience")
 
-#: A class keeps at least this probability: no logarithm must see a zero.
+#: The least probability of a class, so that no logarithm is infinite.
 _SMALLEST = 1e-12
 
 
 @dataclass
-class Glad:
-    """The parameters of GLAD, its posterior, and how they were found."""
+class GladFit:
+    """Parameters and posterior of GLAD, and the course of the fit."""
 
     prior: Floats  #: (K,)
     ability: Floats  #: α, (M,); 1 for annotators without labels
@@ -61,8 +62,32 @@ class Glad:
 
     @property
     def penalty(self) -> float:
-        """Give ``½ Σ (α - 1)² + ½ Σ (b - 1)²``."""
+        """Return ``½ Σ (α - 1)² + ½ Σ (b - 1)²``."""
         return 0.5 * float(((self.ability - 1.0) ** 2).sum() + ((self.ease - 1.0) ** 2).sum())
+
+
+class GLAD(IterativeEstimator):
+    r"""An ability for every annotator and a difficulty for every item (Whitehill et al. 2009).
+
+    .. math:: \Pr(m \text{ is right about } n) = 1 / (1 + \exp(-\alpha_m \beta_n))
+
+    Parameters
+    ----------
+    refine
+        "em" to continue by EM from the model found, or None.
+    prior
+        "uniform", as in the paper, or "learned".
+    max_iter, tol
+        EM iterations, and the relative change of the objective that ends them (0: run all).
+    random_state
+        Not used: the fit is deterministic.
+    callback
+        Called after every iteration; ends the fit by returning True.
+    """
+
+    _method = "glad"
+
+    prior: Literal["learned", "uniform"] = "uniform"
 
 
 def glad(
@@ -73,24 +98,15 @@ def glad(
     tol: float = 1e-7,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit abilities and difficulties by EM.
-
-    Parameters
-    ----------
-    annotations
-        The labels.  Gold items are held at their gold.
-    prior
-        Hold the class prior uniform, as the paper does, or learn it.
-    max_iter, tol
-        EM iterations, and the relative change of the objective that ends them (0: run all).
-    callback
-        Told of every iteration; ends the fit by returning True.
-    """
+    """Fit abilities and difficulties by EM; :class:`GLAD` documents the parameters."""
     found = fit_glad(annotations, prior=prior, max_iter=max_iter, tol=tol, callback=callback)
     cautions = unconverged(found.converged, "GLAD", f"{len(found.history)} iterations", tol)
     return Fit.from_posterior(
         annotations, found.posterior, converged=found.converged, history=found.history, cautions=cautions
     )
+
+
+METHOD = Method("glad", glad, "GLAD", "an ability for every annotator, a difficulty for every item")
 
 
 def fit_glad(
@@ -100,14 +116,14 @@ def fit_glad(
     max_iter: int = 1000,
     tol: float = 1e-7,
     callback: Callback | None = None,
-) -> Glad:
-    """Fit as :func:`glad` does, and give abilities and difficulties."""
+) -> GladFit:
+    """Fit as :func:`glad` does, and return abilities and difficulties."""
     from consilience.kernels.glad import PRIOR_MEAN, GladSweeps
 
     a = annotations
     N, M, K = a.n_items, a.n_annotators, a.n_classes
     sweeps = GladSweeps(a.indptr, a.annotator, a.label, a.gold, M, K)
-    fit = Glad(np.full(K, 1.0 / K), np.full(M, PRIOR_MEAN), np.full(N, PRIOR_MEAN), np.full((N, K), 1.0 / K))
+    fit = GladFit(np.full(K, 1.0 / K), np.full(M, PRIOR_MEAN), np.full(N, PRIOR_MEAN), np.full((N, K), 1.0 / K))
     iteration = 0
     while True:
         fit.posterior, class_counts, fit.log_likelihood = sweeps.posterior(fit.prior, fit.ability, fit.ease)
@@ -125,11 +141,10 @@ def fit_glad(
             break
         sweeps.improve_ease(fit.posterior, fit.ability, fit.ease)
         sweeps.improve_ability(fit.posterior, fit.ability, fit.ease)
-        if a.n_labels < SMALL:
-            # where annotators mirror each other, the last bit of a sum must not decide between them
-            fit.ability, fit.ease = (np.rint(x * 2.0**40) / 2.0**40 for x in (fit.ability, fit.ease))
+        # where annotators mirror each other, the last bit of a sum must not decide between them
+        fit.ability, fit.ease = (np.rint(x * 2.0**40) / 2.0**40 for x in (fit.ability, fit.ease))
         if prior == "learned":
-            # π_k = Σ_n posterior[n, k] / N, over the items that something is known of
+            # π_k = Σ_n posterior[n, k] / N, over the items with a label or gold
             fit.prior = np.maximum(class_counts / max(class_counts.sum(), 1e-300), _SMALLEST)
     _log.info("GLAD: %d iterations, converged: %s", iteration, fit.converged)
     return fit

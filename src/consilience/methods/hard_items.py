@@ -1,14 +1,14 @@
-"""Dawid and Skene's model where items differ: all are more often right about an easy one, and wrong about a hard one.
+"""Dawid and Skene's model where items differ in ease: annotators err more often, and together, on hard ones.
 
     Pr(m says i of n | truth k, ease x)  ∝  A_m(i, k) · exp(σ x [i = k]),        x ~ N(0, 1) for every item,
 
 a latent class model with a random effect (Y. Qu, M. Tan and M. H. Kutner, "Random effects models in latent class
 analysis for evaluating accuracy of diagnostic tests", Biometrics 52, 1996).  Given the truth alone, annotators then err
-together, as people do.  σ is the ``spread`` of ease; with σ = 0 this is Dawid and Skene's model.  As ease has three
-degrees (:mod:`consilience.models.ease`), the E-step is the sweep of :mod:`consilience.kernels.subtypes` with three
-subtypes a class.  In place of the M-step there is one step of iterative scaling, with pseudo-labels β: how the crowd
-answers (:mod:`consilience.methods.hierarchical`), where EM also starts.  What rises is the log-likelihood plus
-Σ_m Σ β log A_m, plus Σ log π where the proportions of the classes are learned, from one pseudo-item each.
+together.  σ is the ``spread`` of ease; with σ = 0 this is Dawid and Skene's model.  As ease has three degrees
+(:mod:`consilience.models.ease`), the E-step is the sweep of :mod:`consilience.kernels.subtypes` with three subtypes per
+class.  The M-step is replaced by one step of iterative scaling with pseudo-labels β, the crowd's habits
+(:mod:`consilience.methods.hierarchical`), from which EM also starts.  The objective is the log-likelihood plus
+Σ_m Σ β log A_m, plus Σ log π where the class proportions are learned, from one pseudo-item each.
 
 ====== ================================= ============
 symbol name                              shape
@@ -30,23 +30,52 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.fitting.em import Callback, Parameters, Progress, leap_along, steady
+from consilience.fitting.ascent import Ascent, EMModel, Pass
+from consilience.fitting.em import Callback, Parameters, Progress, leap_confusions, rounded
 from consilience.fitting.fit import Fit, unconverged
-from consilience.fitting.squarem import run_squarem
 from consilience.fitting.variational import informed
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR
 from consilience.kernels.subtypes import SubtypeSweep
+from consilience.methods.base.constants import ROUGH_TOL, SPREADS
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.methods.hierarchical import Hierarchy
 from consilience.models.dawid_skene import DawidSkene
 from consilience.models.ease import Ease
 
-__all__ = ["HardItems", "HardItemsModel", "fit_hard_items", "hard_items"]
+__all__ = ["METHOD", "HardItems", "HardItemsDawidSkene", "HardItemsModel", "fit_hard_items", "hard_items"]
 
-#: Spreads that are tried where none is given, upwards until the objective falls.
-_SPREADS = (0.0, 0.35, 0.7, 1.05, 1.4, 1.75, 2.1)
-#: Relative change that ends the fit of the crowd's habits, and of a spread that is only compared.
-_ROUGH = 1e-5
+
+class HardItemsDawidSkene(IterativeEstimator):
+    r"""Dawid and Skene's model where all are more often right about an easy item, and wrong about a hard one.
+
+    .. math:: \Pr(m \text{ says } i \text{ of } n \mid k) \propto A_m(i, k) e^{\sigma x [i = k]}, \quad x \sim N(0, 1)
+
+    Parameters
+    ----------
+    refine
+        "em" to continue by EM from the model found, or None.
+    spread
+        σ, how much items differ in ease; None chooses the one that makes the labels most probable, and ``details_``
+        holds it.
+    prior
+        "learned" (from one pseudo-item per class), or "uniform" to hold all classes equally likely.
+    max_iter, tol
+        Passes over the data for one spread, and the relative change of the objective that ends them (0: run all).
+    accelerate
+        Extrapolate along the steps (SQUAREM) where that raises the objective.
+    random_state
+        Not used: the fit is deterministic.
+    callback
+        Called after every pass; ends the fit by returning True.
+    """
+
+    _method = "hard-items"
+
+    spread: float | None = None
+    prior: Literal["learned", "uniform"] = "learned"
+    accelerate: bool = True
 
 
 def hard_items(
@@ -59,34 +88,18 @@ def hard_items(
     accelerate: bool = True,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by EM, from the confusions of a crowd whose habits are learned.
+    """Fit by EM, from the confusions of a crowd whose habits are learned; see :class:`HardItemsDawidSkene`.
 
-    The model that is given holds confusions as the average item sees them; its own posterior is not the one given here.
-
-    Parameters
-    ----------
-    annotations
-        The labels.  Gold items are held at their gold.
-    spread
-        σ, how much items differ in ease.  None takes the one that makes the labels most probable; the details of the
-        fit tell which.
-    prior
-        Learn the class proportions (from one pseudo-item a class), or hold them uniform.
-    max_iter, tol
-        Passes over the data for one spread, and the relative change of the objective that ends them (0: run all).
-    accelerate
-        Leap along the steps (SQUAREM) where the objective allows it.
-    callback
-        Told of every pass; ends the fit by returning True.
+    The model holds confusions averaged over items; its own posterior is not the one returned here.
     """
-    rough, stopped = max(tol, _ROUGH), False
+    rough, stopped = max(tol, ROUGH_TOL), False
 
     def tell(progress: Progress) -> bool:
         nonlocal stopped
         stopped = callback is not None and bool(callback(progress))
         return stopped
 
-    crowd = Hierarchy(annotations, prior=prior, accelerate=accelerate, compiled=True)
+    crowd = Hierarchy(annotations, prior=prior, accelerate=accelerate)
     crowd.climb(max_iter=max_iter, tol=rough, callback=tell)
     fitted = partial(
         fit_hard_items,
@@ -97,7 +110,7 @@ def hard_items(
         callback=tell,
     )
     start, best = crowd.means, -np.inf
-    for tried in _SPREADS if spread is None else ():
+    for tried in SPREADS if spread is None else ():
         if stopped:
             break
         found = fitted(start, spread=tried, max_iter=max_iter, tol=rough)
@@ -105,7 +118,7 @@ def hard_items(
             break
         start, best, spread = found.usual, found.objective, tried
     spread = 0.0 if spread is None else spread
-    if stopped:  # what is known so far, as one more pass tells it
+    if stopped:  # one more pass, for the likelihood of what was found so far
         found = fitted(start, spread=spread, max_iter=1, tol=tol, callback=None)
     else:
         found = fitted(start, spread=spread, max_iter=max_iter, tol=tol)
@@ -121,8 +134,16 @@ def hard_items(
     )
 
 
+METHOD = Method(
+    "hard-items",
+    hard_items,
+    "HardItemsDawidSkene",
+    "a confusion matrix for every annotator, items that are harder than others",
+)
+
+
 class HardItems(NamedTuple):
-    """Where EM ended, and how it got there."""
+    """The result of EM."""
 
     usual: Parameters  #: the class proportions, and confusions on items of usual ease
     spread: float
@@ -133,7 +154,7 @@ class HardItems(NamedTuple):
 
     @property
     def means(self) -> Parameters:
-        """The class proportions, and confusions as the average item sees them."""
+        """The class proportions, and confusions averaged over items."""
         prior, confusions = self.usual
         ease = _ease(self.spread, prior.size)
         return Parameters(prior, ease.tables(confusions) @ ease.shares)
@@ -173,22 +194,20 @@ def fit_hard_items(
     """
     a = informed(annotations)
     model = _Model(a, spread, pseudo, learn_prior, weights)
-    end = run_squarem(
-        model, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback, labels=a.n_labels
-    )
-    objective = end.log_likelihood + model.penalty(end.best)
-    return HardItems(end.best, spread, objective, end.log_likelihood, end.converged, end.history)
+    end = Ascent(model, start, accelerate=accelerate, labels=a.n_labels)
+    end.run(max_iter=max_iter, tol=tol, callback=callback)
+    return HardItems(end.at, spread, end.objective, end.log_likelihood, end.converged, end.history)
 
 
 @dataclass(frozen=True)
 class HardItemsModel:
-    """What was learned, to be asked about any items by these annotators."""
+    """The fitted model, for any items of these annotators."""
 
     usual: DawidSkene  #: the model of items of usual ease
     spread: float
 
     def posterior(self, annotations: Annotations, weights: Floats | None = None) -> Floats:
-        """Give ``Pr(truth of n = k | all labels of n)``, (N, K), as :meth:`DawidSkene.posterior` does."""
+        """Return ``Pr(truth of n = k | all labels of n)``, (N, K), as :meth:`DawidSkene.posterior` does."""
         coded, ease = self.recoded(annotations), _ease(self.spread, self.usual.prior.size)
         tables = ease.tables(self.usual.confusions)
         if weights is not None:
@@ -198,27 +217,27 @@ class HardItemsModel:
         return _sweep(coded, ease).posterior(_subtype_shares(self.usual.prior, ease), _wide(tables))
 
     def recoded(self, annotations: Annotations) -> Annotations:
-        """Give the same labels in the codes of the model."""
+        """Return the same labels in the codes of the model."""
         return self.usual.recoded(annotations)
 
 
 class _Sums(NamedTuple):
-    """A pass: where it was made, and what it counted."""
+    """The point and the expected counts of a pass."""
 
     at: Parameters
     counts: Floats  #: (M, K, K, 3)
     class_counts: Floats  #: (K,)
 
 
-class _Model:
-    """The model as EM sees it."""
+class _Model(EMModel[Parameters, _Sums]):
+    """The model as the ascent sees it."""
 
     def __init__(
         self, annotations: Annotations, spread: float, pseudo: Floats, learn_prior: bool, weights: Floats | None
     ) -> None:
         self.ease, self.pseudo, self.learn_prior = _ease(spread, annotations.n_classes), pseudo, learn_prior
         self.weights = None if weights is None else weights[:, None, None, None]
-        self.sweep, self.n_labels = _sweep(annotations, self.ease), annotations.n_labels
+        self.sweep = _sweep(annotations, self.ease)
 
     def e_step(self, at: Parameters) -> tuple[_Sums, float]:
         tables = self.ease.tables(at.confusions)
@@ -240,20 +259,20 @@ class _Model:
         prior = sums.at.prior
         if self.learn_prior:
             prior = (sums.class_counts + 1.0) / (sums.class_counts.sum() + prior.size)
-        return steady(Parameters(prior, confusions), self.n_labels)
+        return rounded(Parameters(prior, confusions))
 
-    def leap(self, one: Parameters, two: Parameters, three: Parameters, sums: _Sums) -> Parameters | None:
-        labels = sums.counts.sum(axis=(1, 3))
-        return leap_along(one, two, three, labels, float(sums.class_counts.sum()), self.n_labels)
+    def leap(self, one: Pass[Parameters, _Sums], two: Pass[Parameters, _Sums]) -> Parameters | None:
+        labels = two.sums.counts.sum(axis=(1, 3))
+        return leap_confusions(one.at, two.at, two.after, labels, float(two.sums.class_counts.sum()))
 
 
 def _ease(spread: float, n_classes: int) -> Ease:
-    """Tell that all are more often right about an easy item."""
+    """Return the random effect that makes right answers more likely on easy items."""
     return Ease(spread, np.arange(n_classes))
 
 
 def _subtype_shares(prior: Floats, ease: Ease) -> Floats:
-    """Give the share of every class and degree of ease, (3 K,)."""
+    """Return the share of every class and degree of ease, (3 K,)."""
     return np.maximum(prior[:, None] * ease.shares, FLOOR).ravel()
 
 

@@ -3,8 +3,8 @@
     A_m(:, k) ~ Dirichlet(β(:, k)),    β: how the crowd answers, and how much its members are alike
 
 As in :mod:`consilience.methods.ibcc` the confusions are integrated out by variational Bayes; here β is not given
-but maximises the lower bound F (empirical Bayes), so the data decides how far whoever gave few labels is taken
-to be like the others.  For given expected counts c the part of F that depends on β is
+but maximises the lower bound F (empirical Bayes), so the data decides how similar annotators with few labels are
+taken to be to the others.  For given expected counts c the part of F that depends on β is
 
     Σ_m Σ_k  log B(c_m(:, k) + β(:, k)) - log B(β(:, k)),        B the multivariate beta function,
 
@@ -12,11 +12,11 @@ and Minka's fixed point raises it (T. Minka, "Estimating a Dirichlet distributio
 
     β(i, k)  ←  β(i, k) · Σ_m [ψ(c_m(i, k) + β(i, k)) - ψ(β(i, k))] / (1 + Σ_m [ψ(c_m(k) + β(k)) - ψ(β(k))]),
 
-where c_m(k) and β(k) are sums over i, and the 1 is the rate of an exponential prior: without it, β creeps to infinity
-where annotators differ little, and everybody is taken for the same.  With ``coin`` an annotator has one probability
+where c_m(k) and β(k) are sums over i, and the 1 is the rate of an exponential prior: without it, β grows without bound
+where annotators differ little, and all annotators become the same.  With ``coin`` an annotator has one probability
 of being right, whatever the class, drawn from a Beta distribution learned in the same way; errors are spread evenly.
-F tells which of the two suits the data: it is a lower bound of the log-probability of all labels, the models
-integrated out, and so pays for parameters that the data does not need.
+F shows which of the two suits the data: as a lower bound of the log-probability of all labels, the models integrated
+out, it pays for parameters that the data does not need.
 
 ====== ======================================== =============
 symbol name                                     shape
@@ -36,32 +36,67 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ParameterError
-from consilience.fitting.climb import Ascent, Beliefs, Climb, Expectation
 from consilience.fitting.em import Callback, Parameters, sweep_of
 from consilience.fitting.fit import Fit
 from consilience.fitting.variational import (
     LEAST,
     RATE,
+    Beliefs,
     ConfusionBeliefs,
     Dirichlet,
+    Expectation,
     Weighted,
     fit_of,
     flat_proportions,
     from_votes,
     informed,
+    variational_ascent,
 )
 from consilience.kernels._arrays import Floats
-from consilience.kernels.em import SMALL, Statistics
-from consilience.kernels.subtypes import SubtypeSweep
+from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.base.constants import CROWD_RIGHT, CROWD_WRONG
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["CoinBeliefs", "CrowdBeliefs", "Hierarchy", "hierarchical"]
+__all__ = ["METHOD", "CoinBeliefs", "CrowdBeliefs", "HierarchicalDawidSkene", "Hierarchy", "hierarchical"]
 
-#: What annotators are taken for before anything is known: right four times in five.
-_RIGHT, _WRONG = 4.0, 1.0
-#: Steps of the fixed point in every pass over the data, and those that settle it.
-_STEPS, _SETTLING = 3, 24
+#: Steps of the fixed point in every pass over the data, and before the first pass from a given start.
+_STEPS, _FIRST_STEPS = 3, 24
+
+
+class HierarchicalDawidSkene(IterativeEstimator):
+    r"""Dawid and Skene's model with annotators drawn from a crowd whose habits are learned too.
+
+    .. math:: A_m(:, k) \sim \text{Dirichlet}(\beta(:, k)), \qquad \beta \text{ by empirical Bayes}
+
+    Parameters
+    ----------
+    refine
+        "em" to continue by EM from the model found, or None.
+    coin
+        One probability of being right for every annotator, instead of a confusion matrix.
+    prior
+        "learned" (from one pseudo-item per class), or "uniform" to hold all classes equally likely.
+    weights
+        How many times the labels of each annotator count, (M,); once by default.
+    max_iter, tol
+        Passes over the data, and the relative change of the lower bound that ends them (0: run all passes).
+    accelerate
+        Extrapolate along the steps (SQUAREM) where that raises the lower bound.
+    random_state
+        Not used: the fit is deterministic.
+    callback
+        Called after every pass; ends the fit by returning True.
+    """
+
+    _method = "hierarchical"
+
+    coin: bool = False
+    prior: Literal["learned", "uniform"] = "learned"
+    weights: Sequence[float] | Floats | None = None
+    accelerate: bool = True
 
 
 def hierarchical(
@@ -76,37 +111,22 @@ def hierarchical(
     callback: Callback | None = None,
     start: Floats | None = None,
 ) -> Fit:
-    """Fit by variational Bayes, the crowd's habits by empirical Bayes.
+    """Fit by variational Bayes, the crowd's habits by empirical Bayes; see :class:`HierarchicalDawidSkene`.
 
-    Parameters
-    ----------
-    annotations
-        The labels.  Gold items are held at their gold.
-    coin
-        One probability of being right for every annotator, instead of a confusion matrix.
-    prior
-        Learn the class proportions (from one pseudo-item a class), or hold them uniform.
-    weights
-        How many times the labels of each annotator count, (M,): once by default.
-    max_iter, tol
-        Passes over the data, and the relative change of the lower bound in one step that ends them (0: run all).
-    accelerate
-        Leap along the steps (SQUAREM) where the lower bound allows it.
-    callback
-        Told of every pass; ends the fit by returning True.
-    start
-        Posterior to start from, (N, K), instead of vote shares.
+    ``start`` is a posterior to start from, (N, K), instead of vote shares.
     """
     hierarchy = Hierarchy(annotations, coin=coin, prior=prior, weights=weights, accelerate=accelerate, start=start)
     hierarchy.climb(max_iter=max_iter, tol=tol, callback=callback)
     return hierarchy.fit()
 
 
-class Hierarchy:
-    """The fit of :func:`hierarchical`, which can be left and taken up again; the parameters are the same.
+METHOD = Method(
+    "hierarchical", hierarchical, "HierarchicalDawidSkene", "confusions drawn from a crowd whose habits are learned"
+)
 
-    One more: ``compiled`` runs compiled loops on small data too, for whom has loaded numba already.
-    """
+
+class Hierarchy:
+    """The fit of :func:`hierarchical`, which can be interrupted and continued; the parameters are the same."""
 
     def __init__(
         self,
@@ -117,42 +137,39 @@ class Hierarchy:
         weights: Sequence[float] | Floats | None = None,
         accelerate: bool = True,
         start: Floats | None = None,
-        compiled: bool = False,
     ) -> None:
         a = informed(annotations)
         self.annotations = annotations
         self.weights = None if weights is None else _checked(weights, a.n_annotators)
         proportions = flat_proportions(a.n_classes) if prior == "learned" else None
-        large = a.n_labels >= SMALL
-        habits = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes, compiled or large)
+        habits = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes)
         self._habits = habits
         beliefs: Beliefs = habits if self.weights is None else Weighted(habits, self.weights)
         begin = from_votes(a)
-        if start is not None:  # habits that suit it, before anything else moves
+        if start is not None:  # habits that suit the start, before anything else moves
             begin = vote_statistics(
                 annotations.indptr, annotations.annotator, annotations.label, start, annotations.n_annotators
             )
             habits.settle(beliefs.count(begin) if isinstance(beliefs, Weighted) else begin)
-        self._climb = Climb(
-            _compiled_sweep(a) if compiled and not large else sweep_of(a), beliefs, begin, accelerate=accelerate
-        )
-        self._ascent: Ascent | None = None
+        self._beliefs = beliefs
+        self._ascent = variational_ascent(sweep_of(a), beliefs, begin, accelerate=accelerate)
         self._tol = 0.0
 
     def climb(self, *, max_iter: int, tol: float, callback: Callback | None = None) -> Hierarchy:
-        """Go on until there were ``max_iter`` passes in all, or a step changes the bound by less than ``tol``."""
-        self._ascent, self._tol = self._climb.run(max_iter=max_iter, tol=tol, callback=callback), tol
+        """Continue until there were ``max_iter`` passes in all, or a step changes the bound by less than ``tol``."""
+        self._tol = tol
+        self._ascent.run(max_iter=max_iter, tol=tol, callback=callback)
         return self
 
     @property
     def bound(self) -> float:
         """The best lower bound so far."""
-        return self._climb.bound
+        return self._ascent.objective
 
     @property
     def means(self) -> Parameters:
         """The expected parameters."""
-        return self._climb.beliefs.means(self._climb.at)
+        return self._beliefs.means(self._ascent.at)
 
     @property
     def pseudo(self) -> Floats:
@@ -168,33 +185,27 @@ class Hierarchy:
     @property
     def history(self) -> list[float]:
         """The lower bound after every pass."""
-        return list(self._climb.history)
+        return list(self._ascent.history)
 
     @property
     def converged(self) -> bool:
         """Whether the last climb met its tolerance."""
-        return self._ascent is not None and self._ascent.converged
+        return self._ascent.converged
 
     def posterior(self) -> Floats:
-        """Give the posterior under the expected model, (N, K).
+        """Return the posterior under the expected model, (N, K).
 
-        It also holds for new items, and is a little more honest than the variational one.
+        It applies to new items too, and is slightly better calibrated than the variational one.
         """
         return self.model.posterior(self.annotations, self.weights)
 
     def fit(self) -> Fit:
-        """Give what was found."""
+        """Return the result."""
         model = self.model
         posterior, log_likelihood = model.posterior_and_likelihood(self.annotations, self.weights)
         if self.weights is not None:
             log_likelihood = model.log_likelihood(self.annotations)
-        assert self._ascent is not None
         return fit_of(self.annotations, model, posterior, log_likelihood, self._ascent, self._tol)
-
-
-def _compiled_sweep(a: Annotations) -> SubtypeSweep:
-    """Make the sweep that is compiled for data of any size: one subtype a class is the class itself."""
-    return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, 1)
 
 
 def _checked(weights: Sequence[float] | Floats, n_annotators: int) -> Floats:
@@ -205,41 +216,41 @@ def _checked(weights: Sequence[float] | Floats, n_annotators: int) -> Floats:
 
 
 class CrowdBeliefs(ConfusionBeliefs):
-    """Confusions drawn from a crowd; β takes a few steps of its fixed point whenever counts come in.
+    """Confusions drawn from a crowd; β takes a few steps of its fixed point in every pass.
 
-    Each step raises the lower bound at these counts, so learning on the way never lowers it.
+    Each step raises the lower bound at the counts of the pass, so learning β never lowers it.
     """
 
-    def __init__(self, proportions: Dirichlet | None, n_classes: int, compiled: bool = False) -> None:
+    def __init__(self, proportions: Dirichlet | None, n_classes: int) -> None:
         K = n_classes
-        beta = np.where(np.eye(K, dtype=bool), _RIGHT, max(_WRONG / max(K - 1, 1), LEAST))
-        super().__init__(proportions, Dirichlet(beta, axis=-2, compiled=compiled))
+        beta = np.where(np.eye(K, dtype=bool), CROWD_RIGHT, max(CROWD_WRONG / max(K - 1, 1), LEAST))
+        super().__init__(proportions, Dirichlet(beta, axis=-2))
 
     def settle(self, statistics: Statistics) -> None:
-        """Learn from these counts how the crowd answers, until little changes."""
-        self.confusions = self.confusions.learned(statistics.counts, _SETTLING)
+        """Learn the habits that suit these counts."""
+        self.confusions = self.confusions.learned(statistics.counts, _FIRST_STEPS)
 
     def __call__(self, statistics: Statistics) -> Expectation:
-        """Learn from these counts how the crowd answers, then give the expected logarithms after them."""
+        """Learn the habits that suit these counts, then return the expected logarithms."""
         self.confusions = self.confusions.learned(statistics.counts, _STEPS)
         expected = super().__call__(statistics)
         return expected._replace(divergence=expected.divergence + RATE * float(self.confusions.pseudo.sum()))
 
 
 class CoinBeliefs:
-    """One probability of being right for every annotator, drawn from a Beta distribution of the crowd's."""
+    """One probability of being right for every annotator, drawn from the crowd's Beta distribution."""
 
-    def __init__(self, proportions: Dirichlet | None, n_classes: int, compiled: bool = False) -> None:
+    def __init__(self, proportions: Dirichlet | None, n_classes: int) -> None:
         self.proportions = proportions
         self.n_classes = n_classes
-        self.coin = Dirichlet(np.array([_RIGHT, _WRONG]), compiled=compiled)
+        self.coin = Dirichlet(np.array([CROWD_RIGHT, CROWD_WRONG]))
 
     def settle(self, statistics: Statistics) -> None:
-        """Learn from these counts how the crowd answers, until little changes."""
-        self.coin = self.coin.learned(self._tosses(statistics), _SETTLING)
+        """Learn the habits that suit these counts."""
+        self.coin = self.coin.learned(self._tosses(statistics), _FIRST_STEPS)
 
     def __call__(self, statistics: Statistics) -> Expectation:
-        """Learn from these counts how the crowd answers, then give the expected logarithms after them."""
+        """Learn the habits that suit these counts, then return the expected logarithms."""
         K, tosses = self.n_classes, self._tosses(statistics)
         self.coin = self.coin.learned(tosses, _STEPS)
         expected, divergence = self.coin.expected_log(tosses)
@@ -253,7 +264,7 @@ class CoinBeliefs:
         return Expectation(Parameters(np.exp(log_prior), tables), divergence + further)
 
     def means(self, statistics: Statistics) -> Parameters:
-        """Give the expected parameters."""
+        """Return the expected parameters."""
         K = self.n_classes
         right, wrong = self.coin.mean(self._tosses(statistics)).T
         confusions = np.where(np.eye(K, dtype=bool), right[:, None, None], wrong[:, None, None] / max(K - 1, 1))
@@ -264,7 +275,7 @@ class CoinBeliefs:
 
     @staticmethod
     def _tosses(statistics: Statistics) -> Floats:
-        """How often everybody was right, and wrong, (M, 2)."""
+        """Return how often each annotator was right, and wrong, (M, 2)."""
         right = np.einsum("mkk->m", statistics.counts)
         given = statistics.counts.reshape(right.size, -1).sum(axis=1)
         return np.stack([right, np.maximum(given - right, 0.0)], axis=1)

@@ -2,18 +2,18 @@
 
     π ~ Dirichlet(α),   A_m(:, k) ~ Dirichlet(β(:, k)),   truth of n ~ π,   label of n by m ~ A_m(:, truth)
 
-Not one model is fitted but a distribution over models, q(truth) q(π) ∏ q(A_m(:, k)), the nearest of that form to the
-posterior given all labels (Simpson et al. 2013).  The factors of the parameters are Dirichlet again: what counts is
-the prior's pseudo-labels plus the expected counts of a sweep,
+The fit is a distribution over models, q(truth) q(π) ∏ q(A_m(:, k)), the nearest of that form to the posterior given all
+labels (Simpson et al. 2013).  The factors of the parameters are Dirichlet, with the prior's pseudo-labels plus the
+expected counts of a sweep,
 
     q(A_m(:, k)) = Dirichlet(β(:, k) + counts[m, :, k]),   q(π) = Dirichlet(α + class_counts),
 
-and the sweep of :mod:`consilience.kernels.em` runs with exp E log π and exp E log A_m in place of π and A_m.  What
-rises is the lower bound of the log-probability of all labels, the models integrated out,
+and the sweep of :mod:`consilience.kernels.em` runs with exp E log π and exp E log A_m in place of π and A_m.  The
+objective is the lower bound of the log-probability of all labels, the models integrated out,
 
     F = Σ_n log Σ_k exp(E log π_k + Σ E log A_m(i, k))  -  KL(q(π) ‖ p(π))  -  Σ KL(q(A_m(:, k)) ‖ p(A_m(:, k))).
 
-An annotator with five labels is not taken to be as they show: E log A is small where little is known.
+An annotator with five labels is not judged by them alone: E log A is small where little is known.
 
 ====== ============================================= ==============
 symbol name                                          shape
@@ -34,7 +34,6 @@ from typing import Literal
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.fitting.climb import Climb
 from consilience.fitting.em import Callback, sweep_of
 from consilience.fitting.fit import Fit, crowd_confusion
 from consilience.fitting.variational import (
@@ -45,12 +44,50 @@ from consilience.fitting.variational import (
     flat_proportions,
     from_votes,
     informed,
+    variational_ascent,
 )
 from consilience.kernels._arrays import Floats
-from consilience.kernels.em import SMALL
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["ibcc", "pseudo_labels"]
+__all__ = ["IBCC", "METHOD", "ibcc", "pseudo_labels"]
+
+
+class IBCC(IterativeEstimator):
+    r"""Independent Bayesian classifier combination (Kim & Ghahramani 2012): Dawid and Skene's model with priors.
+
+    .. math:: A_m(:, k) \sim \text{Dirichlet}(\beta(:, k)), \qquad \pi \sim \text{Dirichlet}(\alpha)
+
+    Parameters
+    ----------
+    refine
+        "em" to continue by EM from the model found, or None.
+    smoothing, diagonal
+        Pseudo-labels in every cell of every confusion (β; a tenth at least), and further ones on the diagonal:
+        annotators are expected to be right more often than not.
+    shrinkage
+        Further pseudo-labels for every cell on average, spread over the cells of a class as the whole crowd answers
+        (judged by the votes): annotators with few labels are expected to be like the others.
+    prior
+        "learned" (from one pseudo-item per class), or "uniform" to hold all classes equally likely.
+    max_iter, tol
+        Passes over the data, and the relative change of the lower bound that ends them (0: run all passes).
+    accelerate
+        Extrapolate along the steps (SQUAREM) where that raises the lower bound.
+    random_state
+        Not used: the fit is deterministic.
+    callback
+        Called after every pass; ends the fit by returning True.
+    """
+
+    _method = "ibcc"
+
+    smoothing: float = 1.0
+    diagonal: float = 3.0
+    shrinkage: float = 0.0
+    prior: Literal["learned", "uniform"] = "learned"
+    accelerate: bool = True
 
 
 def ibcc(
@@ -65,43 +102,26 @@ def ibcc(
     accelerate: bool = True,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by variational Bayes.
+    """Fit by variational Bayes; :class:`IBCC` documents the parameters.
 
     The posterior is the variational one; the model holds the posterior means of prior and confusions.
-
-    Parameters
-    ----------
-    annotations
-        The labels.  Gold items are held at their gold.
-    smoothing
-        Pseudo-labels in every cell of every annotator's confusion (β off the diagonal; a tenth at least).
-    diagonal
-        Further pseudo-labels on the diagonal: annotators are expected to be right more often than not.
-    shrinkage
-        Further pseudo-labels for every cell on average, spread over the cells of a class as the whole crowd answers
-        (judged by the votes): whoever gave few labels is expected to be like the others.
-    prior
-        Learn the class proportions (from one pseudo-item a class), or hold them uniform.
-    max_iter, tol
-        Passes over the data, and the relative change of the lower bound in one step that ends them (0: run all).
-    accelerate
-        Leap along the steps (SQUAREM) where the lower bound allows it.
-    callback
-        Told of every pass; ends the fit by returning True.
     """
     a = informed(annotations)
     proportions = flat_proportions(a.n_classes) if prior == "learned" else None
     pseudo = pseudo_labels(a, smoothing, diagonal, shrinkage)
-    beliefs = ConfusionBeliefs(proportions, Dirichlet(pseudo, axis=-2, compiled=a.n_labels >= SMALL))
-    climb = Climb(sweep_of(a), beliefs, from_votes(a), accelerate=accelerate)
-    ascent = climb.run(max_iter=max_iter, tol=tol, callback=callback)
+    beliefs = ConfusionBeliefs(proportions, Dirichlet(pseudo, axis=-2))
+    ascent = variational_ascent(sweep_of(a), beliefs, from_votes(a), accelerate=accelerate)
+    ascent.run(max_iter=max_iter, tol=tol, callback=callback)
     posterior, _ = sweep_of(annotations).posterior(*beliefs(ascent.at).tables)
     model = DawidSkene(*beliefs.means(ascent.at), annotations.class_ids, annotations.annotator_ids)
     return fit_of(annotations, model, posterior, model.log_likelihood(annotations), ascent, tol)
 
 
+METHOD = Method("ibcc", ibcc, "IBCC", "a distribution over confusion matrices, by variational Bayes")
+
+
 def pseudo_labels(annotations: Annotations, smoothing: float, diagonal: float, shrinkage: float = 0.0) -> Floats:
-    """Give β, the pseudo-labels that every annotator's confusion starts with, (K, K)."""
+    """Return β, the pseudo-labels of every annotator's confusion, (K, K)."""
     K = annotations.n_classes
     beta = smoothing + diagonal * np.eye(K)
     if shrinkage:

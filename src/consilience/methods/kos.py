@@ -37,9 +37,40 @@ from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Caution, Fit
 from consilience.kernels._arrays import Floats
 from consilience.kernels.messages import pass_messages, structural_noise
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.methods.base.weighted_votes import label_shares, oriented, steadied, weighted_vote
 
-__all__ = ["kos"]
+__all__ = ["KOS", "METHOD", "kos"]
+
+
+class KOS(IterativeEstimator):
+    """Messages between items and annotators (Karger, Oh & Shah 2011); each class against the rest.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    center
+        Count what an annotator says against their habits.
+    normalize
+        Let an annotator's message be a mean over their labels instead of a sum.
+    prior
+        Learn the class prior with the scale of the weights, or hold it uniform: the vote as it is.
+    max_iter, tol
+        Iterations of each problem, and the relative change of the weights that ends them.
+    random_state
+        Decides everything that is random.
+    callback
+        Told of every iteration; ends the fit by returning True.
+    """
+
+    _method = "kos"
+
+    center: bool = True
+    normalize: bool = True
+    prior: Literal["learned", "uniform"] = "learned"
+    tol: float = 0.0001
 
 
 def kos(
@@ -100,6 +131,9 @@ def kos(
         history=run.history,
         cautions=cautions,
     )
+
+
+METHOD = Method("kos", kos, "KOS", "messages between items and annotators")
 
 
 class _Run:

@@ -45,19 +45,20 @@ from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit, unconverged, vote_posterior
 from consilience.kernels._arrays import Floats
-from consilience.kernels.em import SMALL
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 
-__all__ = ["MinimaxEntropy", "fit_minimax_entropy", "minimax_entropy", "penalties"]
+__all__ = ["METHOD", "MinimaxEntropy", "MinimaxFit", "fit_minimax_entropy", "minimax_entropy", "penalties"]
 
 _log = logging.getLogger("consilience")
 
-#: A class keeps at least this probability: no logarithm must see a zero.
+#: The least probability of a class, so that no logarithm is infinite.
 _SMALLEST = 1e-12
 
 
 @dataclass
-class MinimaxEntropy:
-    """The parameters of the model, its posterior, and how they were found."""
+class MinimaxFit:
+    """Parameters and posterior of the model, and the course of the fit."""
 
     prior: Floats  #: (K,)
     annotators: Floats  #: e^σ, (M, K, K); the truth is the first index of each matrix
@@ -66,6 +67,37 @@ class MinimaxEntropy:
     log_likelihood: float = float("nan")
     converged: bool = False
     history: list[float] = field(default_factory=list)  #: penalised log-likelihood after every iteration
+
+
+class MinimaxEntropy(IterativeEstimator):
+    r"""A confusion for every annotator and for every item (Zhou et al. 2014): an item may attract a wrong answer.
+
+    .. math:: \Pr(m \text{ says } c \text{ of } n \mid k) \propto \exp(\sigma_m[k, c] + \tau_n[k, c])
+
+    Parameters
+    ----------
+    refine
+        "em" to continue by EM from the model found, or None.
+    annotator_penalty, item_penalty
+        How strongly the confusions of annotators and of items are held near zero, as multiples of λ_a and λ_i (see
+        :func:`consilience.methods.minimax_entropy.penalties`).  With a large ``item_penalty`` all items are alike, as
+        for Dawid and Skene.
+    prior
+        "uniform", as in the paper, or "learned".
+    max_iter, tol
+        Iterations, and the relative change of the objective that ends them (0: run all).
+    random_state
+        Not used: the fit is deterministic.
+    callback
+        Called after every iteration; ends the fit by returning True.
+    """
+
+    _method = "minimax-entropy"
+
+    annotator_penalty: float = 1.0
+    item_penalty: float = 1.0
+    prior: Literal["learned", "uniform"] = "uniform"
+    tol: float = 1e-06
 
 
 def minimax_entropy(
@@ -78,22 +110,7 @@ def minimax_entropy(
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by regularised minimax conditional entropy.
-
-    Parameters
-    ----------
-    annotations
-        The labels.  Gold items are held at their gold.
-    annotator_penalty, item_penalty
-        How strongly the confusions of annotators and of items are held near zero, in units of λ_a and λ_i above
-        (see :func:`penalties`).  A large ``item_penalty`` makes all items alike, as for Dawid and Skene.
-    prior
-        Hold the class prior uniform, as the paper does, or learn it.
-    max_iter, tol
-        Iterations, and the relative change of the objective that ends them (0: run all).
-    callback
-        Told of every iteration; ends the fit by returning True.
-    """
+    """Fit by regularised minimax conditional entropy; :class:`MinimaxEntropy` documents the parameters."""
     found = fit_minimax_entropy(
         annotations,
         annotator_penalty=annotator_penalty,
@@ -109,8 +126,13 @@ def minimax_entropy(
     )
 
 
+METHOD = Method(
+    "minimax-entropy", minimax_entropy, "MinimaxEntropy", "a confusion for every annotator and for every item"
+)
+
+
 def penalties(annotations: Annotations, annotator_penalty: float, item_penalty: float) -> tuple[float, float]:
-    """Give λ_a and λ_i: ``2/K``, and ``2/K`` times labels per annotator over labels per item, in these units.
+    """Return λ_a and λ_i: ``2/K``, and ``2/K`` times labels per annotator over labels per item, in these units.
 
     Annotators and items without labels do not count.
     """
@@ -130,23 +152,22 @@ def fit_minimax_entropy(
     max_iter: int = 1000,
     tol: float = 1e-6,
     callback: Callback | None = None,
-) -> MinimaxEntropy:
-    """Fit as :func:`minimax_entropy` does, and give the parameters."""
+) -> MinimaxFit:
+    """Fit as :func:`minimax_entropy` does, and return the parameters."""
     from consilience.kernels.minimax import MinimaxSweeps
 
     a = annotations
     N, M, K = a.n_items, a.n_annotators, a.n_classes
     of_annotators, of_items = penalties(a, annotator_penalty, item_penalty)
     sweeps = MinimaxSweeps(a.indptr, a.annotator, a.label, a.gold, M, K)
-    fit = MinimaxEntropy(np.full(K, 1.0 / K), np.ones((M, K, K)), np.ones((N, K, K)), vote_posterior(a))
+    fit = MinimaxFit(np.full(K, 1.0 / K), np.ones((M, K, K)), np.ones((N, K, K)), vote_posterior(a))
     tables = fit.annotators, fit.items
     for iteration in range(1, max_iter + 1):
         squares = of_annotators * sweeps.improve_annotators(fit.posterior, *tables, of_annotators)
         squares += of_items * sweeps.improve_items(fit.posterior, *tables, of_items)
-        if a.n_labels < SMALL:
-            # where annotators mirror each other, the last bit of a sum must not decide between them
-            for table in tables:
-                np.exp(np.rint(np.log(table) * 2.0**40) / 2.0**40, out=table)
+        # where annotators mirror each other, the last bit of a sum must not decide between them
+        for table in tables:
+            np.exp(np.rint(np.log(table) * 2.0**40) / 2.0**40, out=table)
         class_counts, fit.log_likelihood = sweeps.posterior(fit.prior, *tables, fit.posterior)
         objective = fit.log_likelihood - 0.5 * squares
         change = abs(objective - fit.history[-1]) / max(abs(objective), 1.0) if fit.history else float("nan")
@@ -158,7 +179,7 @@ def fit_minimax_entropy(
         if fit.converged or asked is True:
             break
         if prior == "learned":
-            # π_k = Σ_n posterior[n, k] / N, over the items that something is known of
+            # π_k = Σ_n posterior[n, k] / N, over the items with a label or gold
             fit.prior = np.maximum(class_counts / max(class_counts.sum(), 1e-300), _SMALLEST)
     _log.info("minimax entropy: %d iterations, converged: %s", len(fit.history), fit.converged)
     return fit

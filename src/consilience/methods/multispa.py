@@ -43,16 +43,41 @@ from consilience.factor.spa import shrunk_counts, spa
 from consilience.fitting.em import Parameters, sweep_of
 from consilience.fitting.fit import Caution, Fit, by_agreement
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
+from consilience.methods.base.estimator import RefinableEstimator
+from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import Group, groups
 
-__all__ = ["lonely", "multispa", "vertex_model"]
+__all__ = ["METHOD", "MultiSPA", "lonely", "multispa", "vertex_model"]
 
 #: Rounds over all annotators in search of a better order; two or three are usual.
 _ROUNDS = 100
 #: Rounds in which orders settle; most of what changes does so in the first.
 _SETTLING = 4
+
+
+class MultiSPA(RefinableEstimator):
+    """Confusions read off the pair blocks by successive projection (Ibrahim et al. 2019): no iteration, no start.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    shrinkage
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+    prior
+        Learn the class prior by least squares, or take it to be uniform.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told of every pass of the refinement; ends it by returning True.
+    """
+
+    _method = "multispa"
+
+    shrinkage: float = 0.25
+    prior: Literal["learned", "uniform"] = "learned"
 
 
 def multispa(
@@ -77,6 +102,9 @@ def multispa(
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
     details = {"pairs_missing": pairs.missing}
     return Fit(model, posterior, log_likelihood, cautions=lonely(graph), details=details)
+
+
+METHOD = Method("multispa", multispa, "MultiSPA", "confusions read off the pair blocks by successive projection")
 
 
 def vertex_model(

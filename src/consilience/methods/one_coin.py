@@ -7,8 +7,25 @@ from typing import Literal
 from consilience.engine.passes import Labels, passes_of
 from consilience.fitting.em import Callback, OneCoinStep, run_em
 from consilience.fitting.fit import Fit, vote_start
+from consilience.methods.base.estimator import SeededEstimator
+from consilience.methods.base.method import Method
 
-__all__ = ["one_coin"]
+__all__ = ["METHOD", "OneCoin", "one_coin"]
+
+
+class OneCoin(SeededEstimator):
+    """The one-coin model by EM: each annotator is right with one probability, whatever the class.
+
+    Its parameters are those of :class:`DawidSkeneEM`, without shrinkage.
+    """
+
+    _method = "one-coin"
+
+    smoothing: float = 0.0
+    prior: Literal["learned", "uniform"] = "learned"
+    max_iter: int = 1000
+    tol: float = 1e-07
+    accelerate: bool = True
 
 
 def one_coin(
@@ -27,3 +44,6 @@ def one_coin(
     start = vote_start(passes, step)
     result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     return Fit.from_em(passes, result, tol)
+
+
+METHOD = Method("one-coin", one_coin, "OneCoin", "one accuracy for every annotator, by EM", everywhere=True)

@@ -29,9 +29,11 @@ from consilience.fitting.em import Callback, ConfusionStep, Progress
 from consilience.fitting.fit import Caution, Fit, crowd_confusion, vote_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["completed_labels", "fit_of_scores", "pg_tac", "probabilities"]
+__all__ = ["METHOD", "TensorAugmentation", "completed_labels", "fit_of_scores", "pg_tac", "probabilities"]
 
 #: Labels added to every cell on average, spread as the crowd answers, where labels are turned into confidences.
 _SHRINKAGE = 0.25
@@ -39,6 +41,30 @@ _SHRINKAGE = 0.25
 _GRAIN = 2.0**-36
 #: Largest log-odds between two classes whose scores differ as much as any do.
 _SHARPEST = 200.0
+
+
+class TensorAugmentation(IterativeEstimator):
+    """PG-TAC: the truth as one more annotator of a low-rank table (Zhou & He 2016).
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    penalty
+        Weight of the nuclear norm, as a share of the size of the data.
+    max_iter, tol
+        Sweeps, and the relative fall of the objective that ends them.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told of every sweep; ends the fit by returning True.
+    """
+
+    _method = "pg-tac"
+
+    penalty: float = 0.05
+    max_iter: int = 100
+    tol: float = 0.001
 
 
 def pg_tac(
@@ -68,6 +94,9 @@ def pg_tac(
     found = completed_labels(annotations, votes, penalty, max_iter, tol, callback, layer=votes)
     # X[n, 0, k] = Σ_r A[n, r] C[k, r]
     return fit_of_scores(annotations, found.items @ found.layer.T, found, max_iter, tol)
+
+
+METHOD = Method("pg-tac", pg_tac, "TensorAugmentation", "the truth as one more annotator of a low-rank table")
 
 
 def completed_labels(

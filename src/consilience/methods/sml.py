@@ -39,15 +39,43 @@ from consilience.exceptions import ConvergenceWarning
 from consilience.fitting.em import Callback, Parameters, Progress, sweep_of
 from consilience.fitting.fit import Caution, Fit, vote_posterior
 from consilience.kernels._arrays import Floats
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.factor_model import model_of_factor
+from consilience.methods.base.method import TWO_CLASSES, Method
 from consilience.methods.base.weighted_votes import oriented
-from consilience.methods.symnmf import model_of_factor
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 
-__all__ = ["sml"]
+__all__ = ["METHOD", "SpectralMetaLearner", "sml"]
 
 #: The largest imbalance that is looked for, and how many are tried before the best is refined.
 _LARGEST, _TRIED = 0.98, 15
+
+
+class SpectralMetaLearner(IterativeEstimator):
+    """Sensitivity and specificity from the covariances of pairs (Parisi et al. 2014; Jaffe et al. 2015); two classes.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    imbalance
+        How the class imbalance is found: by the "likelihood", or by the third moments ("tensor").
+    shrinkage
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+    max_iter, tol
+        Rounds of the fit, and the relative change of what is fitted that ends them.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told of every round; ends the fit by returning True.
+    """
+
+    _method = "sml"
+
+    imbalance: Literal["likelihood", "tensor"] = "likelihood"
+    shrinkage: float = 0.25
+    tol: float = 1e-05
 
 
 def sml(
@@ -118,6 +146,9 @@ def sml(
         hint=vote_posterior(a),
         details={"imbalance": b},
     )
+
+
+METHOD = Method("sml", sml, "SpectralMetaLearner", "two-coin model from covariances of pairs", needs=(TWO_CLASSES,))
 
 
 def _rank_one(

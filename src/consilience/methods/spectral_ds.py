@@ -53,11 +53,13 @@ from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress
 from consilience.fitting.fit import Fit, by_agreement, vote_start
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_counts, vote_statistics
-from consilience.methods.symnmf import model_of_factor
+from consilience.methods.base.estimator import RefinableEstimator
+from consilience.methods.base.factor_model import model_of_factor
+from consilience.methods.base.method import THREE_ANNOTATORS, Method
 from consilience.methods.tensor_admm import canonical_order
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["spectral_ds"]
+__all__ = ["METHOD", "SpectralDawidSkene", "spectral_ds"]
 
 #: Singular values of a pair of groups below this share of the largest are noise.
 _RANK = 1e-3
@@ -67,6 +69,34 @@ _RISE = 1e-5
 _KEPT = 3
 #: A class has at least this share of the items.
 _LEAST = 1e-3
+
+
+class SpectralDawidSkene(RefinableEstimator):
+    """Three groups of annotators, their moments, and the tensor power method (Zhang et al. 2016).
+
+    It needs three annotators.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    partitions
+        Random splits of the annotators into three groups; the model with the largest likelihood is kept.
+    rounds
+        Rounds at most for each split: the first from mean labels, the others from posteriors.
+    shrinkage
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+    random_state
+        Decides everything that is random.
+    callback
+        Told of every split; ends the fit by returning True.
+    """
+
+    _method = "spectral-ds"
+
+    partitions: int = 8
+    rounds: int = 8
+    shrinkage: float = 0.25
 
 
 def spectral_ds(
@@ -141,6 +171,15 @@ def spectral_ds(
     model = DawidSkene(*models[0], a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
     return Fit(model, posterior, log_likelihood, history=history, candidates=tuple(models[1:]))
+
+
+METHOD = Method(
+    "spectral-ds",
+    spectral_ds,
+    "SpectralDawidSkene",
+    "three groups of annotators, by the tensor power method",
+    needs=(THREE_ANNOTATORS,),
+)
 
 
 def _partition(rng: np.random.Generator, order: Ints) -> Ints:

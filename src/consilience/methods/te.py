@@ -35,16 +35,41 @@ from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
+from consilience.methods.base.estimator import RefinableEstimator
+from consilience.methods.base.method import TWO_CLASSES, Method
 from consilience.methods.base.weighted_votes import oriented, tilted_confusions
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 
-__all__ = ["te"]
+__all__ = ["METHOD", "TriangularEstimation", "te"]
 
 #: Pairs that are tried at first, and the most at a time.
 _FIRST, _MOST = 256, 1 << 14
 #: Rounds in which signs spread to those who did not meet k*.
 _SIGN_ROUNDS = 50
+
+
+class TriangularEstimation(RefinableEstimator):
+    """An annotator's reliability from two others who agree well (Bonald & Combes 2017); two classes.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    center
+        Take covariances for correlations: two who always give the same answer agree, and mean nothing by it.
+    smoothing
+        Common items added to every pair, half of them agreements.
+    random_state
+        Not used, the fit is deterministic; all estimators have it.
+    callback
+        Told once, of the mean reliability, and of every pass of the refinement.
+    """
+
+    _method = "te"
+
+    center: bool = True
+    smoothing: float = 3.0
 
 
 def te(
@@ -96,6 +121,9 @@ def te(
         made.append((*model.posterior_and_likelihood(a), model))
     posterior, log_likelihood, model = max(made, key=lambda end: end[1])
     return Fit(model, posterior, log_likelihood, history=[log_likelihood], hint=vote_posterior(a))
+
+
+METHOD = Method("te", te, "TriangularEstimation", "accuracies from triangles of annotators", needs=(TWO_CLASSES,))
 
 
 def _means(annotations: Annotations) -> Floats:

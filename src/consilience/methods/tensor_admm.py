@@ -28,12 +28,14 @@ from consilience.fitting.fit import Caution, Fit, by_agreement, vote_start
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.cooccurrence import triples_fit
 from consilience.kernels.em import Statistics
-from consilience.methods.symnmf import model_of_factor
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.factor_model import model_of_factor
+from consilience.methods.base.method import THREE_ANNOTATORS, Method
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments, triple_moments
 from consilience.moments.graph import groups as components
 
-__all__ = ["canonical_order", "tensor_admm"]
+__all__ = ["METHOD", "TensorADMM", "canonical_order", "tensor_admm"]
 
 #: Labels added to every cell of the vote start, so that no confusion is singular.
 _START_SMOOTHING = 0.1
@@ -41,6 +43,44 @@ _START_SMOOTHING = 0.1
 _GROUP_CELLS = 256
 #: Groups whose triples are counted, at most; who is in none of them is judged by pairs.
 _MOST_GROUPS = 32
+
+
+class TensorADMM(IterativeEstimator):
+    """Confusions that match single, pairwise and triple statistics, by AO-ADMM (Traganitis et al. 2018).
+
+    It needs three annotators.
+
+    Parameters
+    ----------
+    refine
+        "em" to go on by EM from the model found, or None.
+    groups
+        Groups of annotators within which triples are taken; by default as few as can be counted.
+    rule
+        Labels by the largest posterior ("map"), or by the largest likelihood ("ml").
+    count_weights
+        Weigh a statistic by the items behind it.
+    starts
+        Starts of the matching: the votes first, then random ones.
+    shrinkage
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+    max_iter, tol
+        Sweeps over the annotators, and the relative change of the objective that ends them.
+    random_state
+        Decides everything that is random.
+    callback
+        Told of every sweep; ends the fit by returning True.
+    """
+
+    _method = "tensor-admm"
+
+    groups: int | None = None
+    rule: Literal["map", "ml"] = "map"
+    count_weights: bool = True
+    starts: int = 1
+    shrinkage: float = 0.25
+    max_iter: int = 500
+    tol: float = 1e-06
 
 
 def tensor_admm(
@@ -118,6 +158,15 @@ def tensor_admm(
         candidates=(votes, *(models[s] for s in range(starts) if s != best)),
         details={"groups": len(members), "estimated_prior": models[best].prior.tolist()},
     )
+
+
+METHOD = Method(
+    "tensor-admm",
+    tensor_admm,
+    "TensorADMM",
+    "confusions that match pairs and triples, by AO-ADMM",
+    needs=(THREE_ANNOTATORS,),
+)
 
 
 def canonical_order(annotations: Annotations) -> Ints:

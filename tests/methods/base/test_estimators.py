@@ -21,10 +21,9 @@ import consilience as cs
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning, ConvergenceWarning, MethodError, ParameterError
 from consilience.fitting.fit import Fit
-from consilience.methods import estimators
 from consilience.methods.base import registry
-from consilience.methods.base.needs import TWO_CLASSES
-from consilience.methods.ds_em import refine
+from consilience.methods.base.method import TWO_CLASSES
+from consilience.methods.base.refinement import refine
 from consilience.methods.majority import majority_vote
 
 #: Parameters of functions that are for other methods, not for estimators.
@@ -245,7 +244,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Any:
     def recorded(kind: Any) -> tuple[Recorder, Recorder]:
         method = registry.METHODS[kind._method]
         first, second = Recorder(method.function), Recorder(refine)
-        monkeypatch.setattr(registry, "METHODS", {**registry.METHODS, method.name: replace(method, source=first)})
+        monkeypatch.setattr(registry, "METHODS", {**registry.METHODS, method.name: replace(method, function=first)})
         monkeypatch.setattr(registry, "refine", second)
         return first, second
 
@@ -328,4 +327,3 @@ def test_wide_frames_are_matrices() -> None:
 def test_every_method_has_its_class() -> None:
     for method in registry.METHODS.values():
         assert getattr(cs, method.estimator)._method == method.name
-        assert method.estimator in estimators.__all__

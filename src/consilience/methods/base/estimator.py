@@ -1,17 +1,20 @@
-"""What all estimators share: how data comes in, how answers go out, and what ``refine`` means."""
+"""The base classes of estimators: scikit-learn's protocol, what ``fit`` takes, and what ``predict`` returns.
+
+Each estimator is a thin cover over the function of its method.  A subclass declares its parameters as annotated
+fields with defaults, of which ``__init__`` is made (as by :func:`dataclasses.dataclass`, keywords only).  Importing
+scikit-learn takes a second, so it is imported where it is needed and is no base class.
+"""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience.data import frames as _frames
+from consilience.data import frames
 from consilience.data.annotations import Annotations
-from consilience.data.frames import is_long
 from consilience.exceptions import ParameterError
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Fit
@@ -22,11 +25,12 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import choose
 from consilience.validation import numpy_seed
 
-__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator"]
+__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator", "SeededEstimator"]
 
 
-class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
-    """What all estimators of the crowd family share.
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class CrowdEstimator:
+    """Base of all estimators of the crowd family.
 
     Attributes
     ----------
@@ -43,19 +47,22 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
     n_iter_ : int
         Passes over the data.
     priors_, errors_
-        Prior and confusions as crowd-kit's classes have them, where a long pandas frame was fitted.
+        Prior and confusions in crowd-kit's format, where a long pandas frame was fitted.
     log_likelihood_ : float
         Log-probability of all labels under the fitted parameters.
     details_ : dict
-        Figures of the method's own, such as the lower bound of variational Bayes, or what ``Auto`` chose and why.
+        Figures specific to the method, such as the lower bound of variational Bayes, or what ``Auto`` chose and why.
 
     Notes
     -----
     ``labels_`` and ``probas_`` are the method's own.  ``predict`` and ``predict_proba`` judge items, new or old, by
-    ``model_``; for a method that is no Dawid-Skene model these are not the same on the items that were fitted.
+    ``model_``; for a method that is no Dawid-Skene model these can differ on the items that were fitted.
     """
 
     _method: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
 
     def fit(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Self:
         """Learn the annotators from their labels.
@@ -78,22 +85,50 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Any:
-        """Give the most probable class of every item; see :func:`consilience.runs.consensus.choose` for ties."""
+        """Return the most probable class of every item; see :func:`consilience.runs.consensus.choose` for ties."""
         annotations, posterior, hint = self._posterior(X)
         return self._dress(X, annotations, self.classes_[choose(posterior, self.prior_, hint).best])
 
     def predict_proba(self, X: Any) -> Any:
-        """Give the probability of every class for every item."""
+        """Return the probability of every class for every item."""
         annotations, posterior, _ = self._posterior(X)
         return self._dress(X, annotations, posterior)
 
     def fit_predict(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Any:
-        """Fit, and give the labels of the same items."""
+        """Fit, and return the labels of the same items."""
         return self.fit(X, y, gold=gold, true_labels=true_labels).labels_
 
     def fit_predict_proba(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Any:
-        """Fit, and give the probabilities of the same items."""
+        """Fit, and return the probabilities of the same items."""
         return self.fit(X, y, gold=gold, true_labels=true_labels).probas_
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; ``deep`` is there for scikit-learn."""
+        return {name: getattr(self, name) for name in sorted(self._defaults())}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name."""
+        known = self._defaults()
+        for name, value in parameters.items():
+            if name not in known:
+                raise ParameterError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        known = self._defaults()
+        changed = (f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(known[name]))
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        takes = InputTags(categorical=True, allow_nan=True, string=True)
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=takes)
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        return {name: p.default for name, p in inspect.signature(cls).parameters.items()}
 
     def _name(self) -> str:
         return self._method
@@ -106,13 +141,13 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         return options
 
     def _taught(self, X: Any, gold: Any, true_labels: Any) -> Annotations:
-        """Give the labels to fit, with what is known of them."""
+        """Return the labels to fit, with the known truths."""
         annotations = self._annotations(X, reset=True)
         gold = true_labels if gold is None else gold
         return annotations if gold is None else annotations.with_gold(gold)
 
     def _keep(self, X: Any, annotations: Annotations, fit: Fit) -> None:
-        """Make the attributes of a fitted estimator."""
+        """Set the attributes of a fitted estimator."""
         self.model_ = fit.model
         self.classes_ = annotations.classes
         self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
@@ -122,16 +157,23 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
         self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
 
     def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
-        """Give the posterior of new items, and what breaks its ties."""
-        check_is_fitted(self, "model_")
-        annotations = self._annotations(X, reset=False)
+        """Return new items, their posterior, and a second opinion that breaks its ties."""
+        annotations = self._new_items(X)
         return annotations, self.model_.posterior(annotations), None
+
+    def _new_items(self, X: Any) -> Annotations:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "model_")
+        return self._annotations(X, reset=False)
 
     def _annotations(self, X: Any, *, reset: bool) -> Annotations:
         if isinstance(X, Annotations):
             return X
         if _is_long_frame(X):
             return Annotations.from_frame(X)
+        from sklearn.utils.validation import validate_data
+
         matrix = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
         if reset:
             return Annotations.from_matrix(matrix)
@@ -139,7 +181,7 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _dress(X: Any, annotations: Annotations, values: np.ndarray[Any, Any]) -> Any:
-        """Give plain arrays for matrices, and for long frames what users of that kind of frame expect."""
+        """Return plain arrays for matrices, and for long frames a frame or series of the same library."""
         if isinstance(X, Annotations) or not _is_long_frame(X):
             return values
         item, classes = annotations.origin.item, annotations.classes
@@ -152,30 +194,20 @@ class CrowdEstimator(BaseEstimator):  # type: ignore[misc]
             return pd.DataFrame(values, index=index, columns=pd.Index(classes, name=annotations.origin.label))
         by_class = {str(name): k for k, name in enumerate(classes)}
         columns = {"label": values} if values.ndim == 1 else {name: values[:, k] for name, k in by_class.items()}
-        return _frames.make({item: annotations.item_ids.to_arrow(), **columns}, annotations.origin.frame)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.target_tags.required = False
-        return tags
+        return frames.make({item: annotations.item_ids.to_arrow(), **columns}, annotations.origin.frame)
 
 
-class RefinableEstimator(CrowdEstimator):
-    """What estimators share that EM can refine: ``refine="em"`` goes on by EM from the model that was found."""
+class SeededEstimator(CrowdEstimator):
+    """Base of estimators that have a seed and call back while they fit."""
 
-    def __init__(
-        self,
-        *,
-        refine: Literal["em"] | None = None,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.refine = refine
-        self.random_state = random_state
-        self.callback = callback
+    random_state: Any = None
+    callback: Callback | None = None
+
+
+class RefinableEstimator(SeededEstimator):
+    """Base of estimators that EM can refine: ``refine="em"`` continues by EM from the model that was found."""
+
+    refine: Literal["em"] | None = None
 
     def _name(self) -> str:
         if self.refine not in (None, "em"):
@@ -185,37 +217,27 @@ class RefinableEstimator(CrowdEstimator):
     def _options(self) -> dict[str, Any]:
         options = super()._options()
         if self.refine:
-            # What both take goes to both; but EM has defaults of its own, and the method's must not replace them.
-            signature = inspect.signature(type(self).__init__).parameters
+            # EM has defaults of its own: only what the user changed goes to both
+            defaults = self._defaults()
             for name in {*registry.REFINEMENT} - {"random_state"}:
-                if name in options and options[name] == signature[name].default:
+                if name in options and options[name] == defaults[name]:
                     del options[name]
         return options
 
 
 class IterativeEstimator(RefinableEstimator):
-    """What refinable estimators share that pass over the data until a tolerance is met."""
+    """Base of refinable estimators that pass over the data until a tolerance is met."""
 
-    def __init__(
-        self,
-        *,
-        refine: Literal["em"] | None = None,
-        max_iter: int = 1000,
-        tol: float = 1e-7,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        super().__init__(refine=refine, random_state=random_state, callback=callback)
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 1000
+    tol: float = 1e-7
 
 
 def _is_long_frame(X: Any) -> bool:
-    return not isinstance(X, np.ndarray) and _frames.is_frame(X) and is_long(_frames.columns_of(X))
+    return not isinstance(X, np.ndarray) and frames.is_frame(X) and frames.is_long(frames.columns_of(X))
 
 
 def _as_crowd_kit(model: DawidSkene, annotations: Annotations) -> tuple[Any, Any]:
-    """Give prior and confusions as crowd-kit names and shapes them, for pandas."""
+    """Return prior and confusions as crowd-kit names and shapes them, for pandas."""
     import pandas as pd
 
     classes = pd.Index(annotations.classes, name=annotations.origin.label)
