@@ -32,7 +32,7 @@ from consilience.fitting.em import Progress
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Codes, Floats
 from consilience.methods.base import registry
-from consilience.methods.ds_em import refine
+from consilience.methods.base.refinement import refine
 from consilience.runs.consensus import TIE
 
 __all__ = ["CROWDS", "Score", "crowd", "judge", "peer", "skipped"]

@@ -17,7 +17,7 @@ from benchmarks.paper import CLASSES, CROWD, EPSILON, TRIALS, exact_pairs, mean_
 from benchmarks.pictures import curves
 from consilience.factor.symnmf import rotate, square_root
 from consilience.kernels._arrays import Floats
-from consilience.methods.symnmf import model_of_factor
+from consilience.methods.base.factor_model import model_of_factor
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments import CoOccurrences
 from consilience.moments.imputation import designated, random_factors, robust

@@ -17,8 +17,9 @@ from benchmarks.paper import TRIALS, mean_squared_error, random_model
 from benchmarks.pictures import curves
 from consilience.fitting.em import Parameters
 from consilience.fitting.fit import Fit
+from consilience.methods.base.refinement import refine
 from consilience.methods.base.registry import fit
-from consilience.methods.ds_em import dawid_skene_em, refine
+from consilience.methods.ds_em import dawid_skene_em
 
 #: method: the paper's MSE at N = 1000, 5000 and 10,000, that of the prototypes, and ours at most
 TARGETS = {

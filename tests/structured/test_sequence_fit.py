@@ -14,7 +14,8 @@ from consilience import SequenceAnnotations, SequenceConsensus
 from consilience.datasets import simulate_sequences
 from consilience.exceptions import ConvergenceWarning, FewLabelsWarning, ParameterError
 from consilience.kernels._arrays import Floats, Ints
-from consilience.structured.sequence_fit import fit_sequences, forbidden, split_name
+from consilience.structured.chain_fit import forbidden
+from consilience.structured.sequence_fit import fit_sequences, split_name
 
 
 def test_transitions_and_confusions_come_out_as_they_were_put_in() -> None:
@@ -209,7 +210,7 @@ def test_names_of_methods() -> None:
     assert split_name("auto") == ("auto", False, False)
     assert split_name("hmm+em") == ("auto", True, True)
     assert split_name("rob-symnmf+em+hmm") == ("rob-symnmf+em", True, False)
-    with pytest.raises(ParameterError, match="no method for sequences"):
+    with pytest.raises(ParameterError, match="not a method for sequences"):
         split_name("ds-em")
     with pytest.raises(ParameterError, match="there is no method 'nonsense'"):
         split_name("nonsense+hmm")
@@ -219,7 +220,7 @@ def test_parameters_are_checked() -> None:
     crowd = simulate_sequences(5, 5, 3, 2, seed=0).annotations
     with pytest.raises(ParameterError, match="smoothing must be"):
         fit_sequences(crowd, "ds-em+hmm+em", smoothing=-1.0)
-    with pytest.raises(ParameterError, match="learns how far to smooth"):
+    with pytest.raises(ParameterError, match="learns how much to smooth"):
         fit_sequences(crowd, "auto", smoothing=1.0)
     with pytest.raises(ParameterError, match="not both"):
         cs.aggregate(crowd, graph=[(0, 1)])
@@ -259,12 +260,12 @@ def test_whatever_comes_gives_probabilities(method: str, rows: list[tuple[Any, .
 def test_single_tokens_are_said_to_have_no_order() -> None:
     rows = [(s, 0, m, "xy"[(s + (m == "c")) % 2]) for s in range(6) for m in "abc"]
     frame = pd.DataFrame(rows, columns=["sequence", "position", "annotator", "label"])
-    with pytest.warns(FewLabelsWarning, match="no order to learn from"):
+    with pytest.warns(FewLabelsWarning, match="transitions cannot be learned"):
         SequenceConsensus(method="majority+hmm").fit(frame)
 
 
 def test_the_class_takes_what_the_function_takes() -> None:
-    from consilience.methods.base.registry import keywords
+    from consilience.validation import keywords
 
     assert {"method", *keywords(fit_sequences)} == set(SequenceConsensus().get_params())
     from sklearn.base import clone
