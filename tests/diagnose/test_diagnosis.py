@@ -21,7 +21,7 @@ from tests.diagnose.conftest import crowd, frame_of, healthy, plain
 import consilience as cs
 from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis, diagnose
-from consilience.diagnose.diagnosis import _factor
+from consilience.diagnose.diagnosis import smoothed_factor
 from consilience.exceptions import DataError, IdError, ParameterError
 
 
@@ -133,7 +133,7 @@ def test_the_factor_stacks_confusions_and_roots_of_the_prior() -> None:
     """Ibrahim & Fu 2022, eq. (6): H Hᵀ has the blocks A_m D A_jᵀ."""
     model = random_model(4, 3, seed=3)
     items = 1e9 * model.prior
-    H = _factor(model.confusions * items, items)
+    H = smoothed_factor(model.confusions * items, items)
     for m, j in ((0, 1), (2, 3)):
         block = model.confusions[m] @ np.diag(model.prior) @ model.confusions[j].T
         np.testing.assert_allclose((H @ H.T)[3 * m : 3 * m + 3, 3 * j : 3 * j + 3], block, atol=1e-7)

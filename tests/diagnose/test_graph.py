@@ -107,14 +107,14 @@ def test_a_sample_estimates_what_all_would_give(monkeypatch: pytest.MonkeyPatch,
     M = 400
     pairs = pairs_of(M, random_edges(M, density, 1))
     exact = co_label_graph(pairs, np.full(M, 5))
-    monkeypatch.setattr(graph, "EXACT", 100)
+    monkeypatch.setattr(graph, "EXACT_WALKS", 100)
     sample = co_label_graph(pairs, np.full(M, 5), seed=3)
     assert exact.exact
     assert not sample.exact
     assert sample.imputable == pytest.approx(exact.imputable, abs=0.06)
     assert sample.triangles == pytest.approx(exact.triangles, abs=0.1)
     assert (sample.missing, sample.n_components) == (exact.missing, exact.n_components)
-    monkeypatch.setattr(graph, "_WORK", 1)
+    monkeypatch.setattr(graph, "WALK_COST", 1)
     assert 0 <= co_label_graph(pairs, np.full(M, 5)).imputable <= 1
 
 
@@ -151,7 +151,7 @@ def test_repeated_answers_count_once_and_gold_is_an_annotator() -> None:
 def test_many_classes_are_merged_for_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     a = cs.simulate(200, 6, 5, prior=[0.5, 0.3, 0.1, 0.05, 0.05], experts=1.0).annotations
     whole = observed_pairs(a)
-    monkeypatch.setattr(graph, "_MOST_CELLS", 15 * 9)
+    monkeypatch.setattr(graph, "MOST_CELLS", 15 * 9)
     merged = observed_pairs(a)
     assert merged.counts.shape == (15, 3, 3)
     np.testing.assert_array_equal(merged.who, whole.who)
@@ -200,7 +200,7 @@ def test_an_annotator_against_the_others_together() -> None:
 def test_the_best_observed_blocks_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     a = cs.simulate(500, 40, 3, labels_per_item=4, seed=1).annotations
     pairs = pair_moments(a)
-    monkeypatch.setattr(blocks, "_MOST_BLOCKS", 200)
+    monkeypatch.setattr(blocks, "MOST_BLOCKS", 200)
     chosen = block_strength(a, pairs).pair
     assert 200 <= chosen.size < len(pairs)
     assert set(np.flatnonzero(pairs.totals > np.sort(pairs.totals)[-200])) <= set(chosen.tolist())
@@ -282,5 +282,5 @@ def test_a_part_of_the_pairs_can_be_tested(monkeypatch: pytest.MonkeyPatch) -> N
     pairs = pair_moments(a)
     assert chance_of_pairs(pairs) < chance_of_pairs(pairs, [0]) < 1e-6
     assert chance_of_pairs(pairs, np.zeros(len(pairs), bool)) == 1.0
-    monkeypatch.setattr(blocks, "_MOST_TESTED", 8)
+    monkeypatch.setattr(blocks, "MOST_TESTED", 8)
     assert 0 < chance_of_pairs(pairs) < 1e-6

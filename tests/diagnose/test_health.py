@@ -13,7 +13,8 @@ from tests.conftest import quietly, random_model, real_crowd
 import consilience as cs
 from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones
-from consilience.diagnose.changes import LEVEL, find_changes
+from consilience.diagnose.changes import find_changes
+from consilience.diagnose.constants import CHANGE_LEVEL
 from consilience.diagnose.dependence import dependence
 from consilience.diagnose.health import effective_annotators
 from consilience.kernels._arrays import Floats, Ints
@@ -189,8 +190,8 @@ def test_steady_annotators_are_rarely_taken_for_changing_ones() -> None:
     crowds = 100
     for hard in (False, True):
         alarms = sum(bool(changers(timed(seed, hard=hard, N=200))) for seed in range(crowds))
-        # at LEVEL, more than 12 of 100 have a chance of 1 in 1000
-        assert alarms <= 12, (hard, LEVEL)
+        # at CHANGE_LEVEL, more than 12 of 100 have a chance of 1 in 1000
+        assert alarms <= 12, (hard, CHANGE_LEVEL)
 
 
 def test_who_guesses_from_half_time_on_is_found_and_nobody_else() -> None:
@@ -208,7 +209,7 @@ def test_a_change_is_told_with_its_time_and_both_accuracies() -> None:
     mine = frame.loc[frame["annotator"] == "a3", "timestamp"]
     assert 0.35 < np.mean(mine < float(change.when)) < 0.65
     assert change.before > change.after + 0.15
-    assert change.chance < LEVEL / 10
+    assert change.chance < CHANGE_LEVEL / 10
     flags = run.annotators.set_index("annotator")["flags"]
     assert flags["a3"] == "changes over time"
     assert (flags.drop("a3") == "").all()

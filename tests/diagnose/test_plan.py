@@ -17,7 +17,7 @@ from tests.diagnose.conftest import camps
 import consilience as cs
 from consilience import Plan, plan
 from consilience.data.annotations import Annotations
-from consilience.diagnose.joining import needed_items
+from consilience.diagnose.graph import needed_items
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.planning import expected_right, gains_of, plan_labels
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from consilience.diagnose.scatter import _in_plane, scatter, shortfall_by_programs
+from consilience.diagnose.scatter import in_plane, scatter, shortfall_by_programs
 from consilience.kernels._arrays import Floats
 
 
@@ -27,13 +27,13 @@ def by_directions(rows: Floats, n: int = 100_000) -> float:
     K = rows.shape[1]
     u = np.random.default_rng(0).standard_normal((n, K - 1))
     u /= np.linalg.norm(u, axis=1, keepdims=True)
-    reach = float((u @ _in_plane(rows).T).max(axis=1).min())
+    reach = float((u @ in_plane(rows).T).max(axis=1).min())
     return float(np.clip(1 - reach * np.sqrt(K * (K - 1)), 0, 1))
 
 
 def by_hull(rows: Floats) -> float:
     K = rows.shape[1]
-    radius = -ConvexHull(_in_plane(rows)).equations[:, -1].max()
+    radius = -ConvexHull(in_plane(rows)).equations[:, -1].max()
     return float(np.clip(1 - radius * np.sqrt(K * (K - 1)), 0, 1))
 
 

@@ -46,13 +46,13 @@ def test_draws_of_fewer_items_are_scaled_back(
     experts: tuple[Annotations, DawidSkene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, model = experts
-    monkeypatch.setattr(stability, "MOST_LABELS", a.n_labels // 4)
+    monkeypatch.setattr(stability, "DRAW_LABELS", a.n_labels // 4)
     found = bootstrap(a, model, draws=60)
     assert found.items == a.n_items // 4
     confusions, prior = binomial_ratio(found, a, model)
     assert confusions == pytest.approx(1, abs=0.15)
     assert prior == pytest.approx(1, abs=0.2)
-    monkeypatch.setattr(stability, "_LABELS_PER_CLASS", 10**6)
+    monkeypatch.setattr(stability, "DRAW_LABELS_PER_CLASS", 10**6)
     assert bootstrap(a, model, draws=2).items == a.n_items, "annotators need labels, however many they are"
 
 

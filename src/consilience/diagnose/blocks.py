@@ -1,18 +1,18 @@
-"""How much the blocks of common items tell, next to their sampling error, and whether it is more than chance.
+"""Strength of the pair blocks, next to their sampling error, and whether agreement exceeds chance.
 
-* What a block tells is limited by sampling.  With S common items and probability 1 - δ (Ibrahim & Fu 2022, eq. (20)),
+* Sampling limits the accuracy of a block.  With S common items and probability 1 - δ (Ibrahim & Fu 2022, eq. (20)),
 
       ‖R̂[m, j] - R[m, j]‖ ≤ (1 + √log(1/δ)) / √S,
 
   which also bounds the error of its singular values.
 * Annotators who never look at the items have independent labels: blocks ``R[m, j] = r_m r_jᵀ``, up to sampling.  In
-  general the rank of the blocks is that of H: without K classes that are told apart, there is no model with K classes.
+  general the rank of the blocks is that of H: a model with K classes needs K classes that annotators distinguish.
 
 ====== ================ =======================================================================
 symbol name             meaning
 ====== ================ =======================================================================
 S      ``totals``       items in common, for each pair
-B_m    ``tables[m]``    what m said, and what most of the others said of the same items, (K, K)
+B_m    ``tables[m]``    labels of m against the majority of the others on the same items, (K, K)
 ====== ================ =======================================================================
 """
 
@@ -24,22 +24,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.diagnose.constants import BLOCK_ERRORS, DELTA, MOST_BLOCKS, MOST_TESTED
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_counts
 from consilience.moments.cooccurrence import CoOccurrences
 
 __all__ = ["BlockStrength", "Contrast", "block_strength", "chance_of_pairs", "sampling_error"]
 
-#: The bound of eq. (20) holds with probability 1 - DELTA.
-DELTA = 0.05
-#: Singular values are computed for so many blocks, the best observed ones (fewer when there are many classes).
-_MOST_BLOCKS = 20_000
-#: Cells of the blocks that are tested for independence, the best observed ones.
-_MOST_TESTED = 1 << 22
-
 
 def sampling_error(totals: Any, delta: float = DELTA) -> Floats:
-    """Give the bound on the error of a block that was estimated from so many common items."""
+    """Return the bound of eq. (20) on the error of blocks with these numbers of common items."""
     # φ = (1 + √log(1/δ)) / √S                                          (Ibrahim & Fu 2022, eq. (20))
     S = np.asarray(totals, np.float64)
     error: Floats = np.divide(1.0 + np.sqrt(np.log(1.0 / delta)), np.sqrt(S), out=np.full(S.shape, np.inf), where=S > 0)
@@ -47,37 +41,37 @@ def sampling_error(totals: Any, delta: float = DELTA) -> Floats:
 
 
 class Contrast(NamedTuple):
-    """The class that annotators agree on the least, beyond the other classes; and the one that they say instead."""
+    """The class that annotators distinguish the least, and the one that they say instead."""
 
     classes: tuple[int, int]
-    correlation: float  #: the smallest canonical correlation of what one says and what most of the others say
+    correlation: float  #: smallest canonical correlation of one annotator's labels and the majority of the others
     items: float  #: the items behind it
 
     @property
     def chance(self) -> float:
-        """Probability of a correlation like this between annotators who do not tell the two apart."""
+        """Probability of such a correlation if annotators do not distinguish the two."""
         # S ρ² has a χ² distribution with one degree of freedom when the last canonical correlation is zero (Bartlett)
         return float(_tail(self.items * self.correlation**2, 1.0, 2.0))
 
     @property
     def at_most(self) -> float:
-        """What the correlation hardly exceeds: 3.3 standard errors more."""
-        return self.correlation + 3.3 / float(np.sqrt(max(self.items, 1.0)))
+        """Upper bound of the correlation."""
+        return self.correlation + BLOCK_ERRORS / float(np.sqrt(max(self.items, 1.0)))
 
 
 @dataclass(frozen=True, eq=False)
 class BlockStrength:
-    """How much the blocks tell, next to how much of it is sampling error."""
+    """Strength of the blocks, next to their sampling error."""
 
-    common: Ints  #: items that each annotator has in common with somebody, (M,)
-    smallest: Floats  #: smallest singular value of B_m, each annotator's block with the others together, (M,)
+    common: Ints  #: items that each annotator shares with somebody, (M,)
+    smallest: Floats  #: smallest singular value of B_m, (M,)
     condition: Floats  #: condition number of B_m; infinite where it is singular, (M,)
     error: Floats  #: sampling error of B_m by eq. (20), at most 1, (M,)
-    chance: Floats  #: probability that labels without relation to the others' would look as related, (M,)
+    chance: Floats  #: p-value of independence from the others, (M,)
     crowd_chance: float  #: the same for the whole crowd
-    contrast: Contrast | None  #: the classes that are told apart the least; None with fewer than three
+    contrast: Contrast | None  #: the classes that are distinguished the least; None with fewer than three
     n_blocks: int  #: observed blocks
-    pair: Ints  #: the blocks whose singular values were computed
+    pair: Ints  #: blocks whose singular values were computed
     pair_smallest: Floats  #: the smallest singular value of each
     pair_condition: Floats  #: its condition number
     pair_error: Floats  #: its sampling error by eq. (20)
@@ -107,10 +101,9 @@ def block_strength(answers: Annotations, pairs: CoOccurrences) -> BlockStrength:
 
 
 def _against_the_others(answers: Annotations) -> tuple[Floats, Ints]:
-    """Give B_m in counts, (M, K, K): m's label against what most of the others said; and m's common items, (M,).
+    """Return B_m in counts, (M, K, K), and m's common items, (M,).
 
-    The others together are one more annotator, who is independent of m given the truth.  Where they are divided evenly,
-    they said nothing.
+    The majority of the others is one more annotator, independent of m given the truth.  Ties do not count.
     """
     a = answers
     M, K, lengths = a.n_annotators, a.n_classes, a.labels_per_item
@@ -133,7 +126,7 @@ def _against_the_others(answers: Annotations) -> tuple[Floats, Ints]:
 
 
 def _extremes(blocks: Floats) -> tuple[Floats, Floats]:
-    """Give the smallest singular value and the condition number of each block; infinite where it is singular."""
+    """Return the smallest singular value and the condition number of each block; infinite where it is singular."""
     if not len(blocks):
         return np.empty(0), np.empty(0)
     values = np.linalg.svd(blocks, compute_uv=False)
@@ -144,8 +137,8 @@ def _extremes(blocks: Floats) -> tuple[Floats, Floats]:
 
 
 def _best_observed(pairs: CoOccurrences) -> Ints:
-    """Choose blocks to look at: those with the most common items, and the best of every annotator."""
-    P, most = len(pairs), max(200, min(_MOST_BLOCKS, 10**8 // pairs.n_classes**3))
+    """Choose the blocks with the most common items, and the best of every annotator."""
+    P, most = len(pairs), max(200, min(MOST_BLOCKS, 10**8 // pairs.n_classes**3))
     if most >= P:
         return np.arange(P)
     # items first, then the place, so that no two are the same
@@ -161,9 +154,9 @@ def _best_observed(pairs: CoOccurrences) -> Ints:
 
 
 def _chi_square(tables: Floats) -> tuple[Floats, Floats, Floats]:
-    """Give Pearson's statistic of independence for each table, and its exact mean and variance given the margins.
+    """Return Pearson's statistic of independence for each table, and its exact mean and variance given the margins.
 
-    Zero for tables too small to tell anything.  For S items and r × c used labels (Dawson 1954):
+    Zero for tables that are too small.  For S items and r × c used labels (Dawson 1954):
 
         mean = S (r - 1)(c - 1) / (S - 1),
         variance = 2 S (v₁ - w₁)(v₂ - w₂) / (S - 3) + S² w₁ w₂ / (S - 1),
@@ -191,7 +184,7 @@ def _chi_square(tables: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _agreement(tables: Floats) -> tuple[Floats, Floats]:
-    """Give the agreements beyond chance in each table, and their exact variance given the margins.
+    """Return the agreements beyond chance in each table, and their exact variance given the margins.
 
     A permutation of one annotator's labels has the variance Σ_ij a_i b_j d_ij² / (S - 1), where d is the
     identity matrix centred over both annotators' labels.
@@ -209,7 +202,7 @@ def _agreement(tables: Floats) -> tuple[Floats, Floats]:
 
 
 def _tail(statistic: Any, mean: Any, variance: Any) -> Floats:
-    """Give the probability that a sum of chi-squares with this mean and variance exceeds the statistic."""
+    """Return the probability that a scaled chi-square with this mean and variance exceeds the statistic."""
     from scipy.special import gammaincc
 
     # c χ²_f has the mean c f and the variance 2 c² f.  Its tail is a gamma function's: scipy.stats is slow to load.
@@ -229,23 +222,19 @@ def _two_sided(excess: Any, variance: Any) -> Floats:
 
 
 def _chance_of_each(tables: Floats) -> Floats:
-    """Give each annotator's probability of a relation to the others as close as this one by chance.
-
-    The others count as one label for each item, however many they are: they are no independent witnesses.  Of two
-    tests, the better one counts, with twice its probability.
-    """
+    """Return each annotator's p-value of independence from the others: twice the smaller one of two tests."""
     chance: Floats = np.minimum(1.0, 2 * np.minimum(_tail(*_chi_square(tables)), _two_sided(*_agreement(tables))))
     return chance
 
 
 def chance_of_pairs(pairs: CoOccurrences, which: Any = slice(None)) -> float:
-    """Give the probability that independent annotators would look as related as these pairs do.
+    """Return the p-value of independence of all annotators in these pairs.
 
-    Independent annotators' tables are uncorrelated, so means and variances add up over the pairs.  Of very many pairs,
-    those with the most common items are tested.
+    The tables of independent annotators are uncorrelated, so means and variances add up over the pairs.  Of very many
+    pairs, those with the most common items are tested.
     """
     where = np.arange(len(pairs))[which]
-    most = max(1, _MOST_TESTED // pairs.n_classes**2)
+    most = max(1, MOST_TESTED // pairs.n_classes**2)
     if where.size > most:
         where = np.sort(where[np.argpartition(-pairs.totals[where], most)[:most]])
     tables = pairs.counts[where].astype(np.float64)
@@ -254,10 +243,7 @@ def chance_of_pairs(pairs: CoOccurrences, which: Any = slice(None)) -> float:
 
 
 def _pooled(answers: Annotations, tables: Floats) -> Floats:
-    """Give all labels against what most of the others said, (K, K), scaled to items.
-
-    The labels of an item stand or fall together: they count as one.
-    """
+    """Return all labels against the majority of the others, (K, K), scaled so that each item counts once."""
     lengths = answers.labels_per_item[answers.labels_per_item > 1].astype(np.float64)
     whole: Floats = tables.sum(axis=0) * (lengths.sum() / max(float(lengths @ lengths), 1.0))
     return whole
@@ -268,12 +254,12 @@ def _chance_of_crowd(pairs: CoOccurrences, whole: Floats) -> float:
     S = pairs.totals
     if S[S >= 4].sum() >= 0.1 * S.sum():
         return by_pair
-    # Pairs with a few items in common tell nothing one by one.  Then there are many annotators, and one table for all.
+    # pairs with a few common items carry no evidence one by one: test one table of all labels instead
     return min(by_pair, float(_chance_of_each(whole[None])[0]))
 
 
 def _contrast(whole: Floats) -> Contrast | None:
-    """Find the smallest canonical correlation of the whole crowd's table, and the classes behind it."""
+    """Return the smallest canonical correlation of the whole crowd's table, with its classes."""
     used = np.flatnonzero((whole.sum(axis=0) > 0) & (whole.sum(axis=1) > 0))
     table = whole[np.ix_(used, used)]
     if used.size < 3:

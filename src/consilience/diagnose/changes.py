@@ -1,20 +1,19 @@
-"""Whose quality changes over time: a test for one change at an unknown moment.
+"""A test for a change of an annotator's quality at an unknown time.
 
-For a label i of annotator m on item n, the posterior says how probably it is right, and the model how probably
-annotator m should be:
+For a label i of annotator m on item n, compare the posterior probability that it is right with the one that the model
+expects of m:
 
     x_i  =  q_n(i) - Σ_k q_n(k) A_m(k, k)   less the mean of the same over the other labels of the item,
 
-so that items which are harder for everybody do not count.  In the order of time, with S_t = x_1 + … + x_t,
+so that items which are harder for everybody cancel out.  In the order of time, with S_t = x_1 + … + x_t,
 
     D  =  max_t |S_t - (t / n) S_n| / (s √n),      s² the variance of x,
 
-has for a steady annotator the distribution of the largest value of a Brownian bridge (Kolmogorov's), up to its being
-a little smaller for small n (Brown, Durbin & Evans 1975).  Whoever is found to change is left out of the means of the
-others, and these are tested again.
+has, for a steady annotator, the distribution of the maximum of a Brownian bridge (Kolmogorov's); it is a little smaller
+for small n (Brown, Durbin & Evans 1975).  An annotator who is found to change is left out of the means of the others,
+and these are tested again.
 
-The level is ``LEVEL`` for the whole crowd (Bonferroni): the probability that anybody is flagged in a crowd of steady
-annotators is at most that.
+The level is ``CHANGE_LEVEL`` for the whole crowd (Bonferroni).
 
 R. Brown, J. Durbin and J. Evans, "Techniques for testing the constancy of regression relationships over time" (1975).
 """
@@ -25,18 +24,12 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.data.times import Times
+from consilience.diagnose.constants import CHANGE_LABELS, CHANGE_LEVEL, CHANGE_ROUNDS
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.annotator_table import Change
 
-__all__ = ["LEVEL", "find_changes"]
-
-#: Probability that anybody is flagged in a crowd of steady annotators.
-LEVEL = 0.05
-#: Labels that a change takes to be seen.
-_FEWEST = 20
-#: Annotators that may be found, each in a round of its own.
-_ROUNDS = 50
+__all__ = ["find_changes"]
 
 
 def find_changes(annotations: Annotations, model: DawidSkene, posterior: Floats) -> tuple[Change, ...]:
@@ -49,7 +42,7 @@ def find_changes(annotations: Annotations, model: DawidSkene, posterior: Floats)
     model
         Prior and confusions.
     posterior
-        That of the run, (N, K).
+        Posterior of the run, (N, K).
     """
     a = annotations
     if a.time is None:
@@ -62,15 +55,15 @@ def find_changes(annotations: Annotations, model: DawidSkene, posterior: Floats)
     x = right - np.einsum("ik,ik->i", posterior[item], np.einsum("mkk->mk", model.confusions)[who])
     M = a.n_annotators
     order = np.lexsort((np.arange(time.size), time, who))
-    tested = np.bincount(who, minlength=M) >= _FEWEST
+    tested = np.bincount(who, minlength=M) >= CHANGE_LABELS
     steady = np.ones(M, bool)
     found: list[Change] = []
-    for _ in range(min(_ROUNDS, int(tested.sum()))):
+    for _ in range(min(CHANGE_ROUNDS, int(tested.sum()))):
         beside = _less_others(x, item, steady[who], a.n_items)
         chance, place = _bridge(beside[order], who[order], time[order], M)
         chance = np.where(tested & steady, chance, 1.0)
         m = int(chance.argmin())
-        if chance[m] > LEVEL / tested.sum():
+        if chance[m] > CHANGE_LEVEL / tested.sum():
             break
         steady[m] = False
         mine = order[who[order] == m]
@@ -81,7 +74,7 @@ def find_changes(annotations: Annotations, model: DawidSkene, posterior: Floats)
 
 
 def _less_others(x: Floats, item: Ints, counts: Bools, n_items: int) -> Floats:
-    """Take from each x the mean over the other labels of its item that count; NaN where there is none."""
+    """Subtract from each x the mean over the other labels of its item that count; NaN where there are none."""
     total, number = np.bincount(item, x * counts, n_items), np.bincount(item, counts, n_items)
     others = number[item] - counts
     mean: Floats = np.divide(total[item] - x * counts, others, out=np.full(x.size, np.nan), where=others > 0.5)
@@ -90,9 +83,9 @@ def _less_others(x: Floats, item: Ints, counts: Bools, n_items: int) -> Floats:
 
 
 def _bridge(x: Floats, who: Ints, time: Times, M: int) -> tuple[Floats, Ints]:
-    """Give each annotator's probability of a sum that strays as far by chance, and after how many labels it does.
+    """Return each annotator's p-value, and the number of labels before the largest deviation.
 
-    Rows come by annotator, then by time.  Labels of the same time are one step.
+    Rows are sorted by annotator, then by time.  Labels of the same time are one step.
     """
     from scipy.special import kolmogorov
 
@@ -104,15 +97,15 @@ def _bridge(x: Floats, who: Ints, time: Times, M: int) -> tuple[Floats, Ints]:
     spread = np.sqrt(np.bincount(who, centred * centred, M))  # s √n
     start = np.concatenate([[0], np.cumsum(np.bincount(who, minlength=M))])
     sums = np.concatenate([[0.0], np.cumsum(centred)])
-    strayed = np.abs(sums[1:] - sums[start[who]])
+    deviation = np.abs(sums[1:] - sums[start[who]])
     last = np.append((who[1:] != who[:-1]) | (time[1:] != time[:-1]), True) if who.size else np.empty(0, bool)
-    strayed = np.where(last, strayed, 0.0)
+    deviation = np.where(last, deviation, 0.0)
     farthest, place = np.zeros(M), np.zeros(M, np.int64)
     there = np.flatnonzero(np.diff(start) > 0)
     if there.size:
-        farthest[there] = np.maximum.reduceat(strayed, start[there])
-        at = np.flatnonzero(strayed == farthest[who])
+        farthest[there] = np.maximum.reduceat(deviation, start[there])
+        at = np.flatnonzero(deviation == farthest[who])
         # the first of them
         place[who[at[::-1]]] = at[::-1] - start[who[at[::-1]]] + 1
-    D = np.divide(farthest, spread, out=np.zeros(M), where=(spread > 1e-9) & (n >= _FEWEST))
+    D = np.divide(farthest, spread, out=np.zeros(M), where=(spread > 1e-9) & (n >= CHANGE_LABELS))
     return kolmogorov(D), np.minimum(place, np.maximum(np.diff(start) - 1, 0))

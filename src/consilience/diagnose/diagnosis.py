@@ -1,6 +1,6 @@
-"""Do the labels determine the model: a verdict, the reasons in words, and what to collect.
+"""Identifiability of the model from the labels: a verdict, reasons in words, and what to collect.
 
-The rules that decide are in :mod:`consilience.diagnose.rules`.
+The rules are in :mod:`consilience.diagnose.rules`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from consilience.data.ids import Ids
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength
+from consilience.diagnose.constants import SMOOTHING
+from consilience.diagnose.evidence import Evidence
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.health import effective_annotators
-from consilience.diagnose.rules import Evidence, findings, what_holds
+from consilience.diagnose.plain import plain, plain_rows
+from consilience.diagnose.rules import findings, what_holds
 from consilience.diagnose.scatter import Scatter, scatter
 from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
-from consilience.kernels._arrays import Bools, Floats
+from consilience.kernels._arrays import Floats
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base import registry
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import free_names
 
-__all__ = ["Diagnosis", "Verdict", "diagnose"]
+__all__ = ["Diagnosis", "Verdict", "diagnose", "smoothed_factor"]
 
 Verdict = Literal["identified", "weakly", "not"]
 
 _FORMAT = {"format": "consilience.Diagnosis", "version": 1}
-
-#: Half a label in every cell (Jeffreys), so that nobody is a specialist on the strength of three labels.
-_HALF = 0.5
 
 _HEADLINE: dict[Verdict, str] = {
     "identified": "Identified: the labels show how good the annotators are, and so who is right.",
@@ -51,17 +51,17 @@ _HEADLINE: dict[Verdict, str] = {
 class Diagnosis:
     """Whether the labels determine the model, why, and what to collect.
 
-    ``annotators`` and ``classes`` are frames of the kind that the data came in.
+    ``annotators`` and ``classes`` are frames of the same kind as the data.
     """
 
     verdict: Verdict  #: "identified", "weakly" or "not"
-    reasons: list[str]  #: what speaks for the verdict, the weightiest first
-    advice: list[str]  #: what to collect, and from whom
-    graph: CoLabelGraph  #: who shares items with whom
-    blocks: BlockStrength  #: how much the common items tell
+    reasons: list[str]  #: reasons for the verdict, the most important first
+    advice: list[str]  #: what to collect, and from which annotators
+    graph: CoLabelGraph  #: annotators who share items
+    blocks: BlockStrength  #: strength of the pair blocks
     scatter: Scatter  #: class specialists, and the sufficiently scattered condition
     stability: _stability.Stability  #: standard errors under a bootstrap over items
-    method: str  #: the method whose model was looked at
+    method: str  #: method of the model
     n_items: int
     n_labels: int
     items_of_class: Floats  #: expected items of each class, (K,)
@@ -69,7 +69,7 @@ class Diagnosis:
     class_ids: Ids
     origin: Origin = field(default_factory=Origin)
     agreement: Agreement | None = None  #: coefficients of agreement; None where no item has two labels
-    #: Effective number of independent annotators; without known answers, the most that it can be.
+    #: Effective number of independent annotators; without known answers, an upper bound.
     effective_annotators: float | None = None
 
     @property
@@ -81,10 +81,10 @@ class Diagnosis:
     def annotators(self) -> Any:
         """Frame with a row for each annotator.
 
-        n_labels, common_items (labelled by somebody else too), partners (with whom), group (0: the largest; none
-        for who said nothing), singular_value (the smallest of their block with the others together), sampling_error (of
-        it), condition (its condition number, none when infinite), chance (that labels without any relation to the
-        others' look as related), standard_error (of their confusions).
+        n_labels, common_items (shared with somebody), partners (number of annotators who share items), group (0: the
+        largest; null without labels), singular_value (the smallest of their block with the majority of the others),
+        sampling_error (of it), condition (its condition number, null when infinite), chance (p-value of independence
+        from the others), standard_error (of their confusions).
         """
         return _frames.make(self._annotator_columns(), self.origin.frame)
 
@@ -92,9 +92,8 @@ class Diagnosis:
     def classes(self) -> Any:
         """Frame with a row for each class.
 
-        items (expected), share, specialist (the annotator who comes nearest to knowing the class), says (with which
-        label), distance (of that row of H from the unit vector), angle (in degrees), standard_error (of the crowd's
-        mean column).
+        items (expected), share, specialist (the annotator nearest to a class specialist), says (their label), distance
+        (of that row of H from the unit vector), angle (in degrees), standard_error (of the crowd's mean column).
         """
         return _frames.make(self._class_columns(), self.origin.frame)
 
@@ -132,7 +131,7 @@ class Diagnosis:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything in plain values, as JSON holds them."""
+        """Return everything in plain values, as in JSON."""
         g, b, s, t = self.graph, self.blocks, self.scatter, self.stability
         M = len(self.annotator_ids)
         largest = [g.members(c) for c in range(min(g.n_components, 20))]
@@ -158,7 +157,7 @@ class Diagnosis:
                     }
                     for c, m in enumerate(largest)
                 ],
-                "without_common_items": _plain(self.annotator_ids.take(g.isolated[g.isolated < M])),
+                "without_common_items": plain(self.annotator_ids.take(g.isolated[g.isolated < M])),
                 "missing_blocks": g.missing,
                 "imputable_share": g.imputable,
                 "annotators_in_a_triangle": g.triangles,
@@ -167,16 +166,16 @@ class Diagnosis:
             "blocks": {
                 "observed": b.n_blocks,
                 "examined": int(b.pair.size),
-                "smallest_singular_value": _spread(b.pair_smallest),
-                "condition_number": _spread(finite),
+                "smallest_singular_value": _range(b.pair_smallest),
+                "condition_number": _range(finite),
                 "singular_blocks": int(b.pair.size - finite.size),
-                "sampling_error": _spread(b.pair_error),
-                "above_sampling_error": _share(b.pair_smallest > b.pair_error),
+                "sampling_error": _range(b.pair_error),
+                "above_sampling_error": float(np.mean(b.pair_smallest > b.pair_error)) if b.pair.size else None,
                 "chance": b.crowd_chance,
                 "weakest_contrast": None
                 if b.contrast is None
                 else {
-                    "classes": _plain(self.class_ids.take(list(b.contrast.classes))),
+                    "classes": plain(self.class_ids.take(list(b.contrast.classes))),
                     "correlation": b.contrast.correlation,
                     "chance": b.contrast.chance,
                 },
@@ -190,8 +189,8 @@ class Diagnosis:
             },
             "effective_annotators": self.effective_annotators,
             "agreement": None if self.agreement is None else self.agreement.to_dict(),
-            "classes": _rows(self._class_columns()),
-            "annotators": _rows(self._annotator_columns()),
+            "classes": plain_rows(self._class_columns()),
+            "annotators": plain_rows(self._annotator_columns()),
         }
 
     def __str__(self) -> str:
@@ -225,25 +224,25 @@ def diagnose(
     intervals: bool = True,
     seed: int = 0,
 ) -> Diagnosis:
-    """Tell whether the labels determine the model, why, and what to collect.
+    """Diagnose whether the labels determine the model, with reasons and advice on what to collect.
 
     Parameters
     ----------
     data
         Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
     consensus
-        A consensus (or its model) of the same annotators, to be looked at instead of a new fit.
+        A consensus (or its model) of the same annotators, instead of a new fit.
     method
-        What to fit otherwise.
+        Method to fit where no consensus is given.
     bootstrap
-        How often the fit is repeated on items drawn with replacement; 0 leaves this out.
+        Number of fits to items drawn with replacement; 0 for none.
     search
-        Whether to search, with more than three classes, for how far the confusions are from sufficiently scattered.
-        It costs most with many classes, and decides only where items have two labels at most.
+        Whether to compute, with more than three classes, how far the confusions are from sufficiently scattered.  It is
+        slow with many classes, and matters only where items have two labels at most.
     intervals
-        Whether coefficients of agreement get intervals, which cost most with many labels.
+        Whether coefficients of agreement get intervals, which are slow with many labels.
     seed
-        Decides the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -271,7 +270,7 @@ def diagnose(
         pairs=pairs,
         graph=co_label_graph(pairs, n_labels, seed=seed),
         blocks=block_strength(answers, pairs),
-        scatter=scatter(_factor(counts.counts, counts.class_counts), seed=seed, search=search),
+        scatter=scatter(smoothed_factor(counts.counts, counts.class_counts), seed=seed, search=search),
         stability=_stability.bootstrap(a, model, draws=bootstrap, seed=seed),
         items_of_class=counts.class_counts,
     )
@@ -315,34 +314,17 @@ def _model_of(
     return consensus.model, str(consensus.run["method"])
 
 
-def _factor(counts: Floats, class_counts: Floats) -> Floats:
-    """Give H, (M K, K), with a little smoothing; annotators without labels have rows of zeros."""
+def smoothed_factor(counts: Floats, class_counts: Floats) -> Floats:
+    """Return H, (M K, K), from smoothed counts; annotators without labels have rows of zeros."""
     # H stacks A_m D^(1/2)                                              (Ibrahim & Fu 2022, eq. (6))
     K = class_counts.size
-    confusions = (counts + _HALF) / (counts.sum(axis=1, keepdims=True) + K * _HALF)
+    confusions = (counts + SMOOTHING) / (counts.sum(axis=1, keepdims=True) + K * SMOOTHING)
     confusions[counts.sum(axis=(1, 2)) <= 0] = 0.0
     factor: Floats = (confusions * np.sqrt(class_counts / max(float(class_counts.sum()), 1e-300))).reshape(-1, K)
     return factor
 
 
-# ---- plain values -------------------------------------------------------------------------------------------------
-
-
-def _spread(values: Floats) -> dict[str, float] | None:
+def _range(values: Floats) -> dict[str, float] | None:
     if not values.size:
         return None
     return {"min": float(values.min()), "median": float(np.median(values)), "max": float(values.max())}
-
-
-def _share(holds: Bools) -> float | None:
-    return float(np.mean(holds)) if holds.size else None
-
-
-def _plain(values: Any) -> list[Any]:
-    """Give ids as JSON can hold them: dates as text."""
-    return [x if x is None or isinstance(x, str | int | float) else str(x) for x in values]
-
-
-def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    values = [_plain(column.to_pylist()) for column in columns.values()]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

@@ -1,65 +1,116 @@
-"""How much annotators err together, over all pairs of labels.
+"""Excess agreement: how much more often two annotators agree than the truth explains.
 
-For two labels of an item, the other labels tell what the truth may be, and so how often the two should agree.  With q
-the posterior of the item without both labels,
+For two labels of an item, by annotators m and j, the other labels of the item give a posterior q of its truth, and so
+how often the two should agree:
 
-    excess  =  Σ over pairs of labels  [the two agree] - Σ_k q_k Σ_i A_m(i, k) A_j(i, k),
+    expected  =  Σ_k q_k Σ_i A_m(i, k) A_j(i, k),      g_m  =  Σ_k q_k (1 - Σ_i A_m(i, k)²).
 
-which is zero on average when annotators are independent, whatever their confusions.  Divided by the sum over the same
-pairs of √(v_m v_j), v the variance of being right, it is the correlation of errors.
+Over any set of pairs of labels, the correlation of errors is
+
+    ρ  =  Σ ([the two agree] - expected)  /  Σ √(g_m g_j).
+
+It is zero on average for annotators who err independently, whatever their confusions, and one for copies; with two
+classes it is the correlation of being right.  :func:`error_correlation` sums over the crowd,
+:mod:`consilience.diagnose.dependence` over each pair of annotators.
+
+====== ==================================== ====================
+symbol name                                 shape
+====== ==================================== ====================
+q      posterior without the two labels     (K, pairs of labels)
+A      ``confusions``                       (M, K, K)
+====== ==================================== ====================
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.fitting.em import Parameters
+from consilience.diagnose.constants import CHANCE, CLEAR, CROWD_PAIRS, TYPICAL
+from consilience.fitting.m_steps import Parameters
+from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import FLOOR
+from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.label_pairs import label_pairs, labels_of_some
 
-__all__ = ["CHANCE", "CLEAR", "TYPICAL", "error_correlation"]
-
-#: ρ, the correlation of errors that tempers a posterior.
-TYPICAL = 0.25
-#: A measured correlation below the first may be chance; above the second it shows a crowd whose errors go together.
-CHANCE, CLEAR = 0.02, 0.05
-#: Pairs of labels to look at, about.
-_PAIRS = 50_000
+__all__ = ["CHANCE", "CLEAR", "TYPICAL", "LabelPairs", "error_correlation", "label_pair_agreement"]
 
 
-def error_correlation(annotations: Annotations, parameters: Parameters) -> float:
-    """Give the correlation of errors that the labels show beyond the model; near 0 for independent annotators."""
-    _, indptr, annotator, label = labels_of_some(annotations, _PAIRS)
-    first, second = label_pairs(indptr)
-    if not first.size:
-        return 0.0
-    prior, A = np.maximum(parameters.prior, FLOOR), np.maximum(parameters.confusions, FLOOR)
+class LabelPairs(NamedTuple):
+    """Pairs of labels of one item by two annotators."""
+
+    one: Ints  #: the annotators of each pair of labels, (P,)
+    other: Ints
+    agree: Bools
+    expected: Floats  #: probability of agreement if the two err independently
+    scale: Floats  #: √(g_m g_j)
+
+
+def label_pair_agreement(
+    annotations: Annotations,
+    model: DawidSkene | Parameters,
+    most_pairs: int,
+    *,
+    weights: Floats | None = None,
+    gold: bool = False,
+) -> LabelPairs:
+    """Compare pairs of labels with the agreement that the model expects of independent annotators.
+
+    Parameters
+    ----------
+    annotations
+        The labels, in the codes of the model.
+    model
+        Prior and confusions.
+    most_pairs
+        Number of pairs beyond which every n-th item is used, such that about this many remain.
+    weights
+        Weight of each annotator's labels in q, (M,); 1 by default.
+    gold
+        Whether q is the known truth on items that have gold.
+    """
+    prior, A = np.maximum(model.prior, FLOOR), np.maximum(model.confusions, FLOOR)
     M, K, _ = A.shape
-    n_labels = np.diff(indptr)
-    m, j = annotator.take(first), annotator.take(second)
-    # log q without the two labels: what all labels say, less what these two do
-    cell = annotator * K + label
+    items, indptr, annotator, label = labels_of_some(annotations, most_pairs)
+    first, second = label_pairs(indptr)
+    two = annotator[first] != annotator[second]  # repeated answers of one annotator are no agreement
+    first, second = first[two], second[two]
+    m, j = annotator[first], annotator[second]
+    # log q without the two labels: the sum over all labels of the item, less the terms of these two
+    cell, n_labels = annotator * K + label, np.diff(indptr)
     log_q = np.empty((K, first.size))
     for k in range(K):
-        log_each = np.log(A[:, :, k]).ravel().take(cell)
-        log_all = np.add.reduceat(log_each, indptr[:-1])
-        log_rest = np.repeat(np.log(prior[k]) + log_all, n_labels) - log_each
-        np.subtract(log_rest.take(first), log_each.take(second), out=log_q[k])
-    log_q -= log_q.max(axis=0)
+        each = np.log(A[:, :, k]).ravel()[cell] * (1.0 if weights is None else weights[annotator])
+        total = np.add.reduceat(each, indptr[:-1]) if each.size else each
+        rest = np.repeat(np.log(prior[k]) + total, n_labels) - each
+        np.subtract(rest[first], each[second], out=log_q[k])
+    log_q -= log_q.max(axis=0, initial=-np.inf)
     q = np.exp(log_q, out=log_q)
     q /= q.sum(axis=0)
-    # Σ_k q_k Σ_i A_m(i, k) A_j(i, k), and v = Σ_k q_k A_m(k, k) (1 - A_m(k, k))
-    agree, v_m, v_j = (np.zeros(first.size) for _ in range(3))
+    if gold and annotations.gold is not None:
+        known = np.repeat(annotations.gold[items], n_labels)[first]
+        q = np.where(known >= 0, np.arange(K)[:, None] == known, q)
+    expected, g_m, g_j = (np.zeros(first.size) for _ in range(3))
     for k in range(K):
         of_k = np.ascontiguousarray(A[:, :, k])
         if first.size >= M * M:  # fewer pairs of annotators than of labels
-            agree += q[k] * (of_k @ of_k.T).take(m * M + j)
+            expected += q[k] * (of_k @ of_k.T).take(m * M + j)
         else:
-            agree += q[k] * np.einsum("pi,pi->p", of_k.take(m, axis=0), of_k.take(j, axis=0))
-        variance = of_k[:, k] * (1.0 - of_k[:, k])
-        v_m += q[k] * variance.take(m)
-        v_j += q[k] * variance.take(j)
-    scale = float(np.sqrt(v_m * v_j).sum())
-    excess = float(np.count_nonzero(label.take(first) == label.take(second)) - agree.sum())
-    return excess / scale if scale > 0 else 0.0
+            expected += q[k] * np.einsum("pi,pi->p", of_k[m], of_k[j])
+        g = np.maximum(1.0 - (of_k * of_k).sum(axis=1), 0.0)
+        g_m += q[k] * g[m]
+        g_j += q[k] * g[j]
+    expected = np.clip(expected, 0.0, 1.0)  # rounding
+    return LabelPairs(m, j, label[first] == label[second], expected, np.sqrt(g_m * g_j))
+
+
+def error_correlation(annotations: Annotations, model: DawidSkene | Parameters) -> float:
+    """Return the correlation of errors in the whole crowd, from -1 to 1; near 0 for independent annotators.
+
+    Gold is not used: the thresholds ``CHANCE`` and ``CLEAR`` were chosen without it.
+    """
+    pairs = label_pair_agreement(annotations, model, CROWD_PAIRS)
+    scale = float(pairs.scale.sum())
+    return float(np.clip((pairs.agree - pairs.expected).sum() / scale, -1.0, 1.0)) if scale > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Labels that make annotators comparable: who should label whose items so that missing pair blocks can be had.
+"""Labels that make annotators comparable: who should label whose items so that missing pair blocks can be imputed.
 
 Annotators m and n who share no item have no pair block R[m, n].  It follows from three others (Ibrahim & Fu 2022,
 Section 3.1, eqs (7)-(8)),
@@ -9,37 +9,29 @@ once two *designated* annotators ℓ and r label items of others: r those that m
 both some in common.  So
 
 * two groups without a common item are joined by a designated annotator of each, who labels items of the other group,
-  those first that many of its members labelled, ℓ's and r's own among them;
+  first those that many of its members labelled, ℓ's and r's own among them;
 * two camps (a bipartite group) are joined by two annotators of the same camp who label common items: an odd cycle;
-* within a group, a pair that no walk of three common items connects is joined by the annotator whom most know, who
-  labels items of those whom he does not share any with.
+* within a group, a pair that no walk of three common items connects is joined by the best connected annotator, who
+  labels items of those with whom they share none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
+from consilience.diagnose.constants import EXACT_WALKS, JOIN_POOL, OUTSIDE_NOT
+from consilience.diagnose.graph import co_label_graph, needed_items, observed_pairs, single_answers
 from consilience.kernels._arrays import Bools, Floats, Ints
-from consilience.moments.cooccurrence import CoOccurrences
 
-__all__ = ["Link", "links", "needed_items"]
-
-#: Common items that a link takes: ten for each class pin a confusion down to ±0.16.
-_PER_CLASS, _LEAST, _MOST = 10, 20, 200
-#: Items that are looked at for one link.
-_POOL = 4000
-#: Up to this many annotators, walks of three steps are counted.
-_EXACT = 3000
+__all__ = ["Link", "links"]
 
 
 class Link(NamedTuple):
-    """A designated annotator, the items to be labelled, and why."""
+    """A designated annotator, the items to label, and the reason."""
 
     annotator: int
     items: Ints
@@ -47,70 +39,60 @@ class Link(NamedTuple):
     urgent: bool  #: whether the model is not identified without it
 
 
-def needed_items(n_classes: int) -> int:
-    """Give the number of common items that a link takes."""
-    return int(np.clip(_PER_CLASS * n_classes, _LEAST, _MOST))
-
-
 def links(annotations: Annotations, information: Floats, doubt: Floats, able: Bools) -> Iterator[Link]:
-    """Give the labels that join what cannot be compared, the most urgent first.
+    """Yield the labels that join annotators who cannot be compared, the most urgent first.
 
     Parameters
     ----------
     annotations
         The labels; gold links everybody who labelled its items.
     information
-        Bits that a label of each annotator tells, (M,).
+        Information of a label of each annotator, in bits, (M,).
     doubt
-        Entropy of each item's posterior, (N,): of items that serve as well, the most doubtful are taken.
+        Entropy of each item's posterior, (N,): of items that serve equally well, the most uncertain are taken.
     able
-        Who can be asked, (M,).
+        Annotators who can be asked, (M,).
     """
-    answers = single_answers(annotations)
-    pairs = observed_pairs(answers)
-    graph = co_label_graph(pairs, answers.labels_per_annotator)
-    house = _House(answers, graph, annotations.n_annotators, information, doubt, able, needed_items(answers.n_classes))
-    yield from house.groups(annotations)
-    yield from house.camps(annotations)
-    yield from house.gaps(annotations, pairs)
+    joiner = _Joiner(annotations, information, doubt, able)
+    yield from joiner.groups()
+    yield from joiner.camps()
+    yield from joiner.gaps()
 
 
-@dataclass(frozen=True, eq=False)
-class _House:
-    """What links are made of; gold is the last annotator of ``answers``."""
+class _Joiner:
+    """Chooses designated annotators and their items; gold is the last annotator of ``answers``."""
 
-    answers: Annotations
-    graph: CoLabelGraph
-    M: int
-    information: Floats
-    doubt: Floats
-    able: Bools
-    needed: int
+    def __init__(self, annotations: Annotations, information: Floats, doubt: Floats, able: Bools) -> None:
+        self.names, self.M = annotations.annotator_ids, annotations.n_annotators
+        self.answers = single_answers(annotations)
+        self.pairs = observed_pairs(self.answers)
+        self.graph = co_label_graph(self.pairs, self.answers.labels_per_annotator)
+        self.information, self.doubt, self.able = information, doubt, able
+        self.needed = needed_items(annotations.n_classes)
 
-    def groups(self, annotations: Annotations) -> Iterator[Link]:
+    def groups(self) -> Iterator[Link]:
         """Join the other groups of annotators to the largest."""
-        g, names = self.graph, annotations.annotator_ids
+        g = self.graph
         main = g.members(0)
         for c in range(1, g.n_components):
             other = g.members(c)
             labels = int(g.n_labels[other].sum())
             if labels < self.needed // 2 or (other >= self.M).all():
-                continue  # joining them would cost more than they have said
+                continue  # joining them would cost more labels than they have
             here, there = self._designated(main), self._designated(other)
             reason = "links {} with {}, who never labelled the same item"
-            # urgent where a tenth of all labels cannot be compared with the rest
-            urgent = labels > 0.1 * float(g.n_labels.sum())
+            urgent = labels > OUTSIDE_NOT * float(g.n_labels.sum())
             half = self.needed // 2 if here is not None and there is not None and other.size > 1 else self.needed
             if there is not None:
-                words = reason.format(self._who(names, other), self._who(names, main))
+                words = reason.format(self._who(other), self._who(main))
                 yield Link(there, self._covering(main, there, half, here), words, urgent)
             if here is not None and (other.size > 1 or there is None):
-                words = reason.format(self._who(names, main), self._who(names, other))
+                words = reason.format(self._who(main), self._who(other))
                 yield Link(here, self._covering(other, here, half, there), words, urgent)
 
-    def camps(self, annotations: Annotations) -> Iterator[Link]:
-        """Give two annotators of the same camp common items, where the largest group falls into two camps."""
-        g, names = self.graph, annotations.annotator_ids
+    def camps(self) -> Iterator[Link]:
+        """Let two annotators of the same camp share items, where the largest group falls into two camps."""
+        g = self.graph
         main = g.members(0)
         if main.size < 3 or not g.bipartite(0):
             return
@@ -122,18 +104,18 @@ class _House:
             return
         asked = int(able[-1])
         partner = int(two[two != asked][0])
-        words = f"shares items with {names[partner]}: nobody who labels as they do checks either of them"
+        words = f"shares items with {self.names[partner]}: nobody of the same camp checks either of them"
         yield Link(asked, self._covering(np.array([partner]), asked, self.needed, partner), words, True)
 
-    def gaps(self, annotations: Annotations, pairs: CoOccurrences) -> Iterator[Link]:
-        """Let the annotator whom most know label items of those whom no walk of three steps connects with all."""
-        g, names = self.graph, annotations.annotator_ids
+    def gaps(self) -> Iterator[Link]:
+        """Let the best connected annotator label items of those whom no walk of three steps connects with all."""
+        g = self.graph
         main = g.members(0)
         main = main[main < self.M]
-        if not 3 < main.size <= _EXACT or g.imputable >= 1.0 or not self.able[main].any():
+        if not 3 < main.size <= EXACT_WALKS or g.imputable >= 1.0 or not self.able[main].any():
             return
         near = np.zeros((g.n_labels.size, g.n_labels.size), np.float32)
-        one, other = pairs.who.T
+        one, other = self.pairs.who.T
         near[one, other] = near[other, one] = 1.0
         walks = (near @ near > 0).astype(np.float32) @ near
         alone = (near + walks == 0) & ~np.eye(len(near), dtype=bool)
@@ -142,7 +124,9 @@ class _House:
         for m in main[np.argsort(-lost, kind="stable")].tolist():
             if not alone[m, main].any() or near[m, hub] > 0 or g.n_labels[m] < self.needed // 2:
                 continue
-            words = f"shares items with {names[m]}, who cannot be compared with {int(alone[m, main].sum())} others yet"
+            words = (
+                f"shares items with {self.names[m]}, who cannot be compared with {int(alone[m, main].sum())} others yet"
+            )
             yield Link(hub, self._covering(np.array([m]), hub, self.needed // 2, m), words, False)
 
     def _designated(self, members: Ints) -> int | None:
@@ -151,20 +135,20 @@ class _House:
         return int(best[0]) if best.size else None
 
     def _best(self, members: Ints, n: int) -> Ints:
-        """Give those who tell most, of people with enough labels to know it."""
+        """Return the n most informative members, weighted by their labels up to ``needed``."""
         enough = np.minimum(self.graph.n_labels[members], self.needed)
         order = np.lexsort((members, -self.information[members] * enough))
         return members[order[:n]]
 
-    def _who(self, names: object, members: Ints) -> str:
+    def _who(self, members: Ints) -> str:
         people = members[members < self.M]
-        shown = ", ".join(str(names[int(m)]) for m in people[:2])  # type: ignore[index]
+        shown = ", ".join(str(self.names[int(m)]) for m in people[:2])
         if people.size > 2:
             return f"{shown} and {people.size - 2} more"
         return shown.replace(", ", " and ") if people.size else "the known answers"
 
     def _covering(self, members: Ints, asked: int, n: int, partner: int | None) -> Ints:
-        """Choose items for ``asked`` that many members labelled, each about as often; half are a partner's."""
+        """Choose n items for ``asked`` that cover the members evenly; half of them are the partner's."""
         a = self.answers
         inside = np.zeros(a.n_annotators, bool)
         inside[members] = True
@@ -172,7 +156,7 @@ class _House:
         counts = np.bincount(item[inside[a.annotator]], minlength=a.n_items)
         mine = np.bincount(item[a.annotator == asked], minlength=a.n_items)
         pool = np.flatnonzero((counts > 0) & (mine == 0))
-        pool = pool[np.lexsort((pool, -self.doubt[pool], -counts[pool]))][:_POOL]
+        pool = pool[np.lexsort((pool, -self.doubt[pool], -counts[pool]))][:JOIN_POOL]
         if pool.size <= n:
             return pool
         part = a.select_items(pool)
@@ -181,7 +165,7 @@ class _House:
         chosen = np.zeros(pool.size, bool)
         of_partner = np.zeros(pool.size, bool) if partner is None else np.bincount(place, who == partner, pool.size) > 0
         for step in range(n):
-            # an item counts by its labels of members who were covered least
+            # labels of members who are covered least count most
             value = np.bincount(place, 1.0 / (1.0 + covered[who]), pool.size) + 1e-6 * self.doubt[pool]
             if of_partner.any() and 2 * step < n:
                 value = np.where(of_partner, value + pool.size, value)

@@ -1,150 +1,65 @@
-"""What can be missing for the labels to determine the model: one rule for each, with its reason and advice.
+"""The rules behind a verdict: each checks one condition of identifiability, and gives reasons and advice.
 
-The Dawid-Skene model is identified when enough annotators, linked by common items, tell all classes apart.  Each rule
-below looks at one thing that can be missing, and gives findings: a reason, advice, and how much it weighs.
+The Dawid-Skene model is identified when enough annotators, linked by common items, distinguish all classes.
 
 ==============  ======================================================================================================
 verdict         when
 ==============  ======================================================================================================
 ``not``         fewer than three annotators; one class only; no item with two labels; more than ``OUTSIDE_NOT`` of the
                 labels outside the largest group of linked annotators; two camps that share items only with each
-                other; agreement that chance explains (``CHANCE``), or fewer than three annotators whose agreement it
-                does not explain; a class of more than ``OUTSIDE_NOT`` of the labels that is not told from another
-                (``BLURRED``); a class without labels or items, or with an error above ``CLASS_NOT``
+                other; agreement that chance explains (``GUESSING``), or fewer than three annotators whose agreement
+                it does not explain; a class of more than ``OUTSIDE_NOT`` of the labels that annotators confuse with
+                another (``BLURRED``); a class without labels or items, or with an error above ``CLASS_NOT``
 ``weakly``      more than ``OUTSIDE_NOTE`` of the labels outside the largest group; no three annotators who all share
-                items; agreement that chance may explain (``SLIGHT``); a class that may not be told from another; more
-                than ``CHANGED`` of the labels change under a bootstrap; a class with fewer than ten items, with an
-                error above ``CLASS_WEAK``, or farther than ``APART`` from a specialist; more than ``FEW_SHARE`` of the
-                labels from annotators with fewer than ten; more than ``OUTSIDE_NOT`` from annotators with hardly a
-                common item; pairs of labels only, and rows not scattered (``SHORT``)
+                items; agreement that chance may explain (``SLIGHT``); a class that may be confused with another; more
+                than ``LABELS_CHANGED`` of the labels change under a bootstrap; a class with fewer than ten items, with
+                an error above ``CLASS_WEAK``, or farther than ``NO_SPECIALIST`` from a specialist; more than
+                ``FEW_SHARE`` of the labels from annotators with fewer than ten; more than ``OUTSIDE_NOT`` from
+                annotators with hardly a common item; pairs of labels only, and rows not scattered (``SHORTFALL``)
 ``identified``  otherwise
 ==============  ======================================================================================================
 
-The sampling error of eq. (20) is shown, but decides nothing: it bounds the worst case, and healthy crowds exceed it.
-Known truths (gold), if there are enough, count as an annotator who is always right: whom they link needs no others.
+The sampling error of eq. (20) is shown but not used: it bounds the worst case, and healthy crowds exceed it.  Known
+truths (gold), if there are enough, count as an annotator who is always right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from consilience.data.annotations import Annotations
-from consilience.diagnose.blocks import BlockStrength, chance_of_pairs
-from consilience.diagnose.graph import CoLabelGraph
-from consilience.diagnose.scatter import Scatter
-from consilience.diagnose.stability import Stability
-from consilience.kernels._arrays import Floats, Ints
-from consilience.moments.cooccurrence import CoOccurrences
+from consilience.diagnose.blocks import chance_of_pairs
+from consilience.diagnose.constants import (
+    BLURRED,
+    CLASS_NOT,
+    CLASS_WEAK,
+    FEW_SHARE,
+    FEW_TRIPLES,
+    GUESSING,
+    LABELS_CHANGED,
+    NO_SPECIALIST,
+    OUTSIDE_NOT,
+    RELATED,
+    SHORTFALL,
+    SLIGHT,
+)
+from consilience.diagnose.evidence import Evidence, count, percent
 from consilience.runs.annotator_table import FEW
 
-__all__ = ["Evidence", "Finding", "findings", "what_holds"]
-
-#: Share of the labels outside the largest group of linked annotators: up to here it is only mentioned …
-OUTSIDE_NOTE = 0.01
-#: … and beyond here too much of the crowd cannot be compared.
-OUTSIDE_NOT = 0.10
-#: Agreement that independent annotators would reach with this probability is no evidence …
-CHANCE = 1e-3
-#: … and with this one it is slight.
-SLIGHT = 1e-6
-#: An annotator has a relation to the others when chance makes one for less than this share of a crowd.
-CLEAR = 0.01
-#: Two classes are not told apart when the correlation of what annotators say of them is surely below this.
-BLURRED = 0.1
-#: Share of the labels that change under a bootstrap over items.  Healthy crowds have one or two percent.
-CHANGED = 0.05
-#: Standard error of a class's mean column, as a length; a column that jumps between two corners has 0.7.
-CLASS_WEAK, CLASS_NOT = 0.1, 0.5
-#: Distance of a class from its nearest specialist; 0.71 is a label that two classes share evenly.
-APART = 0.6
-#: Share of the labels that come from annotators with fewer than ten.
-FEW_SHARE = 0.25
-#: Shortfall of the sufficiently scattered condition that matters when items have two labels at most.
-SHORT = 0.1
-#: Share of the items with three labels, below which there are pairs only.
-_TRIPLES = 0.05
-#: Common items to ask for: ten for each class pin a confusion down to ±0.16.
-_COMMON_PER_CLASS, _LEAST_COMMON, _MOST_COMMON = 10, 20, 200
-
-
-class Evidence(NamedTuple):
-    """All that the rules look at.  In ``answers``, ``pairs``, ``graph`` and ``blocks`` gold is the last annotator."""
-
-    annotations: Annotations
-    answers: Annotations
-    pairs: CoOccurrences
-    graph: CoLabelGraph
-    blocks: BlockStrength
-    scatter: Scatter
-    stability: Stability
-    items_of_class: Floats
-
-    @property
-    def active(self) -> Ints:
-        """Annotators with labels, most first."""
-        counts = self.annotations.labels_per_annotator
-        return np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
-
-    @property
-    def gold(self) -> bool:
-        """Whether known truths, enough of them, link the largest group."""
-        M = self.annotations.n_annotators
-        has = self.answers.n_annotators > M and bool(self.graph.component[M] == 0)
-        return has and int(self.blocks.common[M]) >= self.needed
-
-    @property
-    def comparable(self) -> bool:
-        """Whether it makes sense to ask how the annotators are linked."""
-        return len(self.active) + self.gold >= 3 and len(self.pairs) > 0
-
-    @property
-    def needed(self) -> int:
-        """Common items to ask for."""
-        return int(np.clip(_COMMON_PER_CLASS * self.annotations.n_classes, _LEAST_COMMON, _MOST_COMMON))
-
-    def more_of(self, k: int) -> str:
-        """Advise to add items of a class."""
-        return f"Add items of class {self.annotations.class_ids[k]}: there should be at least {self.needed}."
-
-    def weigh(self, outside: int) -> int:
-        """Weigh so many labels that cannot be compared with the rest."""
-        total = self.annotations.n_labels
-        return 2 if outside > OUTSIDE_NOT * total else 1 if outside > OUTSIDE_NOTE * total else 0
-
-    def people(self, which: Any) -> Ints:
-        """Leave gold out."""
-        who: Ints = np.asarray(which)
-        return who[who < self.annotations.n_annotators]
-
-    def names(self, which: Any, most: int = 3) -> str:
-        """Name annotators: ``a, b, c and 7 more``; gold is the known answers."""
-        who = np.asarray(which, np.int64)
-        most += who.size == most + 1
-        ids, M = self.annotations.annotator_ids, self.annotations.n_annotators
-        names = [str(ids[m]) if m < M else "the known answers" for m in who[:most].tolist()]
-        if who.size > most:
-            return f"{', '.join(names)} and {who.size - most} more"
-        return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+__all__ = ["Finding", "findings", "what_holds"]
 
 
 class Finding(NamedTuple):
-    """What a rule found: 2 makes the verdict "not", 1 "weakly", and 0 is worth knowing."""
+    """Result of a rule: weight 2 makes the verdict "not", 1 "weakly", 0 is for information."""
 
     weight: int
     reason: str
     advice: str = ""
 
 
-def _count(n: int, what: str) -> str:
-    """Give the number with its noun: ``1 item``, ``2 items``."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share == 0 or share >= 0.0005 else "less than 0.1 %"
+_Rule = Callable[[Evidence], Iterator[Finding]]
 
 
 def _too_few(e: Evidence) -> Iterator[Finding]:
@@ -187,7 +102,7 @@ def _groups(e: Evidence) -> Iterator[Finding]:
     total = e.annotations.n_labels
     weight = e.weigh(total - int(g.n_labels[inside].sum()))
     if others:
-        shown = [f"{_count(inside.size, 'annotator')} ({e.names(inside)})"]
+        shown = [f"{count(inside.size, 'annotator')} ({e.names(inside)})"]
         shown += [f"{m.size} ({e.names(m)})" for m in others]
         shown += [f"and {n_groups - 4} more"] if n_groups > 4 else []
         yield Finding(
@@ -199,11 +114,11 @@ def _groups(e: Evidence) -> Iterator[Finding]:
         link = f"Let {e.names(inside[:1])} and {e.names(m[:1])} label at least {e.needed} common items"
         yield Finding(weight, "", f"{link}: that links their groups.")
     if alone.size:
-        labels = f"{int(g.n_labels[alone].sum())} of {_count(total, 'label')}"
+        labels = f"{int(g.n_labels[alone].sum())} of {count(total, 'label')}"
         share, each = ("share", " each") if alone.size > 1 else ("shares", "")
         yield Finding(
             weight,
-            f"{_count(alone.size, 'annotator')} ({e.names(alone)}) with {labels} {share} no item with anybody: nothing "
+            f"{count(alone.size, 'annotator')} ({e.names(alone)}) with {labels} {share} no item with anybody: nothing "
             "checks what they say.",
             f"Let {e.names(alone)}{each} label at least {e.needed} items that others have labelled.",
         )
@@ -248,8 +163,8 @@ def _camps(e: Evidence) -> Iterator[Finding]:
 def _signal(e: Evidence) -> Iterator[Finding]:
     if not e.comparable or e.annotations.n_classes == 1:
         return
-    common = _count(int((e.answers.labels_per_item > 1).sum()), "item")
-    if e.blocks.crowd_chance > CHANCE:
+    common = count(int((e.answers.labels_per_item > 1).sum()), "item")
+    if e.blocks.crowd_chance > GUESSING:
         yield Finding(
             2,
             f"On the {common} that two or more annotators labelled, they agree hardly more than they would by "
@@ -258,9 +173,9 @@ def _signal(e: Evidence) -> Iterator[Finding]:
             "them as known answers (gold).",
         )
         return
-    # Two annotators who agree, among guessers, are no better than two annotators.
-    clear = e.blocks.chance < CLEAR / len(e.active)
-    if not e.gold and clear.sum() < 3 and chance_of_pairs(e.pairs, ~clear[e.pairs.who].all(axis=1)) > CLEAR:
+    # two annotators who agree, among guessers, are not enough: it takes three
+    clear = e.blocks.chance < RELATED / len(e.active)
+    if not e.gold and clear.sum() < 3 and chance_of_pairs(e.pairs, ~clear[e.pairs.who].all(axis=1)) > RELATED:
         who = e.names(np.flatnonzero(clear))
         yield Finding(
             2,
@@ -280,7 +195,7 @@ def _signal(e: Evidence) -> Iterator[Finding]:
 
 def _blurred(e: Evidence) -> Iterator[Finding]:
     contrast = e.blocks.contrast
-    if not e.comparable or contrast is None or contrast.chance < CLEAR or e.blocks.crowd_chance > CHANCE:
+    if not e.comparable or contrast is None or contrast.chance < RELATED or e.blocks.crowd_chance > GUESSING:
         return
     a = e.annotations
     one, other = (a.class_ids[k] for k in contrast.classes)
@@ -309,7 +224,7 @@ def _empty_classes(e: Evidence) -> Iterator[Finding]:
     empty = (used + known == 0) | (e.items_of_class < 0.5)
     for k in np.flatnonzero(empty).tolist() if a.n_classes > 1 else ():
         name, said = a.class_ids[k], int(used[k])
-        reason = f"No item seems to be of class {name}, though {_count(said, 'label')} said so"
+        reason = f"No item seems to be of class {name}, though {count(said, 'label')} said so"
         yield Finding(
             2,
             f"{reason if said else f'Nobody used {name} as a label'}: nothing can be learned about that class.",
@@ -328,7 +243,7 @@ def _uncertain_classes(e: Evidence) -> Iterator[Finding]:
                 f"How annotators treat class {name} is uncertain (±{error:.2f}): it has about {few}.",
                 e.more_of(k),
             )
-        if e.scatter.distance[k] > APART:
+        if e.scatter.distance[k] > NO_SPECIALIST:
             nearest = e.names([int(e.scatter.row[k]) // a.n_classes])
             yield Finding(
                 1,
@@ -339,17 +254,17 @@ def _uncertain_classes(e: Evidence) -> Iterator[Finding]:
 
 
 def _unstable(e: Evidence) -> Iterator[Finding]:
-    if e.stability.changed > CHANGED:
-        per_item = e.annotations.n_labels / max(int((e.annotations.labels_per_item > 0).sum()), 1)
+    if e.stability.changed > LABELS_CHANGED:
+        per_item = e.annotations.n_labels / max(e.labelled_items, 1)
         aim = max(5, int(np.ceil(2 * per_item)))
         advice = f"Collect more labels: an item has {per_item:.1f} on average; {aim} would settle more of them."
         yield Finding(1, _change(e), advice)
 
 
 def _change(e: Evidence) -> str:
-    t, N = e.stability, int((e.annotations.labels_per_item > 0).sum())
+    t, N = e.stability, e.labelled_items
     how = f" (estimated from draws of {t.items} of {N} items)" if t.items < N else ""
-    return f"A model learned from other items of the same kind would change {_percent(t.changed)} of the labels{how}."
+    return f"A model learned from other items of the same kind would change {percent(t.changed)} of the labels{how}."
 
 
 def _few_labels(e: Evidence) -> Iterator[Finding]:
@@ -358,17 +273,17 @@ def _few_labels(e: Evidence) -> Iterator[Finding]:
     if not few.size:
         return
     share = float(counts[few].sum() / counts.sum())
-    gave = f"{few.size} of {_count(len(e.active), 'annotator')} gave fewer than {FEW} labels"
+    gave = f"{few.size} of {count(len(e.active), 'annotator')} gave fewer than {FEW} labels"
     if share > FEW_SHARE:
         advice = f"Give more items to fewer annotators, at least {e.needed} each."
-        yield Finding(1, f"{gave}, {_percent(share)} of all: little can be said of any of them.", advice)
+        yield Finding(1, f"{gave}, {percent(share)} of all: little can be said of any of them.", advice)
     else:
         yield Finding(0, f"{gave}: little can be said of {'them' if few.size > 1 else 'that one'}.")
 
 
 def _pairs_only(e: Evidence) -> Iterator[Finding]:
     triples = float(np.mean(e.answers.labels_per_item >= 3))
-    if e.comparable and not e.gold and triples < _TRIPLES and e.scatter.shortfall > SHORT:
+    if e.comparable and not e.gold and triples < FEW_TRIPLES and e.scatter.shortfall > SHORTFALL:
         farthest = e.annotations.class_ids[int(e.scatter.distance.argmax())]
         yield Finding(
             1,
@@ -379,26 +294,13 @@ def _pairs_only(e: Evidence) -> Iterator[Finding]:
         )
 
 
-#: Without what these ask for, the model is out of reach, and the other rules have nothing to add.
-_FIRST: Sequence[Callable[[Evidence], Iterator[Finding]]] = (
-    _too_few,
-    _groups,
-    _camps,
-    _signal,
-    _blurred,
-    _empty_classes,
-)
-_SECOND: Sequence[Callable[[Evidence], Iterator[Finding]]] = (
-    _unstable,
-    _uncertain_classes,
-    _unchecked,
-    _pairs_only,
-    _few_labels,
-)
+#: Where one of these finds the model not identified, the others are skipped.
+_FIRST: Sequence[_Rule] = (_too_few, _groups, _camps, _signal, _blurred, _empty_classes)
+_SECOND: Sequence[_Rule] = (_unstable, _uncertain_classes, _unchecked, _pairs_only, _few_labels)
 
 
 def findings(e: Evidence) -> list[Finding]:
-    """Apply the rules; the weightiest findings first."""
+    """Apply the rules; findings of the largest weight first."""
     found = [finding for rule in _FIRST for finding in rule(e)]
     if all(finding.weight < 2 for finding in found):
         found += [finding for rule in _SECOND for finding in rule(e)]
@@ -406,15 +308,15 @@ def findings(e: Evidence) -> list[Finding]:
 
 
 def what_holds(e: Evidence) -> Iterator[str]:
-    """Say what speaks for the model being identified."""
+    """Yield the reasons for the verdict "identified"."""
     g = e.graph
     main = g.members(0)
-    linked = _count(e.people(main).size, "annotator")
+    linked = count(e.people(main).size, "annotator")
     possible = main.size * (main.size - 1) // 2
     gaps = possible - int(g.partners[main].sum()) // 2
     if e.gold:
         known = int(np.sum(np.asarray(e.annotations.gold) >= 0))
-        yield f"{_count(known, 'known answer')} (gold) and common items link {linked}."
+        yield f"{count(known, 'known answer')} (gold) and common items link {linked}."
     elif gaps == 0:
         yield f"{linked} are linked by common items: every pair shares some."
     else:
@@ -422,8 +324,8 @@ def what_holds(e: Evidence) -> Iterator[str]:
         n = int((g.n_labels > 0).sum())
         over_two = min(1.0, g.imputable * g.missing * (n * (n - 1) // 2) / gaps)
         yield (
-            f"{linked} are linked by common items: {_percent(1 - gaps / possible)} of the pairs directly, "
-            f"{'' if g.exact else 'about '}{_percent(over_two)} of the others over two annotators in between."
+            f"{linked} are linked by common items: {percent(1 - gaps / possible)} of the pairs directly, "
+            f"{'' if g.exact else 'about '}{percent(over_two)} of the others over two annotators in between."
         )
     yield "They agree far more than guesses would, and each class has an annotator who tells it from the others."
     if e.stability.draws:

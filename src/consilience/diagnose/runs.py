@@ -1,29 +1,20 @@
-"""What a consensus computes when it is first asked for: its diagnosis and the health of its annotators."""
+"""What a consensus computes on first access: its diagnosis and the health of its annotators."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from consilience.data.annotations import Annotations
+from consilience.diagnose.diagnosis import Diagnosis, diagnose
+from consilience.diagnose.health import annotator_health
 from consilience.methods.base.running import Later
 from consilience.runs.consensus import Consensus
 
-__all__ = ["LATER", "diagnose_run", "examine_run"]
+__all__ = ["LATER", "diagnose_run"]
 
 
-def diagnose_run(annotations: Annotations, consensus: Consensus) -> Any:
+def diagnose_run(annotations: Annotations, consensus: Consensus) -> Diagnosis:
     """Diagnose the labels that a run came from."""
-    from consilience.diagnose import diagnose
-
     return diagnose(annotations, consensus=consensus, seed=consensus.run["seed"] or 0)
 
 
-def examine_run(annotations: Annotations, consensus: Consensus) -> Any:
-    """Look for copies and changes in the labels that a run came from."""
-    from consilience.diagnose.health import annotator_health
-
-    return annotator_health(annotations, consensus)
-
-
-#: What :func:`consilience.methods.base.running.run_method` attaches to a consensus.
-LATER = Later(diagnose_run, examine_run)
+#: For :func:`consilience.methods.base.running.run_method`.
+LATER = Later(diagnose_run, annotator_health)

@@ -1,6 +1,6 @@
-"""Are the classes told apart: who comes nearest to knowing each of them, and are the confusions scattered enough.
+"""Class specialists, and the sufficiently scattered condition.
 
-A row of ``H`` (Ibrahim & Fu 2022, eq. (6)) tells for which classes annotator m says label i.  A row that is a multiple
+A row of ``H`` (Ibrahim & Fu 2022, eq. (6)) shows for which classes annotator m says label i.  A row that is a multiple
 of the unit vector e_k belongs to a class specialist: whenever they say i, the truth is k.
 
 The symmetric factorisation is unique when H is sufficiently scattered (Definition 1): the cone of its rows contains
@@ -18,8 +18,8 @@ surround c at all.  (Part (ii) of the definition rules out ties, such as rows th
 
 * K = 2: the ball is the whole simplex, so both classes need a specialist.  Exact.
 * K = 3: the ball is a disc, and ρ the distance of c from the nearest edge of the hull.  Exact.
-* K > 3: 1/ρ = max ‖w‖ over the polytope {w ⟂ 1 : wᵀ(z_i - c) ≤ 1 for all i}.  That is not a convex problem.  From
-  many directions, linear programs climb to a corner that is a local maximum: the shortfall is at least what is found.
+* K > 3: 1/ρ = max ‖w‖ over the polytope {w ⟂ 1 : wᵀ(z_i - c) ≤ 1 for all i}, which is not a convex problem.  From
+  many directions, linear programs climb to a corner that is a local maximum: a lower bound of the shortfall.
 
 ====== ============ ==========================================
 symbol name         shape
@@ -35,33 +35,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consilience.diagnose.constants import FAR_CORNER, SCATTER_SIDES, SCATTER_STARTS
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["Scatter", "scatter", "shortfall_by_programs"]
-
-#: Directions that the search for K > 3 starts from, beside the sides of the simplex.
-_STARTS = 16
-#: Sides of the simplex that it starts from, at most.
-_MOST_SIDES = 32
-#: A corner of the polytope further out than this many 1/r means that the hull does not surround the centre.
-_FAR = 1e4
+__all__ = ["Scatter", "in_plane", "scatter", "shortfall_by_programs"]
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """How near the rows of H come to the unit vectors, and to being sufficiently scattered."""
+    """Distances of the rows of H from the unit vectors, and from being sufficiently scattered."""
 
-    row: Ints  #: the row of H that is nearest to each unit vector, (K,)
+    row: Ints  #: row of H nearest to each unit vector, (K,)
     distance: Floats  #: ‖z - e_k‖ of that row, 0 for a perfect specialist, (K,)
     angle: Floats  #: the angle between them, in degrees, (K,)
-    shortfall: float  #: 0 when the sufficiently scattered condition holds, 1 when nothing of it does
-    exact: bool  #: whether the shortfall is exact; else it is a lower bound
+    shortfall: float  #: 0 when the sufficiently scattered condition holds, 1 when the hull does not surround c
+    exact: bool  #: whether the shortfall is exact; otherwise it is a lower bound
 
 
 def scatter(H: Floats, *, seed: int = 0, search: bool = True) -> Scatter:
     """Measure how scattered the rows of a nonnegative matrix (J, K) are; rows of zeros do not count.
 
-    Without the ``search`` that K > 3 takes, the shortfall is 0: a lower bound, too.
+    For K > 3 and without ``search``, the shortfall is 0, which is a lower bound.
     """
     used = np.flatnonzero(H.sum(axis=1) > 0)
     K = H.shape[1]
@@ -87,11 +81,10 @@ def _shortfall(rows: Floats, seed: int) -> float:
     K = rows.shape[1]
     if K == 1:
         return 0.0
-    if K == 2:
-        # u = ±(1, -1)/√2 are the only directions, and r = 1/√2
+    if K == 2:  # u = ±(1, -1)/√2 are the only directions, and r = 1/√2
         return _as_shortfall(float(rows.max(axis=0).min() - 0.5) * np.sqrt(2.0), K)
     if K == 3:
-        return _as_shortfall(_inner_disc(_in_plane(rows)), K)
+        return _as_shortfall(_inner_disc(in_plane(rows)), K)
     return shortfall_by_programs(rows, seed=seed)
 
 
@@ -99,8 +92,8 @@ def _as_shortfall(radius: float, K: int) -> float:
     return float(np.clip(1.0 - radius * np.sqrt(K * (K - 1)), 0.0, 1.0))
 
 
-def _in_plane(rows: Floats) -> Floats:
-    """Give coordinates within the plane 1ᵀx = 1, with the centre 1/K as origin: (J, K - 1)."""
+def in_plane(rows: Floats) -> Floats:
+    """Return coordinates within the plane 1ᵀx = 1, with the centre 1/K as origin: (J, K - 1)."""
     K = rows.shape[1]
     # an orthonormal basis whose first vector is 1/√K; the others span the plane
     basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:]
@@ -109,7 +102,7 @@ def _in_plane(rows: Floats) -> Floats:
 
 
 def _inner_disc(points: Floats) -> float:
-    """Give the distance of the origin from the nearest edge of the points' hull; negative when it lies outside."""
+    """Return the distance of the origin from the nearest edge of the points' hull; negative when it lies outside."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:
@@ -119,24 +112,24 @@ def _inner_disc(points: Floats) -> float:
     return float(-hull.equations[:, -1].max())
 
 
-def shortfall_by_programs(rows: Floats, *, starts: int = _STARTS, seed: int = 0) -> float:
-    """Give a lower bound on the shortfall of rows (J, K) that sum to one, for any K, by linear programs."""
+def shortfall_by_programs(rows: Floats, *, starts: int = SCATTER_STARTS, seed: int = 0) -> float:
+    """Return a lower bound on the shortfall of rows (J, K) that sum to one, for any K, by linear programs."""
     K = rows.shape[1]
-    points = _in_plane(rows)
+    points = in_plane(rows)
     rng = np.random.default_rng(seed)
     # The ball touches the simplex in the middle of its sides: there the hull most easily falls short.
-    sides = -_in_plane(np.eye(K))
-    if K > _MOST_SIDES:
-        sides = sides[rng.choice(K, _MOST_SIDES, replace=False)]
+    sides = -in_plane(np.eye(K))
+    if K > SCATTER_SIDES:
+        sides = sides[rng.choice(K, SCATTER_SIDES, replace=False)]
     directions = np.concatenate([sides, rng.standard_normal((starts, K - 1))])
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     farthest = 0.0
-    held = np.unique((points @ np.concatenate([directions, -directions]).T).argmax(axis=0))
-    limit = _FAR * np.sqrt(K * (K - 1))
+    active = np.unique((points @ np.concatenate([directions, -directions]).T).argmax(axis=0))
+    limit = FAR_CORNER * np.sqrt(K * (K - 1))
     for direction in directions:
         goal, length = direction, 0.0
         while True:
-            corner, held = _corner(points, held, goal, limit)
+            corner, active = _corner(points, active, goal, limit)
             reached = float(np.linalg.norm(corner))
             # ‖w‖² ≥ 2 gᵀw - ‖g‖²: the best corner for the goal g is no nearer than g itself
             if reached <= length * (1 + 1e-9):
@@ -148,22 +141,22 @@ def shortfall_by_programs(rows: Floats, *, starts: int = _STARTS, seed: int = 0)
     return _as_shortfall(1.0 / farthest, K)
 
 
-def _corner(points: Floats, held: Ints, goal: Floats, limit: float) -> tuple[Floats, Ints]:
-    """Maximise goalᵀw over {w : points w ≤ 1}; of the many rows, only those that proved to matter are ``held``."""
+def _corner(points: Floats, active: Ints, goal: Floats, limit: float) -> tuple[Floats, Ints]:
+    """Maximise goalᵀw over {w : points w ≤ 1} by constraint generation; ``active`` are the constraints in use."""
     from scipy.optimize import linprog
 
     while True:
         found = linprog(
             -goal / np.linalg.norm(goal),
-            A_ub=points[held],
-            b_ub=np.ones(held.size),
+            A_ub=points[active],
+            b_ub=np.ones(active.size),
             bounds=(-limit, limit),
             method="highs",
         )
         corner: Floats = found.x
         reach = points @ corner
         worst = int(reach.argmax())
-        if reach[worst] <= 1 + 1e-7 or worst in held:
-            return corner, held
+        if reach[worst] <= 1 + 1e-7 or worst in active:
+            return corner, active
         # the worst few rows at once: fewer programs
-        held = np.union1d(held, np.argpartition(-reach, min(8, reach.size - 1))[:8])
+        active = np.union1d(active, np.argpartition(-reach, min(8, reach.size - 1))[:8])

@@ -1,17 +1,16 @@
-"""How far the fitted model would move with other items: a bootstrap over items.
+"""Standard errors of a fitted model by a bootstrap over items.
 
-Items are drawn with replacement, as many as there are, and the model is fitted to them again by EM, from where it was.
-The spread of the fits over the draws is the standard error of every confusion.
+Items are drawn with replacement, and the model is fitted to them again by EM, starting from the fitted model.  The
+standard deviation over the draws is the standard error of every confusion.
 
-With many labels, each draw takes only n of the N items.  Its fit then strays √(N/n) times as far, so deviations
-are scaled back (the m-out-of-n bootstrap):
+With many labels, each draw has only n of the N items.  Its fit then deviates √(N/n) times as far, so deviations are
+scaled back (the m-out-of-n bootstrap):
 
     θ* = θ + √(n/N) (θ_draw - θ),
 
 which stays a model: a mixture of two of them.
 
-EM starts from the fitted model each time: this tells how sharp the maximum is that was found, not whether there is
-another.
+This shows how sharp the maximum is that was found, not whether there is another.
 
 ====== =================== =============
 symbol name                shape
@@ -28,8 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.diagnose.constants import DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE
 from consilience.exceptions import ParameterError
-from consilience.fitting.em import Parameters
+from consilience.fitting.m_steps import Parameters
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.ds_em import dawid_skene_em
@@ -37,29 +37,22 @@ from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Stability", "bootstrap"]
 
-#: Labels that one draw takes, at most; but enough for an annotator to have this many for each class.
-MOST_LABELS = 200_000
-_LABELS_PER_CLASS = 20
-#: Passes over the data that one fit may take.
-_PASSES = 30
-_TOL = 1e-6
-
 
 @dataclass(frozen=True, eq=False)
 class Stability:
     """Standard errors under a bootstrap over items."""
 
     confusions: Floats  #: standard error of every confusion, (M, K, K)
-    prior: Floats  #: of the class prior, (K,)
-    annotators: Floats  #: mean over an annotator's cells, classes weighted by how often they met them, (M,)
-    classes: Floats  #: of the crowd's mean column of each class, as a length: √Σ_i se², (K,)
+    prior: Floats  #: standard error of the class prior, (K,)
+    annotators: Floats  #: mean over an annotator's cells, weighted by the frequency of classes in their items, (M,)
+    classes: Floats  #: standard error of the crowd's mean column of each class: √Σ_i se², (K,)
     changed: float  #: share of the items whose label changes, mean over the draws
     draws: int  #: B
     items: int  #: items in each draw
 
 
 def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, seed: int = 0) -> Stability:
-    """Fit again to items drawn with replacement, and measure how much differs.
+    """Fit the model again to items drawn with replacement, and measure how much it changes.
 
     Parameters
     ----------
@@ -68,9 +61,9 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
     model
         The fitted model, in the codes of the annotations.
     draws
-        How often; 0 leaves all errors at 0.
+        Number of draws; with 0, all errors are 0.
     seed
-        Decides the draws.  Names and the order of rows do not.
+        Seed of the draws, which do not depend on names or the order of rows.
     """
     if draws < 0 or draws == 1:
         raise ParameterError(f"bootstrap must be 0, or at least 2 draws, not {draws}")
@@ -86,14 +79,14 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
     met = statistics.counts.sum(axis=1)
     order = labelled[np.argsort(_content(annotations, labelled, statistics.counts), kind="stable")]
     N = order.size
-    room = max(MOST_LABELS, _LABELS_PER_CLASS * annotations.n_annotators * annotations.n_classes)
+    room = max(DRAW_LABELS, DRAW_LABELS_PER_CLASS * annotations.n_annotators * annotations.n_classes)
     n = max(1, min(N, int(N * room / annotations.n_labels)))
     scale = np.sqrt(n / N)
     rng = np.random.default_rng(seed)
     judged = annotations.select_items(order if n == N else np.sort(order[rng.choice(N, n, replace=False)]))
     labels = base.posterior(judged).argmax(axis=1)
 
-    spread = _Spread(base, met / max(float(met.sum()), 1e-300))
+    deviations = _Deviations(base, met / max(float(met.sum()), 1e-300))
     changed = 0.0
     for _ in range(draws):
         drawn = annotations.select_items(order[rng.integers(0, N, n)])
@@ -104,9 +97,9 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
             base.classes,
             base.annotators,
         )
-        spread.add(again)
+        deviations.add(again)
         changed += float(np.mean(again.posterior(judged).argmax(axis=1) != labels))
-    confusions, prior, columns = spread.errors()
+    confusions, prior, columns = deviations.errors()
     weights = met / np.maximum(met.sum(axis=1, keepdims=True), 1e-300)
     return Stability(
         confusions=confusions,
@@ -121,11 +114,11 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
 
 def _fit(annotations: Annotations, start: DawidSkene) -> DawidSkene:
     begin = Parameters(start.prior, start.confusions)
-    return dawid_skene_em(annotations, start=begin, max_iter=_PASSES, tol=_TOL).model
+    return dawid_skene_em(annotations, start=begin, max_iter=DRAW_PASSES, tol=DRAW_TOLERANCE).model
 
 
 def _content(annotations: Annotations, labelled: Ints, counts: Floats) -> Floats:
-    """Give each of these items a number that depends on its labels alone: sorting by it forgets the order of rows."""
+    """Return a sort key for each of these items that depends on its labels alone, not on names or the order of rows."""
     a = annotations
     # Σ over the item's labels (m, i) of √Σ_k counts[m, i, k]²: the same whatever anything is called
     value = np.sqrt((counts * counts).sum(axis=2)).ravel()[a.annotator.astype(np.int64) * a.n_classes + a.label]
@@ -133,8 +126,8 @@ def _content(annotations: Annotations, labelled: Ints, counts: Floats) -> Floats
     return content
 
 
-class _Spread:
-    """Sums over the draws; nothing of the size of all draws is kept."""
+class _Deviations:
+    """Sums and sums of squares of deviations from the base model over the draws."""
 
     def __init__(self, base: DawidSkene, weights: Floats) -> None:
         self.base, self.weights, self.n = base, weights / np.maximum(weights.sum(axis=0), 1e-300), 0

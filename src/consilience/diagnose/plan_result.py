@@ -1,0 +1,110 @@
+"""A plan of labels to collect: tables, files, plain values."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from consilience.data import frames as _frames
+from consilience.data.annotations import Origin
+from consilience.data.ids import Ids
+from consilience.diagnose.plain import plain_rows
+from consilience.files import atomic_file
+from consilience.kernels._arrays import Floats, Ints
+from consilience.runs.label_table import free_names
+
+__all__ = ["Plan"]
+
+_FORMAT = {"format": "consilience.Plan", "version": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Labels to collect, with reasons, and items whose truth is worth knowing.
+
+    ``table`` and ``gold`` are frames of the same kind as the data.
+    """
+
+    item: Ints  #: code of the item of each label: first those that join annotators, then by gain
+    annotator: Ints  #: code of the annotator to ask
+    gain: Floats  #: expected information of the label about its item, in bits
+    cost: Floats
+    reasons: pa.Array
+    gold_items: Ints  #: items whose truth is most informative about annotators
+    gold_gains: Floats
+    gold_reasons: pa.Array
+    budget: float
+    joining: int  #: number of labels that join annotators, the first rows
+    wrong_now: float  #: expected number of wrong labels now
+    wrong_then: float  #: the same after the plan, if the model is right
+    notes: list[str]
+    item_ids: Ids
+    annotator_ids: Ids
+    origin: Origin = field(default_factory=Origin)
+
+    @property
+    def spent(self) -> float:
+        """Cost of all labels."""
+        return float(self.cost.sum())
+
+    @cached_property
+    def table(self) -> Any:
+        """Frame with a row for each label to collect: item, annotator, reason, gain (bits), cost."""
+        return _frames.make(self._columns(), self.origin.frame)
+
+    @cached_property
+    def gold(self) -> Any:
+        """Frame with a row for each item whose truth is worth knowing: item, reason, gain."""
+        return _frames.make(self._gold_columns(), self.origin.frame)
+
+    def _columns(self) -> dict[str, pa.Array]:
+        others = ("reason", "gain", "cost")
+        item = free_names(self.origin.item, (*others, "annotator"), "item")[0]
+        annotator = free_names(self.origin.annotator, (*others, item), "annotator")[0]
+        columns = (
+            self.item_ids.to_arrow().take(pa.array(self.item)),
+            self.annotator_ids.to_arrow().take(pa.array(self.annotator)),
+            self.reasons,
+            pa.array(self.gain),
+            pa.array(self.cost),
+        )
+        return dict(zip((item, annotator, *others), columns, strict=True))
+
+    def _gold_columns(self) -> dict[str, pa.Array]:
+        names = free_names(self.origin.item, ("reason", "gain"), "item")
+        items = self.item_ids.to_arrow().take(pa.array(self.gold_items))
+        return dict(zip(names, (items, self.gold_reasons, pa.array(self.gold_gains)), strict=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as CSV, atomically."""
+        import pyarrow.csv
+
+        with atomic_file(path) as fresh:
+            pyarrow.csv.write_csv(pa.table(self._columns()), fresh)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in plain values, as in JSON."""
+        return {
+            **_FORMAT,
+            "budget": self.budget,
+            "spent": self.spent,
+            "labels": int(self.item.size),
+            "joining": self.joining,
+            "wrong_now": self.wrong_now,
+            "wrong_then": self.wrong_then,
+            "notes": list(self.notes),
+            "plan": plain_rows(self._columns()),
+            "gold": plain_rows(self._gold_columns()),
+        }
+
+    def __len__(self) -> int:
+        return int(self.item.size)
+
+    def __repr__(self) -> str:
+        items = np.unique(self.item).size
+        return f"<Plan: {len(self)} labels of {items} items, {self.joining} of them to join annotators>"
