@@ -1,4 +1,4 @@
-"""What annotators said about items: the one data object that every method works on.
+"""Labels of items by annotators: the one data object that every method works on.
 
 The labels of item n are the slices ``annotator[indptr[n]:indptr[n + 1]]`` and ``label[indptr[n]:indptr[n + 1]]``.
 
@@ -6,10 +6,10 @@ The labels of item n are the slices ``annotator[indptr[n]:indptr[n + 1]]`` and `
 name          meaning                                        shape, type
 ============= ============================================== ==========================
 ``indptr``    where the labels of each item begin            (N + 1,) int64
-``annotator`` who said it                                    (labels,) smallest unsigned
-``label``     what they said                                 (labels,) smallest unsigned
+``annotator`` code of the annotator of each label            (labels,) smallest unsigned
+``label``     code of the class of each label                (labels,) smallest unsigned
 ``gold``      the class of items whose truth is known, or -1 (N,) int32, or None
-``time``      when they said it, if that is known            (labels,) datetime64 or float64, or None
+``time``      when the label was given, if known             (labels,) datetime64 or float64, or None
 ============= ============================================== ==========================
 
 Items and annotators are numbered by first appearance, classes in ascending order.
@@ -18,43 +18,100 @@ Items and annotators are numbered by first appearance, classes in ascending orde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import numpy as np
 import pyarrow as pa
 
 from consilience.data import frames as _frames
-from consilience.data.building import Duplicates, columns_of_frame, parts_of_codes, parts_of_matrix, times_of_frame
-from consilience.data.coded import FIELDS, CodedLabels, Origin
+from consilience.data.building import (
+    Duplicates,
+    RowOptions,
+    columns_of_frame,
+    parts_of_codes,
+    parts_of_matrix,
+    times_of_frame,
+)
+from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode_all
-from consilience.data.times import Times
 from consilience.data.truth import truth_codes
 from consilience.exceptions import DataError, IdError
-from consilience.kernels._arrays import Codes, Ints, code_dtype
+from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
 
-__all__ = ["Annotations", "Duplicates", "Origin"]
+if TYPE_CHECKING:
+    from consilience.data.times import Times
+
+__all__ = ["Annotations", "Duplicates", "Origin", "min_median_max"]
+
+#: The attributes; without their underscores, the arguments of __init__.
+_FIELDS = ("indptr", "annotator", "label", "_items", "_annotators", "_classes", "gold", "origin", "time")
 
 
 @final
-class Annotations(CodedLabels):
+class Annotations:
     """Labels by item, immutable and integer-coded.
 
     Make one with :func:`consilience.read`, :meth:`from_frame` or :meth:`from_matrix`.
     """
 
-    __slots__ = ()
+    __slots__ = _FIELDS
+
+    indptr: Ints
+    annotator: Codes
+    label: Codes
+    gold: Codes | None
+    origin: Origin
+    time: Times | None
+    _items: Ids
+    _annotators: Ids
+    _classes: Ids
+
+    def __init__(
+        self,
+        indptr: Ints,
+        annotator: Codes,
+        label: Codes,
+        *,
+        items: Ids,
+        annotators: Ids,
+        classes: Ids,
+        gold: Codes | None = None,
+        origin: Origin | None = None,
+        time: Times | None = None,
+    ) -> None:
+        if indptr.size != len(items) + 1 or indptr[-1] != annotator.size or annotator.size != label.size:
+            raise DataError("indptr, annotator, label and items have sizes that do not match")
+        if time is not None and time.size != label.size:
+            raise DataError(f"there are {label.size} labels, but {time.size} times")
+        values: dict[str, Any] = {
+            "indptr": _frozen(indptr, np.dtype(np.int64)),
+            "annotator": _frozen(annotator, code_dtype(len(annotators))),
+            "label": _frozen(label, code_dtype(len(classes))),
+            "gold": None if gold is None or not (gold >= 0).any() else _frozen(gold, np.dtype(np.int32)),
+            "origin": origin or Origin(),
+            "time": None if time is None else _frozen(time, time.dtype),
+            "_items": items,
+            "_annotators": annotators,
+            "_classes": classes,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("Annotations are immutable")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("Annotations are immutable")
+
+    def _with(self, **changes: Any) -> Annotations:
+        return Annotations(**{**self._fields(), **changes})
+
+    def _fields(self) -> dict[str, Any]:
+        return {name.lstrip("_"): getattr(self, name) for name in _FIELDS}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, tuple(getattr(self, name) for name in FIELDS)
-
-    def _repr_html_(self) -> str:
-        """Show the first labels, in notebooks."""
-        from consilience.data.notebook import lines, table
-
-        first = self.select_items(slice(0, 5))
-        rows = first.to_frame("pyarrow").slice(0, 5)
-        shown = table("The first labels", rows.column_names, zip(*rows.to_pydict().values(), strict=True))
-        return str(lines(repr(self).strip("<>")) + shown)
+        return partial(Annotations, **self._fields()), ()
 
     # ---- making one -------------------------------------------------------------------------------------
 
@@ -71,27 +128,27 @@ class Annotations(CodedLabels):
         gold: Any = None,
         time: str | None = None,
     ) -> Annotations:
-        """Read a long frame: one row for each label.
+        """Build from a long frame: one row for each label.
 
         Parameters
         ----------
         frame
-            A pandas, polars or pyarrow frame (anything that narwhals knows).
+            A pandas, polars or pyarrow frame (anything that narwhals reads).
         item, annotator, label
-            Names of the columns, where they are not recognised by themselves.
+            Names of the columns, unless they have their usual names.
         classes
-            All classes, in the order wanted; it may name classes that nobody used.
+            All classes, in the desired order; it may include classes that nobody used.
         duplicates
-            What to do when an annotator answers the same item again: keep the "last" or the "first" answer,
-            "keep" all of them as if they were independent, or raise an "error".
+            If an annotator answers the same item again: keep the "last" or the "first" answer, "keep" all of them as
+            if they were independent, or raise an "error".
         gold
             Known truths; see :meth:`with_gold`.
         time
-            Name of the column that says when a label was given: dates, text such as 2026-11-17T08:30:00, or numbers
-            that grow with time.  One that is called timestamp, created_at, submitted_at, completed_at or time is
-            recognised by itself.
+            Name of the column with the time of each label: dates, text such as 2026-11-17T08:30:00, or increasing
+            numbers.  A column called timestamp, created_at, submitted_at, completed_at or time needs no naming.
         """
-        columns, origin = columns_of_frame(frame, item, annotator, label)
+        columns, names = columns_of_frame(frame, item=item, annotator=annotator, label=label)
+        origin = Origin(**names, frame=_frames.kind_of(frame))
         return cls.from_columns(
             **columns,
             classes=classes,
@@ -104,32 +161,12 @@ class Annotations(CodedLabels):
 
     @classmethod
     def from_columns(
-        cls,
-        item: pa.Array,
-        annotator: pa.Array,
-        label: pa.Array,
-        *,
-        classes: Sequence[Any] | None = None,
-        duplicates: Duplicates = "last",
-        gold: Any = None,
-        origin: Origin | None = None,
-        where: str = "the data",
-        untyped: bool = False,
-        time: Times | None = None,
+        cls, item: pa.Array, annotator: pa.Array, label: pa.Array, *, gold: Any = None, **options: Unpack[RowOptions]
     ) -> Annotations:
-        """Build from three pyarrow columns; ``untyped`` text (from a CSV file) becomes numbers where all are."""
+        """Build from three pyarrow columns; ``untyped`` text (from a CSV file) becomes numbers if all of it is."""
         if len(item) == 0:
-            raise DataError(f"{where} has no rows: there is nothing to aggregate")
-        return cls.from_codes(
-            *encode_all(item, annotator, label),
-            classes=classes,
-            duplicates=duplicates,
-            gold=gold,
-            origin=origin,
-            where=where,
-            untyped=untyped,
-            time=time,
-        )
+            raise DataError(f"{options.get('where', 'the data')} has no rows: there is nothing to aggregate")
+        return cls.from_codes(*encode_all(item, annotator, label), gold=gold, **options)
 
     @classmethod
     def from_codes(
@@ -138,30 +175,14 @@ class Annotations(CodedLabels):
         annotator: tuple[Codes, Ids],
         label: tuple[Codes, Ids],
         *,
-        classes: Sequence[Any] | None = None,
-        duplicates: Duplicates = "last",
         gold: Any = None,
-        origin: Origin | None = None,
-        where: str = "the data",
-        untyped: bool = False,
-        time: Times | None = None,
+        **options: Unpack[RowOptions],
     ) -> Annotations:
         """Build from three coded columns, each a code for every row (signed, -1 where missing) and their names.
 
-        The codes of the labels are taken over: do not use that array again.  ``time`` has one for every row.
+        The array of label codes is overwritten.  ``time`` has an entry for every row.
         """
-        parts = parts_of_codes(
-            item,
-            annotator,
-            label,
-            classes=classes,
-            duplicates=duplicates,
-            origin=origin or Origin(),
-            where=where,
-            untyped=untyped,
-            time=time,
-        )
-        made = cls(**parts)
+        made = cls(**parts_of_codes(item, annotator, label, **options))
         return made if gold is None else made.with_gold(gold)
 
     @classmethod
@@ -174,40 +195,153 @@ class Annotations(CodedLabels):
         classes: Sequence[Any] | None = None,
         gold: Any = None,
     ) -> Annotations:
-        """Read an (items × annotators) matrix with NaN, None or -1 where an annotator said nothing.
+        """Build from an (items × annotators) matrix with NaN, None or -1 for missing labels.
 
-        A frame is taken as such a matrix, its columns as the annotators.
+        A frame is read as such a matrix; its columns are the annotators.
         """
         return cls(**parts_of_matrix(matrix, items, annotators, classes)).with_gold(gold)
 
     def with_gold(self, gold: Any) -> Annotations:
-        """Give the same labels with known truths: their items are held at their truth by every method.
+        """Return the same labels with known truths, at which every method keeps their items.
 
         Parameters
         ----------
         gold
             A mapping or a pandas series from item to class, a frame with an item and a label column, or an array
-            with one class for each item (NaN, None or -1 where unknown).  None removes it.
+            with one class for each item (NaN, None or -1 where unknown).  None removes them.
         """
         codes = None if gold is None else self.codes_of_truth(gold, "gold")
         return self._with(gold=codes)
 
     def codes_of_truth(self, truth: Any, what: str = "truth", *, strict: bool = True) -> Codes:
-        """Give the class code of every item under these truths, -1 where there is none.
+        """Return the class code of every item under these truths, -1 where unknown.
 
-        Truths of unknown items are left out with a warning.  A truth that is no class is an error, or gets the code K
-        if not ``strict``.
+        Truths of unknown items are left out with a warning.  A truth that is not a class is an error, or gets the code
+        K if not ``strict``.
         """
         return truth_codes(truth, self._items, self._classes, column=self.origin.item, what=what, strict=strict)
 
     def with_items(self, items: Ids) -> Annotations:
-        """Give the same labels with other names for the items."""
+        """Return the same labels with other names for the items."""
         return self._with(items=items)
+
+    # ---- sizes and names --------------------------------------------------------------------------------
+
+    @property
+    def n_items(self) -> int:
+        """N."""
+        return len(self._items)
+
+    @property
+    def n_annotators(self) -> int:
+        """M."""
+        return len(self._annotators)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self._classes)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return int(self.label.size)
+
+    @property
+    def items(self) -> np.ndarray[Any, Any]:
+        """Names of the items."""
+        return self._items.to_numpy()
+
+    @property
+    def annotators(self) -> np.ndarray[Any, Any]:
+        """Names of the annotators."""
+        return self._annotators.to_numpy()
+
+    @property
+    def classes(self) -> np.ndarray[Any, Any]:
+        """Names of the classes, ascending."""
+        return self._classes.to_numpy()
+
+    @property
+    def item_ids(self) -> Ids:
+        """The vocabulary of items."""
+        return self._items
+
+    @property
+    def annotator_ids(self) -> Ids:
+        """The vocabulary of annotators."""
+        return self._annotators
+
+    @property
+    def class_ids(self) -> Ids:
+        """The vocabulary of classes."""
+        return self._classes
+
+    @property
+    def labels_per_item(self) -> Ints:
+        """Number of labels of each item, (N,)."""
+        return np.diff(self.indptr)
+
+    @property
+    def labels_per_annotator(self) -> Ints:
+        """Number of labels of each annotator, (M,)."""
+        return np.bincount(self.annotator, minlength=self.n_annotators)
+
+    @property
+    def used_classes(self) -> Bools:
+        """Classes that are a label or the gold of some item, (K,)."""
+        used = np.bincount(self.label, minlength=self.n_classes) > 0
+        if self.gold is not None:
+            used[self.gold[self.gold >= 0]] = True
+        return used
+
+    def item_of_label(self) -> Ints:
+        """Return the item of every label, (labels,): eight bytes each, so not for large data."""
+        return np.repeat(np.arange(self.n_items), self.labels_per_item)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Annotations):
+            return NotImplemented
+        same_gold = (
+            self.gold is other.gold
+            if self.gold is None or other.gold is None
+            else np.array_equal(self.gold, other.gold)
+        )
+        return bool(
+            same_gold
+            and self._classes == other._classes
+            and self._annotators == other._annotators
+            and self._items == other._items
+            and np.array_equal(self.indptr, other.indptr)
+            and np.array_equal(self.annotator, other.annotator)
+            and np.array_equal(self.label, other.label)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return self.n_labels
+
+    def __repr__(self) -> str:
+        gold = "" if self.gold is None else f", gold for {int((self.gold >= 0).sum())}"
+        return (
+            f"<Annotations: {self.n_labels} labels, {self.n_items} items, {self.n_annotators} annotators, "
+            f"{self.n_classes} classes{gold}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the first labels in a notebook."""
+        from consilience.data.names import lines, table
+
+        first = self.select_items(slice(0, 5))
+        rows = first.to_frame("pyarrow").slice(0, 5)
+        shown = table("The first labels", rows.column_names, zip(*rows.to_pydict().values(), strict=True))
+        return str(lines(repr(self).strip("<>")) + shown)
 
     # ---- looking at it ----------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
-        """Sum the data up in plain numbers."""
+        """Return the sizes of the data in plain numbers."""
         per_item, per_annotator = self.labels_per_item, self.labels_per_annotator
         shares = np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1)
         return {
@@ -215,8 +349,8 @@ class Annotations(CodedLabels):
             "annotators": self.n_annotators,
             "classes": self.n_classes,
             "labels": self.n_labels,
-            "labels_per_item": _spread(per_item),
-            "labels_per_annotator": _spread(per_annotator),
+            "labels_per_item": min_median_max(per_item),
+            "labels_per_annotator": min_median_max(per_annotator),
             "label_shares": dict(zip(map(str, self._classes), shares.tolist(), strict=True)),
             "unlabelled_items": int((per_item == 0).sum()),
             "gold_items": 0 if self.gold is None else int((self.gold >= 0).sum()),
@@ -224,7 +358,7 @@ class Annotations(CodedLabels):
         }
 
     def to_frame(self, kind: str | None = None) -> Any:
-        """Give the labels as a long frame, of the kind that they came from unless another is named."""
+        """Return the labels as a long frame, of the kind that they came from unless another is named."""
         item = np.repeat(np.arange(self.n_items), self.labels_per_item)
         columns = {
             self.origin.item: self._items.to_arrow().take(pa.array(item)),
@@ -236,7 +370,7 @@ class Annotations(CodedLabels):
     # ---- taking parts of it -----------------------------------------------------------------------------
 
     def select_items(self, which: Any) -> Annotations:
-        """Keep these items (positions, a slice or a mask), in the order given, with all annotators and classes."""
+        """Return these items (positions, a slice or a mask), in the order given, with all annotators and classes."""
         chosen = np.arange(*which.indices(self.n_items)) if isinstance(which, slice) else np.arange(self.n_items)[which]
         lengths = self.indptr[chosen + 1] - self.indptr[chosen]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -252,7 +386,7 @@ class Annotations(CodedLabels):
         )
 
     def select_annotators(self, which: Any) -> Annotations:
-        """Keep the labels of these annotators (positions, a slice or a mask); all items stay."""
+        """Return the labels of these annotators (positions, a slice or a mask), with all items."""
         chosen = np.arange(self.n_annotators)[which]
         new_code = np.full(self.n_annotators, -1)
         new_code[chosen] = np.arange(chosen.size)
@@ -267,9 +401,9 @@ class Annotations(CodedLabels):
         )
 
     def recode(self, annotators: Ids, classes: Ids) -> Annotations:
-        """Give the same labels in the codes of other vocabularies.
+        """Return the same labels in the codes of other vocabularies.
 
-        Annotators that ``annotators`` lacks are appended to it; a label that ``classes`` lacks is an error, a class
+        Annotators that ``annotators`` lacks are appended to it.  A label that ``classes`` lacks is an error; a class
         that nobody used is dropped.
         """
         class_code = classes.codes_of(self._classes.to_arrow())
@@ -294,24 +428,16 @@ class Annotations(CodedLabels):
         )
 
 
-def _rebuilt(
-    indptr: Ints,
-    annotator: Codes,
-    label: Codes,
-    items: Ids,
-    annotators: Ids,
-    classes: Ids,
-    gold: Any,
-    origin: Origin,
-    time: Times | None = None,
-) -> Annotations:
-    names = {"items": items, "annotators": annotators, "classes": classes}
-    return Annotations(indptr, annotator, label, **names, gold=gold, origin=origin, time=time)
+def min_median_max(counts: Ints) -> dict[str, float]:
+    """Return the smallest, the median and the largest count; zeros if there are none."""
+    if not counts.size:
+        return {"min": 0, "median": 0.0, "max": 0}
+    return {"min": int(counts.min()), "median": float(np.median(counts)), "max": int(counts.max())}
 
 
-def _spread(counts: Ints) -> dict[str, float]:
-    return {
-        "min": int(counts.min()) if counts.size else 0,
-        "median": float(np.median(counts)) if counts.size else 0.0,
-        "max": int(counts.max()) if counts.size else 0,
-    }
+def _frozen(values: Any, dtype: np.dtype[Any]) -> Any:
+    array = np.ascontiguousarray(values, dtype)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array

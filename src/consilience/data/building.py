@@ -1,30 +1,33 @@
-"""From tables, coded columns and matrices to the arrays of :class:`consilience.data.annotations.Annotations`.
+"""From frames, coded columns and matrices to the arrays of :class:`consilience.data.annotations.Annotations`.
 
-Every way in ends in :class:`Parts`: the labels in order of their items, and the names behind the codes.
+Every source ends in :class:`Parts`: the labels in order of their items, and the names of the codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
 
 from consilience.data import frames as _frames
-from consilience.data.coded import Origin
+from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
-from consilience.data.times import Times, find_time_column, parse_times
 from consilience.data.truth import arrow_or_values
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import drop_repeats, group_by_item
 
+if TYPE_CHECKING:
+    from consilience.data.times import Times
+
 __all__ = [
     "KEPT",
     "Duplicates",
     "Parts",
+    "RowOptions",
     "check_duplicates",
     "checked_times",
     "code_classes",
@@ -39,7 +42,7 @@ __all__ = [
 
 Duplicates = Literal["last", "first", "keep", "error"]
 
-#: What is kept of repeated answers while they are counted, under each rule.
+#: Which of repeated answers to keep while they are counted, under each rule.
 KEPT = {"last": "last", "first": "first", "keep": "all", "error": "all"}
 
 
@@ -48,7 +51,7 @@ _AT_ONCE = 1 << 20
 
 
 class Parts(TypedDict):
-    """What Annotations are made of; shapes and types stand in :mod:`consilience.data.annotations`."""
+    """The arguments of Annotations; :mod:`consilience.data.annotations` has their shapes and types."""
 
     indptr: Ints
     annotator: Codes
@@ -60,22 +63,31 @@ class Parts(TypedDict):
     time: Times | None
 
 
-def columns_of_frame(
-    frame: Any, item: str | None, annotator: str | None, label: str | None
-) -> tuple[dict[str, pa.Array], Origin]:
-    """Give the columns of a long frame by their roles, found by their names or recognised."""
+class RowOptions(TypedDict, total=False):
+    """Options of :func:`parts_of_codes`, which explains them."""
+
+    classes: Sequence[Any] | None
+    duplicates: Duplicates
+    origin: Origin | None
+    where: str
+    untyped: bool
+    time: Times | None
+
+
+def columns_of_frame(frame: Any, **given: str | None) -> tuple[dict[str, pa.Array], dict[str, str]]:
+    """Return the columns of a long frame by role, and their names: those given, or the usual ones."""
     import narwhals as nw
 
     table = nw.from_native(frame, eager_only=True)
-    given = {"item": item, "annotator": annotator, "label": label}
     names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
-    columns = {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
-    return columns, Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame))
+    return {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}, names
 
 
 def times_of_frame(frame: Any, name: str | None, origin: Origin) -> Times | None:
-    """Give the times of a long frame's rows, from the column named or recognised; None where there is none."""
+    """Return the times of a long frame's rows, from the column named or recognised; None if there is none."""
     import narwhals as nw
+
+    from consilience.data.times import find_time_column
 
     table = nw.from_native(frame, eager_only=True)
     found = name or find_time_column(table.columns, (origin.item, origin.annotator, origin.label))
@@ -87,7 +99,9 @@ def times_of_frame(frame: Any, name: str | None, origin: Origin) -> Times | None
 
 
 def checked_times(column: Any, name: str, where: str, *, asked: bool) -> Times | None:
-    """Give the times in a column; one that was ``asked`` for must hold some."""
+    """Return the times in a column; if it was ``asked`` for, it must hold some."""
+    from consilience.data.times import parse_times
+
     try:
         times = parse_times(column)
     except (pa.ArrowException, TypeError, ValueError):
@@ -104,20 +118,36 @@ def parts_of_codes(
     annotator: tuple[Codes, Ids],
     label: tuple[Codes, Ids],
     *,
-    classes: Sequence[Any] | None,
-    duplicates: Duplicates,
-    origin: Origin,
-    where: str,
-    untyped: bool,
+    classes: Sequence[Any] | None = None,
+    duplicates: Duplicates = "last",
+    origin: Origin | None = None,
+    where: str = "the data",
+    untyped: bool = False,
     time: Times | None = None,
 ) -> Parts:
-    """Group coded rows by item; rows without a label and repeated answers are left out with a warning."""
+    """Group coded rows by item; rows without a label and repeated answers are left out with a warning.
+
+    Parameters
+    ----------
+    item, annotator, label
+        Codes of the rows and their names; the array of label codes is overwritten.
+    classes
+        All classes, in order; by default those that occur, ascending.
+    duplicates
+        Which of repeated answers to keep: "last", "first", "keep" (all) or "error".
+    origin
+        Column names of the source.
+    where
+        What to call the data in messages.
+    untyped
+        Whether names that are all numbers become numbers.
+    time
+        When each row was given.
+    """
     check_duplicates(duplicates)
+    origin = origin or Origin()
     (item_code, items), (annotator_code, annotators), (label_code, label_ids) = item, annotator, label
-    for role, codes, name in (
-        ("item", item_code, origin.item),
-        ("annotator", annotator_code, origin.annotator),
-    ):
+    for role, codes, name in (("item", item_code, origin.item), ("annotator", annotator_code, origin.annotator)):
         if codes.size and codes.min() < 0:
             raise no_id(where, role, name, np.flatnonzero(codes < 0))
     if untyped:
@@ -149,23 +179,23 @@ def parts_of_codes(
 def _in_order(
     time: Times, item: Codes, label: Codes, indptr: Ints, annotator: Codes, n_annotators: int, keep: str
 ) -> Times:
-    """Bring the times of rows into the order of the labels, those of repeated answers left out."""
+    """Return the times in the order of the labels, without those of repeated answers."""
     kept = np.flatnonzero(label >= 0)
     ordered = time[kept[np.argsort(item[kept], kind="stable")]]
-    # what is dropped with a repeated answer goes by the place of its label
+    # the places of the labels that are kept
     places = drop_repeats(indptr, annotator, np.arange(ordered.size), n_annotators, keep)[2]
     in_order: Times = ordered[places]
     return in_order
 
 
 def check_duplicates(duplicates: str) -> None:
-    """Raise unless there is such a rule for repeated answers."""
+    """Raise unless this is a rule for repeated answers."""
     if duplicates not in KEPT:
         raise ParameterError(f"duplicates must be 'last', 'first', 'keep' or 'error', not {duplicates!r}")
 
 
 def no_id(where: str, role: str, column: str, rows: Ints) -> IdError:
-    """Give the error for rows that do not say which item, or which annotator, they are of."""
+    """Return the error for rows without an item or an annotator."""
     return IdError(
         f"{where} has no {role} in {name_rows(rows)} (column {column!r}); "
         "fill the id in or remove the row: a label without it cannot be used"
@@ -173,14 +203,14 @@ def no_id(where: str, role: str, column: str, rows: Ints) -> IdError:
 
 
 def notes_on_rows(unlabelled: int, n_rows: int, where: str, column: str) -> list[str]:
-    """Say how many rows have no label; if none has one, that is an error."""
+    """Return a note on rows without a label; raise if no row has one."""
     if unlabelled == n_rows:
         raise DataError(f"{where} has no label in any of its {n_rows} rows (column {column!r})")
     return [f"{unlabelled} of {n_rows} rows have no label and were left out"] if unlabelled else []
 
 
 def notes_on_repeats(repeats: int, duplicates: str) -> list[str]:
-    """Say how many answers were given again, and which of them was kept."""
+    """Return a note on repeated answers, and which of them was kept."""
     if not repeats or duplicates == "keep":
         return []
     return [
@@ -192,7 +222,7 @@ def notes_on_repeats(repeats: int, duplicates: str) -> list[str]:
 def parts_of_matrix(
     matrix: Any, items: Sequence[Any] | None, annotators: Sequence[Any] | None, classes: Sequence[Any] | None
 ) -> Parts:
-    """Take the entries of an (items × annotators) matrix, or of a frame of that shape, that are there."""
+    """Return the entries of an (items × annotators) matrix, or of a frame of that shape, that are not missing."""
     origin = Origin()
     if not isinstance(matrix, np.ndarray) and _frames.is_frame(matrix):
         import narwhals as nw
@@ -226,7 +256,7 @@ def parts_of_matrix(
 
 
 def code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str) -> tuple[Ids, Codes]:
-    """Order the classes and give labels their codes in that order."""
+    """Return the classes in order, and the label codes in that order."""
     if classes is None:
         ordered, rank = ids.sorted()
     else:

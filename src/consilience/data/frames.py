@@ -1,16 +1,27 @@
-"""Frames in and out through narwhals: whoever brings pandas, polars or pyarrow gets the same kind back."""
+"""Frames in and out through narwhals: pandas, polars and pyarrow users get their own kind back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from consilience.exceptions import ColumnError
 
-__all__ = ["KINDS", "columns_of", "find_column", "find_truth_column", "is_frame", "is_long", "kind_of", "make"]
+__all__ = [
+    "KINDS",
+    "Origin",
+    "columns_of",
+    "find_column",
+    "find_truth_column",
+    "is_frame",
+    "is_long",
+    "kind_of",
+    "make",
+]
 
-#: The frames that can be given back, the one people expect first.
+#: Kinds of frames that can be returned, by preference.
 KINDS = ("pandas", "polars", "pyarrow")
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -22,8 +33,20 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Column names and kind of frame of the source, so that tables look the same on the way out."""
+
+    item: str = "item"
+    annotator: str = "annotator"
+    label: str = "label"
+    frame: str | None = None  #: "pandas", "polars" or "pyarrow"; None for data from a file
+    notes: tuple[str, ...] = ()  #: what was dropped or merged on the way in, in sentences
+    read_as: str = ""  #: what a file was read as, and why
+
+
 def is_frame(data: Any) -> bool:
-    """Tell whether narwhals knows this kind of frame."""
+    """Return whether narwhals knows this kind of frame."""
     import narwhals as nw
 
     try:
@@ -34,14 +57,14 @@ def is_frame(data: Any) -> bool:
 
 
 def columns_of(frame: Any) -> list[str]:
-    """Give the names of a frame's columns."""
+    """Return the names of a frame's columns."""
     import narwhals as nw
 
     return list(nw.from_native(frame, eager_only=True).columns)
 
 
 def kind_of(frame: Any) -> str:
-    """Name the library that a frame belongs to, or that of the nearest kind that can be made."""
+    """Return the library that a frame belongs to, or the default kind if it cannot be returned."""
     import narwhals as nw
 
     name = str(nw.from_native(frame, eager_only=True).implementation.value)
@@ -49,7 +72,7 @@ def kind_of(frame: Any) -> str:
 
 
 def default_kind() -> str:
-    """Name the kind of frame for data that came from a file: the first of ``KINDS`` that is installed."""
+    """Return the kind of frame for data from a file: the first of ``KINDS`` that is installed."""
     return next(kind for kind in KINDS if find_spec(kind))
 
 
@@ -67,16 +90,16 @@ def make(columns: Mapping[str, Any], kind: str | None = None) -> Any:
         return polars.from_arrow(table)
     import pandas
 
-    # A null must not turn the whole numbers beside it into floats.
+    # A null must not turn integers into floats.
     gaps = {table.schema.field(i).type for i in range(table.num_columns) if table.column(i).null_count}
-    # Columns that need no change are handed over as they are: no copy of millions of rows.
+    # Split blocks avoid a copy of millions of rows.
     return table.to_pandas(
         split_blocks=True, types_mapper=lambda t: pandas.Int64Dtype() if t in gaps and pa.types.is_integer(t) else None
     )
 
 
 def find_column(columns: Sequence[str], role: str, given: str | None, where: str) -> str:
-    """Find the column that plays a role: by the name given, or by the names that people use for it."""
+    """Find the column of a role: by the name given, or by the usual names."""
     if given is not None:
         if given not in columns:
             raise ColumnError(f"{where} has no column {given!r}; its columns are {_listed(columns)}")
@@ -94,7 +117,7 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
 
 
 def find_truth_column(columns: Sequence[str], item: str, given: str | None, where: str) -> str:
-    """Find the column of known truths: named, called so, or the only one beside the item."""
+    """Find the column of known truths: by the name given, by its usual names, or as the only one beside the item."""
     others = [name for name in columns if name != item]
     called = next((name for name in others if str(name).strip().lower() in ("truth", "gold", "true_label")), None)
     return find_column(columns, "label", given or called or (others[0] if len(others) == 1 else None), where)
@@ -106,9 +129,9 @@ def _listed(columns: Sequence[str], most: int = 12) -> str:
 
 
 def is_long(columns: list[str]) -> bool:
-    """Tell whether a frame with these columns holds a label in each row: any of the three roles has a known name.
+    """Return whether a frame with these columns has one label per row: any of the three roles has a usual name.
 
-    A frame that names one role only is taken for a long frame with a column missing, not for a matrix: the error helps.
+    A frame that names only one role is read as a long frame with a missing column, so that the error names the column.
     """
     names = {str(name).strip().lower() for name in columns}
     return any(names.intersection(ALIASES[role]) for role in ("item", "annotator", "label"))

@@ -1,18 +1,19 @@
-"""Names from data, as a page can show them: short, on one line, and without characters that turn text around."""
+"""Names and numbers as pages and notebooks show them: short, on one line, escaped, without control characters."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-__all__ = ["count", "marked", "percent", "shown"]
+__all__ = ["count", "lines", "marked", "percent", "shown", "table"]
 
-#: Characters that change the direction of what follows them, or are not seen at all.
+#: Characters that change the direction of text, or are invisible.
 _TURNING = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 _REPLACED = "\ufffd"
-#: A name is shown with so many characters, and with so many where the pointer rests on it.
+#: Longest name shown, and longest in its tooltip.
 MOST, _MOST_WHOLE = 48, 200
 
 
@@ -26,7 +27,7 @@ def _clean(text: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Leave the middle out of long text: ids mostly differ at their ends."""
+    """Replace the middle of long text by "…": ids mostly differ at their ends."""
     if len(text) <= most:
         return text
     end = (most - 1) // 3
@@ -34,14 +35,14 @@ def _cut(text: str, most: int) -> str:
 
 
 def shown(name: Any, most: int = MOST) -> str:
-    """Give a name as plain text, of at most so many characters; what has no ink is called empty."""
-    # what is far beyond the cut need not be cleaned
+    """Return a name as plain text of at most ``most`` characters; a blank name is shown as (empty)."""
+    # cut first: very long text need not be cleaned as a whole
     text = _cut(str(name), 4 * _MOST_WHOLE)
     return _cut(_clean(text).strip() or "(empty)", most)
 
 
 def marked(name: Any, most: int = MOST) -> Markup:
-    """Give a name as escaped markup, apart from the direction of the text around it."""
+    """Return a name as escaped markup, isolated from the direction of the text around it."""
     short, whole = shown(name, most), shown(name, _MOST_WHOLE)
     if short == whole:
         return Markup("<bdi>{}</bdi>").format(short)
@@ -49,12 +50,12 @@ def marked(name: Any, most: int = MOST) -> Markup:
 
 
 def count(n: Any) -> str:
-    """Give a whole number with its thousands apart: ``12,345``."""
+    """Return a whole number with thousands separators: ``12,345``."""
     return f"{int(n):,}"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Give a share as a percentage; what is not quite nothing, or not quite all, is not rounded to it."""
+    """Return a share as a percentage; only 0 and 1 themselves are shown as 0 % and 100 %."""
     if share is None or share != share:
         return "–"
     least = 10.0**-digits
@@ -64,3 +65,29 @@ def percent(share: float | None, digits: int = 1) -> str:
     if 100.0 - least / 2 < value < 100.0:
         return f">\u202f{100.0 - least:.{digits}f}\u00a0%"
     return f"{value:.{digits}f}\u00a0%"
+
+
+def lines(heading: Any, *sentences: Any, kind: str = "p") -> Markup:
+    """Return a heading in bold and sentences below it, as paragraphs or as a list (``kind`` "li")."""
+    made = Markup("<p><b>{}</b></p>").format(heading)
+    parts = Markup("").join(Markup(f"<{kind}>{{}}</{kind}>").format(sentence) for sentence in sentences)
+    return made + (Markup("<ul>{}</ul>").format(parts) if kind == "li" and sentences else parts)
+
+
+def table(caption: str, columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Markup:
+    """Return rows as a table; numbers are aligned right, with three digits."""
+    head = Markup("").join(Markup("<th>{}</th>").format(marked(name)) for name in columns)
+    body = Markup("").join(Markup("<tr>{}</tr>").format(Markup("").join(_cell(value) for value in row)) for row in rows)
+    return Markup("<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
+        caption, head, body
+    )
+
+
+def _cell(value: Any) -> Markup:
+    if value is None or value != value:
+        return Markup("<td></td>")
+    if isinstance(value, float):
+        return Markup('<td align="right">{}</td>').format(f"{value:.3f}")
+    if isinstance(value, int):
+        return Markup('<td align="right">{}</td>').format(value)
+    return Markup('<td align="left">{}</td>').format(marked(value) if str(value) else "")

@@ -286,7 +286,7 @@ class Consensus:
 
     def _repr_html_(self) -> str:
         """Show the items to look at first and the most informative annotators, in notebooks."""
-        from consilience.data.notebook import lines, table
+        from consilience.data.names import lines, table
 
         labels, people = pa.table(self._label_columns()), pa.table(self._annotator_columns())
         labelled = labels.filter(labels["n_labels"].to_numpy() > 0) if self.posterior.size else labels
