@@ -11,7 +11,7 @@ from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones
 from consilience.kernels._arrays import Ints
 from consilience.moments.cooccurrence import pair_moments
-from consilience.moments.copies import _Agreement, _one_factor, _split, find_copies
+from consilience.moments.copies import KappaTable, find_copies, group_sums, one_factor
 
 
 def copies_in(annotations: Annotations) -> list[list[int]]:
@@ -93,15 +93,15 @@ def test_kappa_is_cohens() -> None:
 
     labels: Ints = np.random.default_rng(4).integers(0, 3, (120, 1)) + np.zeros((1, 6), int)
     labels = np.where(np.random.default_rng(5).random((120, 6)) < 0.6, labels, labels[::-1])
-    kappa = _Agreement.of(pair_moments(Annotations.from_matrix(labels))).kappa
+    kappa = KappaTable.of(pair_moments(Annotations.from_matrix(labels))).kappa
     for m in range(6):
         for j in range(m):
             assert kappa[m, j] == pytest.approx(cohen_kappa_score(labels[:, m], labels[:, j]))
 
 
-def test_one_factor_is_recovered() -> None:
+def testone_factor_is_recovered() -> None:
     r = np.array([0.9, 0.7, 0.5, 0.3, -0.2])
-    np.testing.assert_allclose(_one_factor(np.outer(r, r), np.ones((5, 5)) - np.eye(5)), r, atol=1e-3)
+    np.testing.assert_allclose(one_factor(np.outer(r, r), np.ones((5, 5)) - np.eye(5)), r, atol=1e-3)
 
 
 @pytest.mark.usefixtures("data_folder")
@@ -116,7 +116,7 @@ def test_sums_of_many_groups_are_those_of_each() -> None:
     values += values.T
     np.fill_diagonal(values, 0.0)
     low, high = np.array([0, 2, 5, 0]), np.array([3, 4, 9, 9])
-    within, across, among = _split(values, low, high)
+    within, across, among = group_sums(values, low, high)
     for g in range(4):
         inside = np.zeros(9, bool)
         inside[low[g] : high[g]] = True

@@ -1,4 +1,4 @@
-"""Sufficient statistics of the crowd: how often annotators said what about the same items, and filling their gaps."""
+"""Sufficient statistics of a crowd: label counts of pairs and triples of annotators, and imputation of missing ones."""
 
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments, triple_moments
 

@@ -1,4 +1,4 @@
-"""Counts of what some pairs or triples of annotators said: how such tables are kept, added and compared."""
+"""Label counts of pairs or triples of annotators: storage, addition and comparison."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from consilience.data.ids import Ids
 from consilience.exceptions import ParameterError
-from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels._arrays import Codes, Floats, Ints
 
 __all__ = ["LabelCounts"]
 
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """A block of counts for each pair (or triple) of annotators that was observed, in the order of their codes."""
+    """A block of counts for each observed pair (or triple) of annotators, in the order of their codes."""
 
     _name: ClassVar[str]
 
@@ -27,7 +27,7 @@ class LabelCounts:
     classes: Ids
 
     def _freeze(self, who: Codes, counts: Codes) -> None:
-        """Take these arrays, if their rows are in order."""
+        """Set the arrays read-only; raise ParameterError unless their rows are in order."""
         if np.any(np.diff(self._keys(who)) <= 0):
             raise ParameterError("pairs must be in increasing order, each once")
         for name, values in (("who", who), ("counts", counts)):
@@ -36,7 +36,7 @@ class LabelCounts:
             object.__setattr__(self, name, values)
 
     def _keys(self, who: Codes) -> Ints:
-        """Give a number for each pair (or triple) that orders them."""
+        """Return sort keys of pairs (or triples)."""
         keys = who[:, 0].astype(np.int64)
         for column in who.T[1:]:
             keys = keys * len(self.annotators) + column
@@ -59,15 +59,41 @@ class LabelCounts:
         """K."""
         return len(self.classes)
 
+    @property
+    def order(self) -> int:
+        """2 for pairs, 3 for triples."""
+        return int(self.who.shape[1])
+
+    @cached_property
+    def totals(self) -> Floats:
+        """Number of label pairs (triples) in each block, (P,)."""
+        totals: Floats = self.counts.sum(axis=tuple(range(1, self.counts.ndim)), dtype=np.float64)
+        return totals
+
+    @property
+    def frequencies(self) -> Floats:
+        """The blocks, each summing to one, (P, K, K)."""
+        shape = -1, *[1] * self.order
+        frequencies: Floats = self.counts / np.where(self.totals > 0, self.totals, 1.0).reshape(shape)
+        return frequencies
+
+    def block(self, *who: int) -> Floats | None:
+        """Return the block of these annotators, (K, K), summing to one; None when it was not observed."""
+        at = self.find(*who)
+        if at < 0:
+            return None
+        block: Floats = self.counts[at] / self.totals[at]
+        return block
+
     def find(self, *who: int) -> int:
-        """Give the place of the block of these annotators, in the order of ``who``; -1 when it was not observed."""
+        """Return the row of these annotators' block, in the order of ``who``; -1 when it was not observed."""
         keys = self._all_keys
         key = self._keys(np.asarray([who], np.int64))[0]
         at = int(np.searchsorted(keys, key))
         return at if at < keys.size and tuple(self.who[at]) == who else -1
 
     def __add__(self, other: Self) -> Self:
-        """Join the counts of two disjoint parts of the data."""
+        """Add the counts of two disjoint parts of the data."""
         if not isinstance(other, type(self)):
             return NotImplemented
         if (

@@ -1,12 +1,12 @@
-"""What pairs or triples of annotators said about the items that all of them labelled.
+"""Label counts of pairs or triples of annotators on the items that all of them labelled.
 
 For annotators m and j with ``S[m, j]`` items in common (Ibrahim & Fu 2022, eq. (3); with missing labels Traganitis
 2019, eq. (3.29)):
 
     R[m, j](a, b) = #{items of which m said a and j said b} / S[m, j].
 
-Only pairs that share an item are kept: memory grows with what was observed, never with M².  Counts of
-disjoint sets of items add up.
+Only pairs that share an item are stored: memory grows with the observed pairs, not with M².  Counts of disjoint sets
+of items add up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, count_triples, triples_fit
 from consilience.moments._counts import LabelCounts
 
-__all__ = ["CoOccurrences", "Neighbours", "pair_moments", "triple_moments"]
+__all__ = ["CoOccurrences", "SharedItems", "pair_moments", "triple_moments"]
 
 _FORMAT = {"format": "consilience.CoOccurrences", "version": 1}
 
@@ -50,15 +50,12 @@ def triple_moments(annotations: Annotations) -> CoOccurrences:
     return CoOccurrences(who, counts, a.annotator_ids, a.class_ids)
 
 
-class Neighbours(NamedTuple):
-    """Who shares items with whom: the neighbours of m are ``neighbour[indptr[m]:indptr[m + 1]]``, in order.
-
-    ``pair`` gives the place of the pair's block.
-    """
+class SharedItems(NamedTuple):
+    """Annotators who share items, as compressed rows: m shares items with ``neighbour[indptr[m]:indptr[m + 1]]``."""
 
     indptr: Ints
     neighbour: Ints
-    pair: Ints
+    pair: Ints  #: row of the pair's block
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +67,8 @@ class CoOccurrences(LabelCounts):
     who
         Annotators of each pair, (P, 2) with m < j, rows in lexicographic order; (P, 3) for triples.
     counts
-        ``counts[p, a, b]``: of how many items the first of pair p said a and the second b.  Whole numbers from data;
-        any nonnegative numbers where blocks are known otherwise (``counts = R``, and every pair counts the same).
+        ``counts[p, a, b]``: number of items of which the first of pair p said a and the second b.  Integers from data;
+        any nonnegative numbers where blocks are known otherwise (``counts = R``: every pair counts the same).
     annotators, classes
         Their names.
     """
@@ -92,24 +89,6 @@ class CoOccurrences(LabelCounts):
         self._freeze(who, counts)
 
     @property
-    def order(self) -> int:
-        """2 for pairs, 3 for triples."""
-        return int(self.who.shape[1])
-
-    @cached_property
-    def totals(self) -> Floats:
-        """S: items in common, for each pair, (P,)."""
-        totals: Floats = self.counts.sum(axis=tuple(range(1, self.counts.ndim)), dtype=np.float64)
-        return totals
-
-    @property
-    def frequencies(self) -> Floats:
-        """R: the blocks, each summing to one, (P, K, K)."""
-        shape = -1, *[1] * self.order
-        frequencies: Floats = self.counts / np.where(self.totals > 0, self.totals, 1.0).reshape(shape)
-        return frequencies
-
-    @property
     def missing(self) -> float:
         """Share of the pairs (triples) of annotators that have no item in common."""
         possible = 1.0
@@ -118,8 +97,8 @@ class CoOccurrences(LabelCounts):
         return 1.0 - len(self) / possible if possible else 0.0
 
     @cached_property
-    def neighbours(self) -> Neighbours:
-        """Who shares items with whom."""
+    def neighbours(self) -> SharedItems:
+        """Annotators who share items."""
         P = len(self)
         here = np.concatenate([self.who[:, 0], self.who[:, 1]])
         there = np.concatenate([self.who[:, 1], self.who[:, 0]])
@@ -127,15 +106,12 @@ class CoOccurrences(LabelCounts):
         order = np.concatenate([np.arange(P, 2 * P), np.arange(P)])
         order = order[np.argsort(here[order], kind="stable")]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=self.n_annotators))])
-        return Neighbours(indptr, there[order].astype(np.int64), (order % P if P else order).astype(np.int64))
+        return SharedItems(indptr, there[order].astype(np.int64), (order % P if P else order).astype(np.int64))
 
-    def block(self, m: int, j: int) -> Floats | None:
-        """Give ``R[m, j]``, (K, K), or None when the two share no item."""
-        at = self.find(min(m, j), max(m, j))
-        if at < 0:
-            return None
-        block: Floats = self.counts[at] / self.totals[at]
-        return block if m < j else block.T
+    def block(self, *who: int) -> Floats | None:
+        """Return ``R[m, j]``, (K, K), or None when the annotators share no item."""
+        block = super().block(*sorted(who))
+        return block if block is None else block.transpose(np.argsort(np.argsort(who)))
 
     def __repr__(self) -> str:
         what = "pairs" if self.order == 2 else "triples"
@@ -144,12 +120,12 @@ class CoOccurrences(LabelCounts):
     # ---- files ------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an ``.npz`` file; names are kept as JSON inside it, never as pickles."""
+        """Write an ``.npz`` file; names are stored as JSON inside it, without pickles."""
         names = {"classes": self.classes.to_json(), "annotators": self.annotators.to_json()}
         save_arrays(path, {**_FORMAT, **names}, who=self.who, counts=self.counts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CoOccurrences:
-        """Read what :meth:`save` wrote."""
+        """Read a file written by :meth:`save`."""
         names, arrays = load_arrays(path, _FORMAT, ("who", "counts"), "co-occurrences written by CoOccurrences.save")
         return cls(arrays["who"], arrays["counts"], Ids.from_json(names["annotators"]), Ids.from_json(names["classes"]))

@@ -1,8 +1,8 @@
-"""Who has items in common with whom: the co-label graph, its groups, and whether their pairs determine them.
+"""Groups of annotators in the co-label graph, and whether their pairs determine the confusions.
 
 Annotators are nodes; an edge joins two who labelled an item in common.  In a group (a connected component) that is
 bipartite, U_m → U_m T on one side and U_j → U_j T⁻ᵀ on the other leave every observed block R[m, j] = U_m U_jᵀ as it
-is, whatever T: pairs cannot tell.  An odd cycle rules that out.
+is, whatever T: pairs do not determine the factors.  An odd cycle rules that out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from consilience.kernels._arrays import Ints
 from consilience.moments.cooccurrence import CoOccurrences
 
-__all__ = ["Group", "camps", "groups"]
+__all__ = ["Group", "adjacency_rows", "camps", "groups"]
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Annotators that are joined by common items."""
+    """Annotators who are joined by common items."""
 
     members: Ints
     bipartite: bool
@@ -32,7 +32,7 @@ class Group:
 
 
 def groups(pairs: CoOccurrences) -> tuple[Group, ...]:
-    """Find the groups of annotators that common items join, the largest first, and which of them are bipartite."""
+    """Return the groups of annotators that common items join, the largest first."""
     component, side = camps(pairs)
     order = np.argsort(component, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(component[order])) + 1) if order.size else []
@@ -41,13 +41,13 @@ def groups(pairs: CoOccurrences) -> tuple[Group, ...]:
 
 
 def camps(pairs: CoOccurrences) -> tuple[Ints, Ints]:
-    """Give the component of each annotator, and their camp (0 or 1) where it is bipartite, else -1."""
+    """Return the component of each annotator, and their camp (0 or 1) where it is bipartite, otherwise -1."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     M, P = pairs.n_annotators, len(pairs)
     # Two copies of every annotator, each joined to the other copy of their partners: a component without an odd cycle
-    # falls into two of these, the others do not.  Where an annotator's first copy lies is their camp.
+    # falls apart into two, the others do not.  The part of an annotator's first copy is their camp.
     start, to = adjacency_rows(pairs)
     start, to = np.concatenate([start, P + start[1:]]), np.concatenate([to + M, to])
     twofold = csr_array((np.ones(2 * P, np.float32), to, start), shape=(2 * M, 2 * M))
@@ -58,6 +58,6 @@ def camps(pairs: CoOccurrences) -> tuple[Ints, Ints]:
 
 
 def adjacency_rows(pairs: CoOccurrences) -> tuple[Ints, Any]:
-    """Give the upper half of the adjacency matrix as compressed rows; pairs come in order, so this is no sort."""
+    """Return the upper half of the adjacency matrix as compressed rows; pairs are already in order."""
     start = np.concatenate([[0], np.cumsum(np.bincount(pairs.who[:, 0], minlength=pairs.n_annotators))])
     return start, pairs.who[:, 1]

@@ -1,11 +1,11 @@
-"""Filling the blocks of X = H Hᵀ that no common item shows (Ibrahim & Fu 2022, Section 3.1, 3.2 and App. B).
+"""Imputation of missing blocks of X = H Hᵀ (Ibrahim & Fu 2022, Section 3.1, 3.2 and App. B).
 
 X holds R[m, j] = A_m D A_jᵀ for all pairs of annotators (eq. (6)).  Blocks of pairs without common items are missing,
-and the diagonal ones always are.  Two ways to complete it:
+and the diagonal ones always are.  There are two ways to complete it:
 
-* *robust*: factors U_m with R[m, j] ≈ U_m U_jᵀ on the observed pairs (9)-(11), so U stacked is a square root of the
-  completed X, which is never written down;
-* *designated*: along pairs that are observed (7)-(8), R[m, n] = R[m, r] R[ℓ, r]⁻¹ R[ℓ, n].
+* *robust*: factors U_m with R[m, j] ≈ U_m U_jᵀ on the observed pairs (9)-(11), so that U stacked is a square root of
+  the completed X, which is never formed;
+* *designated*: along observed pairs (7)-(8), R[m, n] = R[m, r] R[ℓ, r]⁻¹ R[ℓ, n].
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import numpy as np
 
 from consilience.exceptions import MethodError
 from consilience.kernels._arrays import Bools, Floats, Ints
-from consilience.moments.cooccurrence import CoOccurrences, Neighbours
+from consilience.moments.cooccurrence import CoOccurrences, SharedItems
 from consilience.moments.graph import groups
 
 __all__ = ["Completion", "RobustFactors", "block_matrix", "designated", "random_factors", "robust"]
 
-#: Rows of the block matrix, beyond which it is not written down (0.5 GB).
+#: Greatest number of rows of the block matrix (0.5 GB).
 _MOST_ROWS = 8000
-#: Paths of three pairs that are followed, about: what a second allows.
+#: Paths of three pairs that are followed, approximately: about a second.
 _MOST_PATHS = 1 << 23
 
 
 @dataclass(frozen=True)
 class RobustFactors:
-    """Square root of the completed block matrix, and how it was found."""
+    """Square root of the completed block matrix."""
 
     factors: Floats  #: U_m, (M, K, K)
-    weights: Floats  #: how far each observed block was believed, (P,)
+    weights: Floats  #: weight of each observed block, (P,)
     converged: bool
     history: list[float] = field(default_factory=list)  #: objective after every sweep
 
@@ -62,11 +62,11 @@ def robust(
     pairs
         Observed blocks.
     start
-        Factors to start from, (M, K, K).  Those of annotators who share no item with anyone stay as they are.
+        Initial factors, (M, K, K).  Those of annotators who share no item with anybody are not changed.
     reweigh
         False fits plain least squares: the paper's ``w = 1``.
     count_weights
-        Trust a block by the number of items behind it.
+        Weight a block by its number of items.
     xi
         ξ; 1 with count weights, the paper's small number (1e-6) without.
     radius
@@ -74,7 +74,7 @@ def robust(
     max_iter, tol
         Sweeps over all annotators, and the relative change of the objective that ends them (0: run all).
     callback
-        Told of every sweep and the objective after it.
+        Called after every sweep with its number and the objective; ends the fit by returning True.
     """
     from consilience.kernels import imputation as kernels
 
@@ -100,7 +100,7 @@ def robust(
 
 
 def random_factors(rng: np.random.Generator, n_annotators: int, n_classes: int) -> Floats:
-    """Draw factors A_m D^(1/2) to start from: annotators who are right half the time and else wrong in any way."""
+    """Draw initial factors A_m D^(1/2): annotators who are right half the time, with random errors."""
     M, K = n_annotators, n_classes
     wrong = rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1)
     factors: Floats = (0.5 * np.eye(K) + 0.5 * wrong) / np.sqrt(K)
@@ -109,20 +109,20 @@ def random_factors(rng: np.random.Generator, n_annotators: int, n_classes: int) 
 
 @dataclass(frozen=True)
 class Completion:
-    """The block matrix X as far as it could be completed."""
+    """The block matrix X, completed where possible."""
 
-    matrix: Floats  #: (M K, M K), zero where a block is missing still
-    known: Bools  #: (M, M), which blocks are there, observed or imputed
+    matrix: Floats  #: (M K, M K), zero where a block is still missing
+    known: Bools  #: (M, M), which blocks are observed or imputed
     observed: float  #: share of the off-diagonal blocks that were observed
     imputed: float  #: share of the missing blocks, diagonal ones included, that were imputed
 
 
 def block_matrix(pairs: CoOccurrences) -> Completion:
-    """Write the observed blocks into X, eq. (6), with zeros where nothing was observed."""
+    """Return X, eq. (6), with zeros in place of missing blocks."""
     M, K = pairs.n_annotators, pairs.n_classes
     if M * K > _MOST_ROWS:
         raise MethodError(
-            f"the matrix of all pairs of {M} annotators with {K} classes would be too large to write down; "
+            f"the matrix of all pairs of {M} annotators with {K} classes would be too large; "
             "use rob-symnmf, which needs the observed pairs only"
         )
     X, known = np.zeros((M, K, M, K)), np.zeros((M, M), np.bool_)
@@ -143,23 +143,23 @@ def designated(pairs: CoOccurrences, *, through: Sequence[int] | None = None, ro
 
     which is (8): U_m U_ℓ⁻¹ of the singular vectors (7) is R[m, r] R[ℓ, r]⁻¹.  Estimates are averaged with weights that
     fall with their sampling error (to first order, from the counts and R[ℓ, r]⁻¹); the diagonal blocks are m = n.
-    What is still missing is tried again in the next round, through blocks imputed before.
+    Blocks that are still missing are tried again in the next round, through blocks imputed before.
 
     Parameters
     ----------
     pairs
         Observed blocks.
     through
-        Codes of designated annotators, to whom ℓ and r are restricted; all by default.
+        Codes of designated annotators, to which ℓ and r are restricted; all by default.
     rounds
-        How often to go on from what was imputed.
+        Number of rounds.
     """
     from consilience.kernels.imputation import follow_paths
 
     M, K = pairs.n_annotators, pairs.n_classes
     done = block_matrix(pairs)
     X, known = done.matrix.reshape(M, K, M, K), done.known.copy()
-    # the sampling error of a block, E‖R̂ - R‖² ≤ 1 / S; imputed blocks bring the error that they were imputed with
+    # the sampling error of a block, E‖R̂ - R‖² ≤ 1 / S; imputed blocks have the error of their imputation
     noise = np.full((M, M), np.inf)
     noise[pairs.who[:, 0], pairs.who[:, 1]] = 1.0 / np.maximum(pairs.totals, 1e-300)
     reachable = np.zeros((M, M), np.bool_)
@@ -210,9 +210,9 @@ def designated(pairs: CoOccurrences, *, through: Sequence[int] | None = None, ro
 
 
 def _inverses(blocks: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Give the inverse of every block, and how far its smallest singular value is above its sampling error.
+    """Return the inverse of every block, and the ratio of its smallest singular value to its sampling error.
 
-    Blocks of few labels may not show all classes: their strength is zero, and no path leads through them.
+    Singular blocks, as of few labels, have strength zero, and no path leads through them.
     """
     left, singular, right = np.linalg.svd(blocks)
     lost = singular[:, -1] <= 1e-12
@@ -220,10 +220,10 @@ def _inverses(blocks: Floats, noise: Floats) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(inverse), np.where(lost, 0.0, singular[:, -1] / np.sqrt(noise))
 
 
-def _best_links(around: Neighbours, strength: Floats, through: Sequence[int] | None) -> Ints:
-    """Choose, for every r, the ℓ whose R[ℓ, r] is best conditioned beside its sampling error, as time allows.
+def _best_links(around: SharedItems, strength: Floats, through: Sequence[int] | None) -> Ints:
+    """Choose, for every r, the ℓ whose R[ℓ, r] has the greatest strength, as many as time allows.
 
-    Returns places among the neighbours, (M, links), -1 where there is none.
+    Returns positions among the neighbours, (M, links), -1 where there is none.
     """
     indptr, neighbour, pair = around
     M = indptr.size - 1

@@ -1,4 +1,4 @@
-"""All pairs of labels on one item, by their places."""
+"""Pairs of labels of one item, by their positions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["label_pairs", "labels_of_some"]
 
 
 def labels_of_some(annotations: Annotations, most_pairs: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Give items with two or more labels, every n-th of them where there are more pairs than ``most_pairs``.
+    """Return items with two or more labels, their ``indptr``, and annotator and label of each label.
 
-    Returns the items, where the labels of each begin, and annotator and label of each label.
+    With more than ``most_pairs`` pairs of labels, every n-th item is taken.
     """
     n = annotations.labels_per_item
     step = max(1, int(np.ceil((n * (n - 1.0)).sum() / 2 / most_pairs)))
@@ -30,7 +30,7 @@ def labels_of_some(annotations: Annotations, most_pairs: int) -> tuple[Ints, Int
 
 
 def label_pairs(indptr: Ints) -> tuple[Ints, Ints]:
-    """Give the places of the first and of the second label of every pair on one item."""
+    """Return the positions of the first and of the second label of every pair on one item."""
     n = np.diff(indptr)
     first, second = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for size in np.unique(n):

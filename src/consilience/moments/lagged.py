@@ -1,33 +1,30 @@
-"""What one annotator said of a token and another of the token before it.
+"""Label counts of neighbouring tokens, for ordered pairs of annotators.
 
 For annotators m and j and neighbouring tokens n - 1 and n of one sequence, the sample counterpart of Traganitis 2019,
 eq. (4.4), with missing labels:
 
     S[m, j](a, b) = #{n of which m said a, and j said b of n - 1} / #{n that m labelled, and j labelled n - 1}.
 
-S[m, j] is not the transpose of S[j, m], and S[m, m] is a moment like any other: given the truths, what an annotator
-says of one token is independent of what they say of the next.  So all ordered pairs count (eq. (4.5) prints j > m).
-Only pairs that occur are kept: memory grows with what was observed, never with M².  Counts of disjoint sets of
-sequences add up.
+S[m, j] is not the transpose of S[j, m], and S[m, m] is a moment like any other: given the truths, an annotator's labels
+of two tokens are independent.  So all ordered pairs count (eq. (4.5) prints j > m).  Only pairs that occur are stored:
+memory grows with the observed pairs, not with M².  Counts of disjoint sets of sequences add up.
 
-====== ===================== ===================================
+====== ===================== ====================================================
 symbol name                  shape
-====== ===================== ===================================
-m, j   ``who``               (P, 2): who spoke now, who before
+====== ===================== ====================================================
+m, j   ``who``               (P, 2): annotator of the later and of the earlier token
 S      ``frequencies``       (P, K, K), each block sums to one
-====== ===================== ===================================
+====== ===================== ====================================================
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ParameterError
-from consilience.kernels._arrays import Floats
 from consilience.kernels.lagged import count_lagged
 from consilience.moments._counts import LabelCounts
 
@@ -50,8 +47,8 @@ class LaggedMoments(LabelCounts):
     who
         Annotator of the later and of the earlier token, (P, 2), rows in lexicographic order.
     counts
-        ``counts[p, a, b]``: how often the first of pair p said a where the second had said b one token earlier.  Whole
-        numbers from data; any nonnegative numbers where blocks are known otherwise.
+        ``counts[p, a, b]``: how often the first of pair p said a where the second said b one token earlier.  Integers
+        from data; any nonnegative numbers where blocks are known otherwise.
     annotators, classes
         Their names.
     """
@@ -70,26 +67,6 @@ class LaggedMoments(LabelCounts):
         if who.size and not (who.min() >= 0 and who.max() < len(self.annotators)):
             raise ParameterError(f"the annotators of a pair must be codes from 0 to {len(self.annotators) - 1}")
         self._freeze(who, counts)
-
-    @cached_property
-    def totals(self) -> Floats:
-        """Label pairs of each pair of annotators, (P,)."""
-        totals: Floats = self.counts.sum(axis=(1, 2), dtype=np.float64)
-        return totals
-
-    @property
-    def frequencies(self) -> Floats:
-        """S: the blocks, each summing to one, (P, K, K)."""
-        frequencies: Floats = self.counts / np.where(self.totals > 0, self.totals, 1.0)[:, None, None]
-        return frequencies
-
-    def block(self, now: int, before: int) -> Floats | None:
-        """Give ``S[now, before]``, (K, K), or None when the two were never a token apart."""
-        at = self.find(now, before)
-        if at < 0:
-            return None
-        block: Floats = self.counts[at] / self.totals[at]
-        return block
 
     def __repr__(self) -> str:
         return f"<LaggedMoments: {len(self)} pairs of {self.n_annotators} annotators, {self.n_classes} classes>"
