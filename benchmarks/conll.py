@@ -1,14 +1,14 @@
-"""Names in news, tagged by a crowd: CoNLL 2003 by 47 people (Rodrigues, Pereira & Ribeiro 2014), nine BIO tags.
+"""Named entities tagged by a crowd: CoNLL 2003 by 47 people (Rodrigues, Pereira & Ribeiro 2014), nine BIO tags.
 
-Every method sees what the crowd said of all sentences and nothing else: no words, no truth.  Judged are the tokens that
-somebody tagged, all of them and those of the ``test`` part of Nguyen et al. (2017).  Spans count as ``conlleval``
-counts them: start, end and type all right.
+Every method uses the labels of all sentences, without words or truth.  Scores are over all labelled tokens, and over
+those of the ``test`` part of Nguyen et al. (2017).  Spans are counted as in ``conlleval``: start, end and type must be
+right.
 
-Two models of the literature are fitted to the same labels, without the words that the papers also read:
+Two models from the literature are fitted to the same labels, without the words that the papers also use:
 
 HMM-Crowd   (Nguyen et al. 2017) a chain, and a confusion for each annotator: by Baum-Welch, which is ``ds-em+hmm+em``,
             and by variational Bayes.
-BSC-seq     (Simpson & Gurevych 2019) labels that also depend on what their annotator said of the token before, by
+BSC-seq     (Simpson & Gurevych 2019) labels that also depend on the annotator's previous label, by
             variational Bayes: the first of the four chains that ``auto`` averages.
 
 The priors of variational Bayes are ours in both.
@@ -45,25 +45,26 @@ from consilience.io.sequences import read_sequence_truth
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.metrics import error_rate, expected_calibration_error
 from consilience.spans import SpanScores, span_scores
-from consilience.structured.sequence_fit import _bayes, forbidden
+from consilience.structured.chain_fit import forbidden
+from consilience.structured.sequence_auto import fit_bayes
 
-#: Majority voting as the data set's own account has it: token error, span precision, recall and F1.
+#: Majority voting as published with the data set: token error, span precision, recall and F1.
 ACCOUNT = 7.72, 75.95, 55.18, 63.92
 AHEAD = 8.0
 LOTS = 5
 ALONE = ("majority", "ds-em", "auto", *(("ebcc",) if os.environ.get("BENCH_EBCC") else ()))
 CHAINS = "ds-em+hmm", "ds-em+hmm+em", "auto"
 VOTES = "majority, ties by lot"
-#: The best published span F1 of the test part for which no truth was used (Dawid-Skene and IBCC).
+#: The best published span F1 of the test part without truth (Dawid-Skene and IBCC).
 PUBLISHED = 74.4
-#: BSC-seq with the words, its constants chosen by truths of the validation part: the best that is published for it.
+#: BSC-seq with words and constants chosen by truths of the validation part: its best published figure.
 WITH_WORDS = 77.4
-#: Models of the literature: whether a label depends on the one before it.
+#: Models from the literature: whether a label depends on the previous one.
 LITERATURE = {"HMM-Crowd's model, Bayes": False, "BSC-seq's model, Bayes": True}
 
 
 class Crowd(NamedTuple):
-    """The labels, the truth of every token, and which sequences are in the test part."""
+    """Return the labels, the truth of every token, and which sequences are in the test part."""
 
     sequences: SequenceAnnotations
     truth: Codes
@@ -71,7 +72,7 @@ class Crowd(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Percentages but for the calibration error."""
+    """Scores in percent, except for the calibration error."""
 
     error: float
     precision: float
@@ -111,7 +112,7 @@ def judge(crowd: Crowd, labels: Codes, posterior: Floats | None, seconds: float)
 
 
 def by_lot(crowd: Crowd) -> Row:
-    """Majority voting, a lot drawn for every tie: the mean of several."""
+    """Return the mean scores of majority voting with random ties."""
     votes = vote_posterior(crowd.sequences.tokens)
     tied = votes >= votes.max(axis=1, keepdims=True) - 1e-9
     draws = (np.where(tied, np.random.default_rng(seed).random(tied.shape), -1.0) for seed in range(LOTS))
@@ -121,7 +122,7 @@ def by_lot(crowd: Crowd) -> Row:
 
 def single_chain(s: SequenceAnnotations, context: bool) -> tuple[Codes, Floats]:
     never, votes = forbidden(s), vote_posterior(s.tokens)
-    fit = _bayes(s, votes, never, context=context, states=1, max_iter=500, tol=1e-5, callback=None, cluster=None)
+    fit = fit_bayes(s, votes, never, context=context, states=1, max_iter=500, tol=1e-5, callback=None, cluster=None)
     posterior = fit.model.posterior(s)
     return fit.model.decode(s, posterior, never), posterior
 
@@ -137,7 +138,7 @@ def measured(crowd: Crowd) -> Iterable[tuple[str, Row]]:
         return found.choice.best, found.posterior
 
     s = crowd.sequences
-    cs.aggregate(s.select_sequences(slice(0, 200)), "auto")  # compiles what can be
+    cs.aggregate(s.select_sequences(slice(0, 200)), "auto")  # compile
     yield VOTES, by_lot(crowd)
     for method in ALONE:
         yield f"{method}, i.i.d.", row(lambda method=method: run(s.tokens, method))  # type: ignore[misc]

@@ -14,7 +14,7 @@ from consilience.models.chain_mixture import Never
 from consilience.models.hidden_markov import chain_sweep
 from consilience.structured.baum_welch import ChainMStep, ModeStep, run_baum_welch
 from consilience.structured.chain_beliefs import ChainBeliefs
-from consilience.structured.sequence_fit import statistics_of
+from consilience.structured.chain_fit import statistics_of
 
 
 def counted(M: int = 3, C: int = 1, K: int = 3, H: int = 3, seed: int = 0) -> ChainStatistics:

@@ -9,14 +9,16 @@ import consilience as cs
 from consilience import SequenceAnnotations
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Ints
+from consilience.kernels.chains import ChainStatistics
 from consilience.models.chain_mixture import Never
 from consilience.models.ease import Ease
 from consilience.models.hidden_markov import chain_sweep
 from consilience.spans import span_scores
 from consilience.structured.baum_welch import run_baum_welch
 from consilience.structured.chain_beliefs import ChainBeliefs
+from consilience.structured.chain_fit import forbidden, statistics_of
 from consilience.structured.eased_beliefs import EasedBeliefs
-from consilience.structured.sequence_fit import _bayes, _eased_labels, _going_on, forbidden, statistics_of
+from consilience.structured.sequence_auto import continues_span, eased_labels, fit_bayes
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 
@@ -73,8 +75,6 @@ def test_a_state_becomes_three_and_a_name_keeps_its_ease() -> None:
     lasting = np.zeros((3, 3), bool)
     lasting[2, 1] = True
     step = EasedBeliefs(np.full((C, K, H), 0.5), None, ease, lasting)
-    from consilience.kernels.chains import ChainStatistics
-
     counts = ChainStatistics(
         rng.gamma(1.0, 3.0, (M, C * K, 9)), rng.random(9), rng.random(9), rng.gamma(1.0, 3.0, (9, 9)), 0.0
     )
@@ -113,8 +113,7 @@ def test_without_spread_it_is_the_plain_chain() -> None:
 def f1(sequences: SequenceAnnotations, truth: Ints, spread: float) -> tuple[float, float, list[float]]:
     """Span F1 and the objective of one chain."""
     never, votes = forbidden(sequences), vote_posterior(sequences.tokens)
-    options = {"max_iter": 200, "tol": 1e-6, "callback": None, "cluster": None}
-    fit = _bayes(sequences, votes, never, context=True, states=1, spread=spread, **options)  # type: ignore[arg-type]
+    fit = fit_bayes(sequences, votes, never, context=True, states=1, spread=spread, max_iter=200, tol=1e-6)
     labels = fit.model.decode(sequences, fit.model.posterior(sequences), never)
     scores = span_scores(labels, truth, sequences.indptr, sequences.tokens.class_ids)
     return 100 * scores.f1, fit.history[-1], fit.history
@@ -145,22 +144,21 @@ def test_auto_sees_whether_names_differ() -> None:
 def test_ease_is_about_what_is_outside_of_spans_else_about_the_right_label() -> None:
     sequences, _ = overlooked(3, 0.0, seed=4)
     classes = list(sequences.tokens.class_ids)
-    assert set(_eased_labels(sequences)) == {classes.index("O")}
-    on = _going_on(sequences, backward=False)
+    assert set(eased_labels(sequences)) == {classes.index("O")}
+    on = continues_span(sequences, backward=False)
     pairs = {(str(classes[i]), str(classes[k])) for i, k in zip(*np.nonzero(on), strict=True)}
     assert pairs == {("I-x", "B-x"), ("I-x", "I-x"), ("I-y", "B-y"), ("I-y", "I-y")}
-    np.testing.assert_array_equal(_going_on(sequences, backward=True), on.T)
+    np.testing.assert_array_equal(continues_span(sequences, backward=True), on.T)
     frames = cs.datasets.simulate_sequences(5, 10, 4, 3, seed=1).annotations
-    np.testing.assert_array_equal(_eased_labels(frames), [0, 1, 2])
-    assert not _going_on(frames, backward=False).any()
+    np.testing.assert_array_equal(eased_labels(frames), [0, 1, 2])
+    assert not continues_span(frames, backward=False).any()
 
 
 @pytest.mark.parametrize("states", [1, 2])
 def test_what_cannot_be_stays_so(states: int) -> None:
     sequences, _ = overlooked(20, 1.0, seed=5)
     never, votes = forbidden(sequences), vote_posterior(sequences.tokens)
-    options = {"max_iter": 5, "tol": 0.0, "callback": None, "cluster": None}
-    fit = _bayes(sequences, votes, never, context=True, states=states, spread=1.3, **options)  # type: ignore[arg-type]
+    fit = fit_bayes(sequences, votes, never, context=True, states=states, spread=1.3, max_iter=5, tol=0.0)
     chain = fit.model.chains[0]
     assert chain.states == 3 * states
     assert isinstance(never, Never)

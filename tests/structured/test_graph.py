@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,16 +139,18 @@ def test_neighbours_are_the_nearest(metric: Any, mutual: bool) -> None:
     assert edges_of(nearest_neighbours(csr_matrix(X), 3, metric=metric, mutual=mutual)) == expected
 
 
-def test_the_forest_finds_nearly_all_and_depends_on_the_seed_alone() -> None:
+def test_an_approximate_search_finds_nearly_all_and_depends_on_the_seed_alone() -> None:
+    pytest.importorskip("pynndescent")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 6)) @ rng.normal(size=(6, 30)) + 0.1 * rng.normal(size=(4000, 30))
-    exact, forest = nearest_neighbours(X, 4, exact=True), nearest_neighbours(X, 4, exact=False)
-    assert len(edges_of(exact) & edges_of(forest)) > 0.95 * exact.n_edges
+    exact, near = nearest_neighbours(X, 4, exact=True), nearest_neighbours(X, 4, exact=False)
+    assert len(edges_of(exact) & edges_of(near)) > 0.95 * exact.n_edges
     again = nearest_neighbours(X, 4, exact=False)
-    assert again.neighbour.tobytes() == forest.neighbour.tobytes()
+    assert again.neighbour.tobytes() == near.neighbour.tobytes()
 
 
-def test_the_forest_is_exact_when_one_leaf_holds_all() -> None:
+def test_without_pynndescent_the_search_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
     X = np.random.default_rng(1).normal(size=(60, 4))
     assert edges_of(nearest_neighbours(X, 3, exact=False)) == brute_force(X, 3)
 

@@ -1,18 +1,17 @@
 """Baum-Welch: EM for sequences (thesis Alg. 4.1).
 
-The E-step is one forward-backward pass (:mod:`consilience.kernels.chains`), which leaves expected counts behind; an
-M-step turns them into parameters.  The one here gives the mode under Dirichlet priors: for every column of the model,
+The E-step is one forward-backward pass (:mod:`consilience.kernels.chains`), which returns expected counts; an M-step
+turns them into parameters.  :class:`ModeStep` takes the mode under Dirichlet priors: for every column of the model,
 with expected counts c and pseudo-counts a,
 
-    θ = (a + c) / Σ (a + c),        and what rises is  log Pr(labels | θ) + Σ a log θ.
+    θ = (a + c) / Σ (a + c),        and the objective is  log Pr(labels | θ) + Σ a log θ.
 
 With a = 0 it is maximum likelihood, thesis (4.9)-(4.10) with the errata.  :mod:`consilience.structured.chain_beliefs`
-has the M-step of variational Bayes.
+has the M-step of variational Bayes, :mod:`consilience.fitting.ascent` the loop.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -20,15 +19,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from consilience.engine.checkpoint import Keeper
-from consilience.engine.progress import Callback, Progress, passes_left
+from consilience.engine.progress import Callback
+from consilience.fitting.ascent import Ascent, Pass
 from consilience.kernels._arrays import Bools, Floats
 from consilience.kernels.chains import ChainStatistics
 from consilience.kernels.em import FLOOR
 from consilience.models.chain_mixture import Never
 
 __all__ = ["ChainMStep", "ChainParameters", "ChainResult", "ModeStep", "run_baum_welch"]
-
-_log = logging.getLogger("consilience")
 
 
 class ChainParameters(NamedTuple):
@@ -43,10 +41,10 @@ class ChainMStep(Protocol):
     """Turns the sums of a pass into parameters."""
 
     def __call__(self, statistics: ChainStatistics) -> tuple[ChainParameters, float]:
-        """Give what the next pass runs with, and what it adds to the objective."""
+        """Return the tables of the next pass, and what they add to the objective."""
 
     def means(self, statistics: ChainStatistics) -> ChainParameters:
-        """Give the parameters, normalised."""
+        """Return the parameters, normalised."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class ModeStep:
     never: Never | None = None
 
     def __call__(self, statistics: ChainStatistics) -> tuple[ChainParameters, float]:
-        """Give the parameters after these counts, and the logarithm of their prior."""
+        """Return the parameters after these counts, and the logarithm of their prior."""
         M, R, H = statistics.counts.shape
         counts = statistics.counts.reshape(M, R // self.n_classes, self.n_classes, H)
         never = self.never or Never(np.zeros(H, np.bool_), np.zeros((H, H), np.bool_))
@@ -69,12 +67,12 @@ class ModeStep:
         return ChainParameters(start, transitions, emissions.reshape(M, R, H)), a + b + c
 
     def means(self, statistics: ChainStatistics) -> ChainParameters:
-        """Give the same parameters."""
+        """Return the same parameters."""
         return self(statistics)[0]
 
 
 def _mode(counts: Floats, pseudo: float | Floats, axis: int, never: Bools) -> tuple[Floats, float]:
-    """Give θ = (a + c) / Σ (a + c) among what is possible, evenly spread where nothing was counted, and Σ a log θ."""
+    """Return θ = (a + c) / Σ (a + c) over the possible entries (uniform without counts), and Σ a log θ."""
     possible = np.broadcast_to(~never, counts.shape)
     a = np.where(possible, counts + pseudo, 0.0)
     total = a.sum(axis=axis, keepdims=True)
@@ -84,13 +82,28 @@ def _mode(counts: Floats, pseudo: float | Floats, axis: int, never: Bools) -> tu
 
 
 class ChainResult(NamedTuple):
-    """Where Baum-Welch ended, and how it got there."""
+    """The last parameters of Baum-Welch, and how they were found."""
 
     parameters: ChainParameters  #: the mode or the expected parameters
-    tables: ChainParameters  #: what the last pass ran with
-    objective: float
     converged: bool
-    history: list[float]
+    history: list[float]  #: the objective after every pass
+
+
+class _ChainModel:
+    """Expected counts, as the ascent sees them: an M-step, then a pass that returns new counts."""
+
+    def __init__(self, sweep: Callable[[Floats, Floats, Floats], ChainStatistics], step: ChainMStep) -> None:
+        self.sweep, self.step = sweep, step
+        self.at: ChainStatistics | None = None
+
+    def evaluate(self, at: ChainStatistics) -> Pass[ChainStatistics, None]:
+        self.at = at
+        tables, extra = self.step(at)
+        after = self.sweep(*tables)
+        return Pass(at, after.log_likelihood + extra, after, after.log_likelihood, None)
+
+    def leap(self, *_: object) -> None:
+        """Take plain steps only."""
 
 
 def run_baum_welch(
@@ -104,34 +117,13 @@ def run_baum_welch(
     labels: int = 0,
     keeper: Keeper | None = None,
 ) -> ChainResult:
-    """Run from the counts of ``begin`` until a step changes the objective by less than ``tol`` (relative).
+    """Run from the counts of ``begin`` until a step changes the objective by at most ``tol`` (relative).
 
-    With ``tol=0`` all ``max_iter`` passes are run.  ``labels`` are those of one pass, for whom is told.  A ``keeper``
-    keeps the counts and the history; where it has some, the run goes on from there.
+    With ``tol=0`` all ``max_iter`` passes are run.  ``labels`` and ``keeper`` are those of
+    :class:`~consilience.fitting.ascent.Ascent`.
     """
-    statistics, history = begin, list[float]()
-    if keeper is not None and (kept := keeper.load(len(begin))) is not None:
-        history = list(kept[0]["history"])
-        *sums, likelihood = kept[1]
-        statistics = ChainStatistics(sums[0], sums[1], sums[2], sums[3], float(likelihood))
-    changes: list[tuple[int, float]] = []
-    tables, extra = step(statistics)
-    converged = False
-    while len(history) < max_iter:
-        if keeper is not None:
-            keeper.save({"history": history}, statistics)
-        after = sweep(*tables)
-        objective = after.log_likelihood + extra
-        change = abs(objective - history[-1]) / max(abs(objective), 1.0) if history else float("nan")
-        history.append(objective)
-        _log.debug("pass %d: objective %.6f, change %.1e", len(history), objective, change)
-        changes += [(len(history), change)] if history[1:] else []
-        left = passes_left(changes, tol, max_iter - len(history))
-        asked = callback and callback(Progress(len(history), max_iter, objective, change, "", labels, left))
-        converged = bool(history[1:]) and tol > 0 and change <= tol
-        if converged or asked is True or len(history) == max_iter:
-            break
-        statistics = after
-        tables, extra = step(statistics)
-    _log.info("Baum-Welch: %d passes, converged: %s", len(history), converged)
-    return ChainResult(step.means(statistics), tables, history[-1] if history else float("nan"), converged, history)
+    model = _ChainModel(sweep, step)
+    ascent = Ascent(model, begin, accelerate=False, labels=labels, keeper=keeper)
+    ascent.run(max_iter=max_iter, tol=tol, callback=callback)
+    # the last counts, not the best: beliefs about ease belong to them
+    return ChainResult(step.means(model.at or begin), ascent.converged, ascent.history)

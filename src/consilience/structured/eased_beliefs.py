@@ -1,16 +1,16 @@
-"""Variational Bayes for chains where tokens differ: what one annotator overlooks, others overlook more often.
+"""Variational Bayes for chains of tokens that differ in ease: a name that one annotator overlooks, others overlook too.
 
 Every state of the chain has three degrees of ease (:mod:`consilience.models.ease`), so it becomes three states:
 
     Pr(label i | context c, state h, ease x)  ∝  Γ_m(c, i, h) · exp(σ x [i = c_h]),
 
-with transitions T(h', h) · w(x'), w the shares of the degrees: a token's ease is its own.  Where tokens belong
-together, like those of a name, ease stays: x' = x.
+with transitions T(h', h) · w(x'), w being the shares of the degrees: every token has its own ease.  Within a span, such
+as a name, ease stays the same: x' = x.
 
-Γ has the Dirichlet distribution of :mod:`consilience.structured.chain_beliefs`; with ease no conjugate one.  The mean
-that a step of iterative scaling leads to, and as many labels as were counted, tell which Dirichlet distribution takes
-its place.  With σ = 0 it is the exact one, and the objective is the lower bound; else it is near it, and may fall: by
-4e-4 in a pass and 1e-3 in all (relative) on simulated names, not on the CoNLL crowd.
+Without ease, Γ has the Dirichlet posterior of :mod:`consilience.structured.chain_beliefs`; with ease, none is
+conjugate.  A Dirichlet distribution takes its place: its mean comes from one step of iterative scaling, its precision
+from the number of labels counted.  With σ = 0 it is exact, and the objective is the lower bound.  Otherwise it is close
+to it and may fall: by 4e-4 in a pass and 1e-3 in all (relative) on simulated names, not on the CoNLL crowd.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ __all__ = ["EasedBeliefs"]
 
 
 class EasedBeliefs:
-    """What expected counts say of chain and annotators, and of tokens that differ in ease.
+    """The approximate posterior of chain and annotators, for tokens that differ in ease.
 
     Parameters
     ----------
     pseudo
         Pseudo-labels of every annotator, (C, K, H).
     never
-        What cannot be, by state.
+        Impossible starts and transitions, by state.
     ease
         How tokens differ.
     lasting
-        ``[i, h]`` tells whether i after h keeps the ease of h, (H, H).
+        ``[i, h]``: whether i after h keeps the ease of h, (H, H).
     """
 
     def __init__(self, pseudo: Floats, never: Never | None, ease: Ease, lasting: Bools) -> None:
         self.beliefs, self.ease = ChainBeliefs(pseudo, never), ease
-        # [i, x', h, x]: the share of each degree of ease among tokens that follow, or the same degree again
+        # [i, x', h, x]: probability of the next degree of ease: its share, or one for the same degree
         X = ease.shares.size
         own, again = np.repeat(ease.shares[:, None], X, axis=1), np.eye(X)
         self._follows = np.where(lasting[:, None, :, None], again[:, None, :], own[:, None, :])
         self._mean: Floats | None = None
 
     def __call__(self, statistics: ChainStatistics) -> tuple[ChainParameters, float]:
-        """Give exp E log of the parameters after these counts, and about minus the divergence from the prior."""
+        """Return exp E log of the parameters given these counts, and about minus the divergence from the prior."""
         plain = self._without_ease(statistics)
         tables, extra = self.beliefs(plain)
         return self._with_ease(tables), extra
 
     def means(self, statistics: ChainStatistics) -> ChainParameters:
-        """Give the expected parameters after the counts that were seen last."""
+        """Return the expected parameters given the last counts."""
         assert self._mean is not None
         return self._with_ease(self.beliefs.means(self._as_plain(self._mean, statistics)))
 
     def _without_ease(self, statistics: ChainStatistics) -> ChainStatistics:
-        """Give the counts of a chain without ease that would tell the same."""
+        """Return the counts of a chain without ease that has the same posterior."""
         pseudo = self.beliefs.labels.pseudo
         counts = statistics.counts.reshape(-1, *pseudo.shape, self.ease.shares.size)
-        if self._mean is None:  # nothing is known of ease yet
+        if self._mean is None:  # the first step has no estimate to scale
             mean = counts.sum(axis=-1) + pseudo
             mean /= mean.sum(axis=-2, keepdims=True)
         else:
@@ -74,7 +74,7 @@ class EasedBeliefs:
         return self._as_plain(mean, statistics)
 
     def _as_plain(self, mean: Floats, statistics: ChainStatistics) -> ChainStatistics:
-        """Give as many labels as were counted, spread so that together with the pseudo-labels they have this mean."""
+        """Return as many labels as were counted, spread so that the posterior has this mean."""
         M, R, _ = statistics.counts.shape
         pseudo, X = self.beliefs.labels.pseudo, self.ease.shares.size
         given = statistics.counts.reshape(M, *pseudo.shape, X).sum(axis=(-3, -1))[..., None, :]

@@ -1,6 +1,6 @@
-"""Consensus of items on a graph: from labels and edges to labels with probabilities, as a function and as an estimator.
+"""Consensus of items on a graph, as a function and as an estimator.
 
-``aggregate_network`` gives a :class:`consilience.Consensus`; ``NetworkConsensus`` has scikit-learn's manners.  Both run
+``aggregate_network`` returns a :class:`consilience.Consensus`; ``NetworkConsensus`` follows scikit-learn.  Both run
 :func:`consilience.structured.network_em.network_em`.
 """
 
@@ -13,12 +13,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from consilience.diagnose.runs import diagnose_run, examine_run
+from consilience.diagnose.health import annotator_health
+from consilience.diagnose.runs import diagnose_run
+from consilience.engine.progress import Callback
 from consilience.exceptions import ParameterError
-from consilience.fitting.em import Callback
 from consilience.io.coercion import as_annotations
 from consilience.kernels.votes import vote_statistics
-from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.estimator import CrowdEstimator
 from consilience.methods.base.running import story
@@ -26,11 +26,11 @@ from consilience.runs.consensus import Consensus
 from consilience.structured.graph import as_graph
 from consilience.structured.network_em import Inference, network_em
 from consilience.structured.potts import FieldKind
-from consilience.validation import numpy_seed
+from consilience.validation import check_names, keywords, numpy_seed
 
 __all__ = ["SUFFIX", "NetworkConsensus", "aggregate_network"]
 
-#: Put behind the name of a crowd method: started from it, refined by EM on the graph.
+#: Suffix of a crowd method: EM on the graph, started from that method.
 SUFFIX = "+network"
 
 
@@ -44,7 +44,7 @@ def aggregate_network(
     callback: Callback | None = None,
     **parameters: Any,
 ) -> Consensus:
-    """Turn what annotators said of items on a graph into labels with probabilities.
+    """Aggregate labels of items on a graph into labels with probabilities.
 
     Parameters
     ----------
@@ -52,15 +52,15 @@ def aggregate_network(
         Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
     graph
         Which items are neighbours: a frame or file with ``source`` and ``target``, pairs of ids, a scipy sparse
-        matrix, or what :func:`nearest_neighbours` gives.
+        matrix, or the result of :func:`nearest_neighbours`.
     method
-        The crowd method to start from, with or without ``+network`` behind its name.
+        The crowd method to start from, with or without the suffix ``+network``.
     gold, seed, callback
         As for :func:`consilience.aggregate`.
     **parameters
         Those of :func:`consilience.structured.network_em.network_em`, such as ``delta`` and ``inference``.
     """
-    registry.check_names(f"{method}, on a graph,", parameters, registry.keywords(network_em))
+    check_names(f"{method}, on a graph,", parameters, keywords(network_em))
     annotations = as_annotations(data)
     if gold is not None:
         annotations = annotations.with_gold(gold)
@@ -87,12 +87,12 @@ def aggregate_network(
         a.origin,
         partial(diagnose_run, a),
         annotations=a,
-        examine=partial(examine_run, a),
+        examine=partial(annotator_health, a),
     )
 
 
 class NetworkConsensus(CrowdEstimator):
-    r"""Annotators of items on a graph: a Potts field joins the truths of neighbours.
+    r"""Consensus of items on a graph: a Potts field couples the truths of neighbours.
 
     .. math:: \Pr(y) \propto \exp\Big(\sum_n h_{y_n} + \sum_{(n, n')} w\,\delta\,c_{y_n} [y_n = y_{n'}]\Big)
 
@@ -101,33 +101,34 @@ class NetworkConsensus(CrowdEstimator):
     method
         The crowd method to start from, by name.
     delta
-        Coupling of neighbours: a number ≥ 0, one for each item, or "auto" to choose it without truth, by
-        pseudo-likelihood.  0 gives the crowd method as it is.
+        Coupling of neighbours: a number ≥ 0, one per item, or "auto" to estimate it by pseudo-likelihood.  With 0 the
+        result is that of the crowd method.
     correlation
-        Of the errors of two labels of an item, from 0 to 1, or "auto" to measure it: such labels count less.
+        Correlation of the errors of two labels of an item, from 0 to 1, or "auto" to measure it.  Correlated labels
+        have less weight.
     field
-        "stationary" (agreement on a rare class counts more), "prior" or "uniform".
+        "stationary" (agreement on a rare class has more weight), "prior" or "uniform".
     inference
         "mean-field", or "icm" for iterated conditional modes.
     smoothing, shrinkage
-        Labels added to every cell of the confusions: equally, and as the whole crowd answers.
+        Labels added to every cell of the confusions, evenly and as the whole crowd answers.
     max_iter, tol
         Passes over labels and edges, and the relative change of the objective that ends them.
     random_state
-        Of the crowd method.
+        Seed of the crowd method.
     callback
-        Told of every pass; ends the fit by returning True.
+        Called after every pass; ends the fit by returning True.
 
     Attributes
     ----------
     delta_ : float
-        The coupling; the mean over the items where each has its own.
+        The coupling, averaged over the items.
 
     Notes
     -----
-    ``labels_`` and ``probas_`` are those of the fitted items beside their neighbours; ``predict()`` without data gives
-    them too.  ``predict(X)`` judges items by their labels alone: new items have no place in the graph.  Mean field is
-    too sure of itself: take the probabilities for a ranking.
+    ``labels_`` and ``probas_`` are those of the fitted items given their neighbours; ``predict()`` without data returns
+    them too.  ``predict(X)`` uses labels only: new items are not in the graph.  A mean field is overconfident: use the
+    probabilities for ranking.
 
     Examples
     --------
@@ -168,18 +169,18 @@ class NetworkConsensus(CrowdEstimator):
         self.callback = callback
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None) -> Self:
-        """Learn the annotators, and the labels of items beside their neighbours.
+        """Learn the annotators, and the labels of items given their neighbours.
 
         Parameters
         ----------
         X
             A long frame, a matrix of items × annotators, or Annotations.
         y
-            Not used: there for scikit-learn's pipelines.
+            Ignored; present for scikit-learn's pipelines.
         graph
             Which items are neighbours: see :func:`aggregate_network`.  The items of a matrix are its rows, from 0.
         gold
-            Known truths, held fixed; ``true_labels`` is crowd-kit's name for it.
+            Known truths, held fixed; ``true_labels`` is crowd-kit's name.
         """
         if graph is None:
             raise ParameterError("NetworkConsensus needs to know which items are neighbours: fit(X, graph=edges)")
@@ -193,23 +194,23 @@ class NetworkConsensus(CrowdEstimator):
         return self
 
     def predict(self, X: Any = None) -> Any:
-        """Give the labels of the fitted items, or of other items by what annotators say of them alone."""
+        """Return the labels of the fitted items, or of other items from their labels only."""
         check_is_fitted(self, "model_")
         return self.labels_ if X is None else super().predict(X)
 
     def predict_proba(self, X: Any = None) -> Any:
-        """Give the probabilities of the fitted items, or of other items by what annotators say of them alone."""
+        """Return the probabilities of the fitted items, or of other items from their labels only."""
         check_is_fitted(self, "model_")
         return self.probas_ if X is None else super().predict_proba(X)
 
     def fit_predict(
         self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None
     ) -> Any:
-        """Fit, and give the labels of the same items."""
+        """Fit, and return the labels of the same items."""
         return self.fit(X, y, graph=graph, gold=gold, true_labels=true_labels).labels_
 
     def fit_predict_proba(
         self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None
     ) -> Any:
-        """Fit, and give the probabilities of the same items."""
+        """Fit, and return the probabilities of the same items."""
         return self.fit(X, y, graph=graph, gold=gold, true_labels=true_labels).probas_

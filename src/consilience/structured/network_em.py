@@ -1,13 +1,13 @@
 """EM for items on a graph: Algorithms 4.3 and 4.4 of Traganitis (2019).
 
-From the model and the labels of any crowd method, in turns:
+Starting from the model and the posterior of any crowd method, each pass updates
 
-* the coupling δ, where it is to be chosen (:mod:`consilience.structured.potts`);
+* the coupling δ, unless it is given (:mod:`consilience.structured.potts`);
 * the labelling given annotators and neighbours (E-step), by mean field,
 
       q_n(k)  ∝  exp( h_k  +  w_n Σ_labels log A_m(i, k)  +  Σ_n' w δ c_k q_n'(k) ),
 
-  or by iterated conditional modes (4.20) with q the probabilities beside that labelling (4.21);
+  or by iterated conditional modes (4.20), with q the conditional probabilities given that labelling (4.21);
 * the confusions given q (M-step, (4.23)), as in the i.i.d. model.
 
 ========== ========================================= ==========
@@ -15,24 +15,24 @@ symbol     name                                      shape
 ========== ========================================= ==========
 q          ``posterior``                             (N, K)
 A_m        ``confusions[m]``                         (M, K, K)
-w_n        what a label of item n counts             (N,)
+w_n        weight of a label of item n               (N,)
 h, c, δ    see :mod:`consilience.structured.potts`
 ========== ========================================= ==========
 
-Labels count in full (w = 1) until that has converged.  Then the correlation ρ of errors is measured once, and where
-there is one, the passes go on with labels that count less.  Once only: a graph that is trusted more explains more, and
-ρ measured again and again would run away.
+Labels have full weight (w = 1) until convergence.  Then the correlation ρ of errors is measured, and if there is one,
+the passes continue with smaller weights.  ρ is measured only once: the more the graph is trusted, the more errors it
+explains, and repeated measurements would run away.
 
-Where errors go together, a mean field is too sure of itself: it takes neighbours for witnesses who err alone.  There
-the probabilities of an item with neighbours are averaged with those that ``auto`` finds without the graph.
+If errors are correlated, a mean field is overconfident: it treats neighbours as independent witnesses.  Then the
+posterior of an item with neighbours is averaged with the posterior of ``auto`` without the graph.
 
-What is recorded is Σ_n log Pr(labels of n | neighbours at q), plus the penalty of the M-step: without edges, the i.i.d.
-log-likelihood.  A pass may lower it, and where labels begin to count less it jumps; what never falls is the bound of
-the mean field (or the energy of ICM) during the sweeps of one pass.  δ is held after ``_SETTLE`` passes, so that the
-rest can converge.
+The objective is Σ_n log Pr(labels of n | neighbours at q), plus the penalty of the M-step; without edges it is the
+i.i.d. log-likelihood.  A pass may lower it, and it jumps when the weights change (so this is not a
+:class:`~consilience.fitting.ascent.Ascent`); only the bound of the mean field (or the energy of ICM) never falls during
+the sweeps of one pass.  δ is held fixed after ``_SETTLE`` passes, so that the rest can converge.
 
-Items are swept in ascending order of their ids, so the order of the rows does not matter.  An item without neighbours
-has exactly the posterior of the fitted Dawid-Skene model; without any coupling, the fit is that of the crowd method.
+Items are swept in ascending order of their ids, so the order of rows does not matter.  An item without neighbours has
+exactly the posterior of the fitted Dawid-Skene model; without any coupling, the fit is that of the crowd method.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.error_correlation import CHANCE
+from consilience.engine.progress import Callback, Progress
 from consilience.exceptions import FewLabelsWarning, ParameterError
-from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress
 from consilience.fitting.fit import Fit, crowd_confusion, unconverged
+from consilience.fitting.m_steps import ConfusionStep, Parameters
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.potts import label_evidence
 from consilience.kernels.votes import vote_statistics
@@ -62,14 +62,17 @@ from consilience.structured.potts import (
     most_delta,
     pseudo_likelihood_delta,
 )
+from consilience.validation import check_parameters
 
 __all__ = ["Inference", "network_em"]
 
 Inference = Literal["mean-field", "icm"]
 
-#: δ is chosen anew in so many passes, then held.
+#: Correlations of errors up to this may be chance.
+_CHANCE = 0.02
+#: δ is updated in this many passes, then held fixed.
 _SETTLE = 20
-#: Sweeps of one E-step at most, and the change of a probability that ends them.
+#: Most sweeps of one E-step, and the change of a probability that ends them.
 _SWEEPS, _SWEPT = 3, 1e-4
 
 
@@ -94,7 +97,7 @@ def network_em(
     Parameters
     ----------
     annotations
-        The labels.  Gold items are held at their gold.
+        The labels.  Gold items keep their gold label.
     graph
         Edges as a frame or pairs of ids, a scipy sparse matrix, or a file: see
         :func:`consilience.structured.graph.as_graph`.
@@ -104,7 +107,7 @@ def network_em(
         Coupling of neighbours: a number ≥ 0, one for each item (in the order of ``annotations.items``; an edge has the
         mean of its two), or "auto".  The thesis' δ is twice this.
     correlation
-        Of the errors of two labels of an item: a number from 0 (independent) to 1, or "auto" to measure it.
+        Correlation of the errors of two labels of an item: a number from 0 (independent) to 1, or "auto" to measure it.
     field
         "stationary", "prior" or "uniform": see :mod:`consilience.structured.potts`.
     inference
@@ -114,31 +117,30 @@ def network_em(
     max_iter, tol
         Passes, and the relative change of the objective that ends them (0: run all).
     random_state
-        Of the crowd method.
+        Seed of the crowd method.
     callback
-        Told of every pass; ends the fit by returning True.
+        Called after every pass; ends the fit by returning True.
     """
     _check(field, inference, correlation, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
     joined, coupling = as_graph(graph, annotations), _coupling(delta, annotations)
     start = method if isinstance(method, Fit) else _crowd_fit(method, annotations, random_state)
-    if isinstance(coupling, np.ndarray):  # an edge of no strength is none
+    if isinstance(coupling, np.ndarray):  # drop edges without strength
         low, high, weight = joined.edges()
         kept = coupling[low] + coupling[high] > 0
         joined = Graph.from_edges(low[kept], high[kept], weight[kept], n_items=joined.n_items)
-    elif coupling == 0:
-        return replace(start, details={**start.details, **_story(0.0, 0.0, field, inference, method)})
+    name = {"start": method} if isinstance(method, str) else {}
+    uncoupled = {**start.details, "delta": 0.0, "correlation": 0.0, "field": field, "inference": inference, **name}
+    if isinstance(coupling, float) and coupling == 0:
+        return replace(start, details=uncoupled)
     if joined.n_edges == 0:
-        caution = "no edge joins two labelled items: this is what the crowd method gives without a graph"
-        story = _story(0.0, 0.0, field, inference, method)
-        return replace(
-            start, cautions=(*start.cautions, (caution, FewLabelsWarning)), details={**start.details, **story}
-        )
+        caution = "no edge joins two labelled items: the result is that of the crowd method without a graph"
+        return replace(start, cautions=(*start.cautions, (caution, FewLabelsWarning)), details=uncoupled)
     used = annotations.used_classes
     classes = annotations.class_ids
     inner = annotations
-    if not used.all():  # a class that nobody used is nobody's truth
+    if not used.all():  # an unused class has no items
         inner = annotations.recode(annotations.annotator_ids, classes.take(np.flatnonzero(used)))
-    # the order of the ids, not of the rows, is the order of the sweeps
+    # sweeps follow the order of ids, not of rows
     rank = annotations.item_ids.sorted()[1]
     order = np.argsort(rank, kind="stable")
     if not np.array_equal(order, np.arange(order.size)):
@@ -148,9 +150,11 @@ def network_em(
     begin = Parameters(
         start.model.prior[here], start.model.confusions[np.ix_(np.arange(inner.n_annotators), here, here)]
     )
-    step = ConfusionStep(_pseudo(inner, smoothing, shrinkage))
-    run = _Run(inner, joined, step, coupling, correlation, field, inference)
-    fitted = run(begin, np.ascontiguousarray(start.posterior[order][:, here]), max_iter, tol, callback)
+    pseudo: float | Floats = smoothing
+    if shrinkage:
+        pseudo = smoothing + shrinkage * inner.n_classes * crowd_confusion(inner)
+    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference)
+    fitted = em(begin, np.ascontiguousarray(start.posterior[order][:, here]), max_iter, tol, callback)
     posterior = fitted.posterior[rank]
     if correlation == "auto" and fitted.details["correlation"] > 0:
         modest = _crowd_fit("auto", annotations, random_state).posterior[:, here]
@@ -159,13 +163,13 @@ def network_em(
         fitted,
         posterior=posterior,
         cautions=(*start.cautions, *fitted.cautions),
-        details={**start.details, **fitted.details, **_started(method)},
+        details={**start.details, **fitted.details, **name},
     )
     return fitted if used.all() else fitted.among(classes, used)
 
 
-class _Run:
-    """The passes over one graph."""
+class _GraphEM:
+    """The passes over one graph, and what they learn besides the confusions: δ and ρ."""
 
     def __init__(
         self,
@@ -216,15 +220,16 @@ class _Run:
                 break
             if self.measure and (converged or iteration >= max_iter // 2):
                 self.measure = False
-                if (found := error_correlation(a, q, at.confusions)) > CHANCE:
+                if (found := error_correlation(a, q, at.confusions)) > _CHANCE:
                     self.correlation, begun, converged = found, iteration, False
             if converged:
                 break
             at = self.step(vote_statistics(a.indptr, a.annotator, a.label, q, a.n_annotators))
         cautions = unconverged(converged, "EM on the graph", f"{len(history)} passes", tol)
         fitted = DawidSkene(*at, a.class_ids, a.annotator_ids)
-        story = _story(self.delta, self.correlation, self.kind, self.inference, None)
-        return Fit(fitted, q, log_likelihood, converged, history, cautions, details=story)
+        learned = {"delta": float(np.mean(self.delta)), "correlation": self.correlation}
+        details = {**learned, "field": self.kind, "inference": self.inference}
+        return Fit(fitted, q, log_likelihood, converged, history, cautions, details=details)
 
 
 def _crowd_fit(method: str, annotations: Annotations, random_state: Any) -> Fit:
@@ -232,14 +237,8 @@ def _crowd_fit(method: str, annotations: Annotations, random_state: Any) -> Fit:
     return registry.fit(method, annotations, **seeded)
 
 
-def _pseudo(annotations: Annotations, smoothing: float, shrinkage: float) -> float | Floats:
-    if not shrinkage:
-        return smoothing
-    return smoothing + shrinkage * annotations.n_classes * crowd_confusion(annotations)
-
-
 def _coupling(delta: Any, annotations: Annotations) -> float | Floats | None:
-    """Give the coupling as a number or one for each item; None where it is to be chosen."""
+    """Return the coupling as a number or one per item; None for "auto"."""
     if isinstance(delta, str):
         if delta != "auto":
             raise ParameterError(f"delta must be a number ≥ 0, one for each item, or 'auto', not {delta!r}")
@@ -254,25 +253,10 @@ def _coupling(delta: Any, annotations: Annotations) -> float | Floats | None:
 
 
 def _check(field: str, inference: str, correlation: Any, **others: Any) -> None:
-    registry.check_parameters(others)
+    check_parameters(others)
     if field not in ("stationary", "prior", "uniform"):
         raise ParameterError(f"field must be 'stationary', 'prior' or 'uniform', not {field!r}")
     if inference not in ("mean-field", "icm"):
         raise ParameterError(f"inference must be 'mean-field' or 'icm', not {inference!r}")
     if correlation != "auto" and not (isinstance(correlation, int | float | np.number) and 0 <= correlation <= 1):
         raise ParameterError(f"correlation must be a number from 0 to 1, or 'auto', not {correlation!r}")
-
-
-def _started(method: str | Fit) -> dict[str, Any]:
-    return {"start": method} if isinstance(method, str) else {}
-
-
-def _story(delta: float | Floats, correlation: float, field: str, inference: str, method: Any) -> dict[str, Any]:
-    typical = float(np.mean(delta))
-    return {
-        "delta": typical,
-        "correlation": correlation,
-        "field": field,
-        "inference": inference,
-        **(_started(method) if isinstance(method, str) else {}),
-    }

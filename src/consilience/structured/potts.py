@@ -1,4 +1,4 @@
-"""The Potts field: how much neighbours say about an item, and how that is learned without any truth.
+"""The Potts field of items on a graph, and how its coupling is learned without known truths.
 
 Labels of items on a graph (Traganitis 2019, eqs (4.12)-(4.15)) have the probability
 
@@ -7,43 +7,43 @@ Labels of items on a graph (Traganitis 2019, eqs (4.12)-(4.15)) have the probabi
 ======= =============== ======================================================= ================
 symbol  name            meaning                                                 shape
 ======= =============== ======================================================= ================
-h       ``field``       log-odds of the classes where neighbours say nothing    (K,)
+h       ``field``       log-odds of the classes without neighbours          (K,)
 δ       ``delta``       coupling; of an edge, the mean of its two items'        number or (N,)
 w       ``weight``      of the edges, as given                                  (2 E,)
-c       ``scale``       how much agreement on a class counts                    (K,)
+c       ``scale``       weight of agreement on a class                          (K,)
 π       ``prior``       share of the classes                                    (K,)
 ρ       ``correlation`` of the errors of two labels of one item                 number
 ======= =============== ======================================================= ================
 
 The thesis halves its energies: its δ_n is twice ours (erratum: the halves only rescale δ), and it must be symmetric.
 
-**Fields.**  With h = log π and c = 1 ("prior") frequent classes win twice, by h and by having more neighbours of their
-kind; the rare ones die out.  The thesis has h = 0 and c = 1 ("uniform"), which forgets the prior where an item has few
-neighbours.  The default ("stationary") keeps both: if the far end of an edge is of the same class with probability a
-and else drawn from π, the end y_n' multiplies the odds of class k by 1 - a + a [k = y_n'] / π_k, whose logarithm is
+**Fields.**  With h = log π and c = 1 ("prior") frequent classes count twice, in h and through their many neighbours,
+and rare ones die out.  The thesis has h = 0 and c = 1 ("uniform"), which ignores the prior for items with few
+neighbours.  The default ("stationary") avoids both: if the other end of an edge has the same class with probability a
+and is otherwise drawn from π, y_n' multiplies the odds of class k by 1 - a + a [k = y_n'] / π_k, whose logarithm is
 
     h = log π,      δ c[k]  =  log(1 + (e^δ - 1) / (K π_k)),      a / (1 - a) = (e^δ - 1) / K,
 
-so that on a tree every item has the class probabilities π, however many neighbours it has.  With equal classes c = 1.
+so on a tree every item has the class probabilities π, whatever its number of neighbours.  With equal classes c = 1.
 
-**δ without truth** maximises the pseudo-likelihood (Besag 1975) of the labelling, expected under the mean field q:
+**δ** maximises the pseudo-likelihood (Besag 1975) of the labelling, expected under the mean field q:
 
     Σ_n Σ_k q_n(k) log Pr(y_n = k | neighbours at q),
 
-but not beyond what :func:`edge_agreement` finds in the labels of the two ends of an edge alone: a mean field that is
-too sure of its own clusters must not talk itself into more.
+but is limited by what :func:`edge_agreement` finds in the labels of the two ends of an edge: an overconfident mean
+field would otherwise reinforce its own clusters.
 
-**How alike the ends of an edge are.**  With p_n the posterior from the labels of n alone and p̄ the mean of p over the
+**Similarity of the ends of an edge.**  With p_n the posterior from the labels of n alone and p̄ the mean of p over the
 ends of edges, a maximises
 
     mean over edges of  log( 1 - a + a Σ_k p_n(k) p_n'(k) / p̄_k ),
 
-a lower bound of what one end tells of the other (Donsker & Varadhan 1975; over independent ends the mean of what
-stands in the logarithm is one).
+a lower bound of the mutual information of the two ends (Donsker & Varadhan 1975; for independent ends, the mean of the
+argument of the logarithm is one).
 
-**Labels that err together.**  n labels whose errors have correlation ρ are worth n w independent ones,
-w = 1 / (1 + (n - 1) ρ) (the design effect of Kish 1965).  Neighbours are a witness beside the labels, so ρ shows in
-what is left when q is taken for the truth: with r = [label is k] - A_m(k, k) and its standard deviation s,
+**Correlated errors.**  n labels whose errors have correlation ρ are worth n w independent ones,
+w = 1 / (1 + (n - 1) ρ) (the design effect of Kish 1965).  Neighbours are evidence besides the labels, so ρ can be
+estimated from the residuals with q taken for the truth: with r = [label is k] - A_m(k, k) and its standard deviation s,
 
     ρ  =  Σ_n Σ_k q_n(k) Σ_pairs r r'  /  Σ_n Σ_k q_n(k) Σ_pairs s s'.
 
@@ -77,16 +77,16 @@ __all__ = [
 
 FieldKind = Literal["stationary", "prior", "uniform"]
 
-#: δ is looked for below this: e^12 to one.
+#: Largest δ: odds of e^12 to one.
 MOST_DELTA = 12.0
-#: So many items and edges are enough to choose δ and a by.
+#: Items and edges that are enough to estimate δ and a.
 _SAMPLE_ITEMS, _SAMPLE_EDGES = 50_000, 100_000
 _RESOLUTION = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """The field of one graph with given coupling and prior: arrays that the sweeps take."""
+    """The field of one graph with given coupling and prior, as arrays for the sweeps."""
 
     graph: Graph
     strength: Floats  #: w δ of every edge, (2 E,)
@@ -95,7 +95,7 @@ class Field:
 
     @classmethod
     def of(cls, graph: Graph, delta: float | Floats, prior: Floats, kind: FieldKind) -> Field:
-        """Build the field of a coupling: one number, or one for each item."""
+        """Build the field of a coupling: one number, or one per item."""
         if isinstance(delta, np.ndarray):
             ends = np.repeat(delta, graph.degree)
             strength = graph.weight * 0.5 * (ends + delta[graph.neighbour])
@@ -106,7 +106,7 @@ class Field:
         return cls(graph, strength, field, scale)
 
     def evidence(self, log_labels: Floats, prior: Floats, gold: Ints | None) -> Floats:
-        """Give ``h + Σ log A`` (N, K), with all classes but the gold ruled out where it is known.
+        """Return ``h + Σ log A`` (N, K); for gold items, all other classes are ruled out.
 
         Items without neighbours have the log-prior for h, whatever the field.
         """
@@ -133,20 +133,20 @@ class Field:
                 break
 
     def conditional(self, evidence: Floats, state: Ints) -> Floats:
-        """Give ``Pr(y_n = k | labels of n, neighbours at this labelling)``, (N, K)  (4.21)."""
+        """Return ``Pr(y_n = k | labels of n, neighbours at this labelling)``, (N, K)  (4.21)."""
         g, K = self.graph, self.field.size
         q = evidence + self.scale * kernels.support(g.indptr, g.neighbour, self.strength, np.eye(K)[state])
         return softmax(q)
 
     def log_likelihood(self, evidence: Floats, q: Floats) -> float:
-        """Give ``Σ_n log Pr(labels of n | neighbours at q)``: with no edges, the log-likelihood of the labels."""
+        """Return ``Σ_n log Pr(labels of n | neighbours at q)``: without edges, the log-likelihood."""
         g = self.graph
         return kernels.conditional_log_likelihood(
             g.indptr, g.neighbour, self.strength, evidence, self.field, self.scale, q
         )
 
     def bound(self, evidence: Floats, q: Floats) -> float:
-        """Give what mean-field sweeps climb: a lower bound of log Pr(labels) + log Z.
+        """Return the objective of mean-field sweeps, a lower bound of log Pr(labels) + log Z.
 
         Σ_n Σ_k q (e - log q)  +  Σ_edges w δ Σ_k c_k q_n(k) q_n'(k)
         """
@@ -157,7 +157,7 @@ class Field:
         return float(own.sum() + 0.5 * (q * said * self.scale).sum())
 
     def energy(self, evidence: Floats, state: Ints) -> float:
-        """Give log Pr(y, labels) + log Z of a labelling: what ICM climbs."""
+        """Return log Pr(y, labels) + log Z of a labelling, the objective of ICM."""
         g = self.graph
         start = np.repeat(np.arange(g.n_items), g.degree)
         same = state[start] == state[g.neighbour]
@@ -166,7 +166,7 @@ class Field:
 
 
 def field_and_scale(delta: float, prior: Floats, kind: FieldKind) -> tuple[Floats, Floats]:
-    """Give h and c, (K,) each."""
+    """Return h and c, (K,) each."""
     K = prior.size
     prior = np.maximum(prior, FLOOR)
     if kind == "uniform" and delta > 0:
@@ -186,7 +186,7 @@ def softmax(scores: Floats) -> Floats:
 
 
 def pseudo_likelihood_delta(graph: Graph, q: Floats, prior: Floats, kind: FieldKind, most: float = MOST_DELTA) -> float:
-    """Choose δ by the pseudo-likelihood expected under q, up to ``most``; see the module."""
+    """Return the δ up to ``most`` that maximises the pseudo-likelihood expected under q."""
     from scipy.optimize import minimize_scalar
 
     rows = np.flatnonzero(graph.joined)
@@ -206,13 +206,13 @@ def pseudo_likelihood_delta(graph: Graph, q: Floats, prior: Floats, kind: FieldK
 
 
 def most_delta(share: float, n_classes: int) -> float:
-    """Give the δ that stands for a share a of agreement, were the graph a tree."""
+    """Return the δ that corresponds to agreement a on a tree."""
     return min(float(np.log1p(n_classes * share / max(1.0 - share, FLOOR))), MOST_DELTA)
 
 
 def edge_agreement(graph: Graph, log_labels: Floats, prior: Floats) -> float:
-    """Learn a, how alike the two ends of an edge are, from the labels of the ends alone; see the module."""
-    # both directions of an edge are as good as one
+    """Estimate a, the similarity of the two ends of an edge, from the labels of the ends."""
+    # a sample may contain one or both directions of an edge
     at = np.arange(0, graph.neighbour.size, max(1, graph.neighbour.size // (2 * _SAMPLE_EDGES)))
     low, high = np.searchsorted(graph.indptr, at, "right") - 1, graph.neighbour[at].astype(np.int64)
     weight = graph.weight[at] / graph.weight[at].sum()
@@ -225,13 +225,13 @@ def edge_agreement(graph: Graph, log_labels: Floats, prior: Floats) -> float:
 
 
 def label_weights(n_labels: Ints, correlation: float, joined: Bools) -> Floats:
-    """Give what each label of an item counts, (N,): 1 where there are no neighbours, as in the i.i.d. model."""
+    """Return the weight of each item's labels, (N,): 1 without neighbours, as in the i.i.d. model."""
     # w = 1 / (1 + (n - 1) ρ)
     return np.where(joined, 1.0 / (1.0 + np.maximum(n_labels - 1, 0) * correlation), 1.0)
 
 
 def error_correlation(annotations: Annotations, q: Floats, confusions: Floats) -> float:
-    """Give ρ, the correlation of errors of two labels of an item, q taken for the truth, from 0 to 1."""
+    """Return ρ, the correlation of the errors of two labels of an item, from 0 to 1, with q taken for the truth."""
     a = annotations
     rows = np.arange(0, a.n_items, max(1, a.n_items // _SAMPLE_ITEMS))
     if rows.size < a.n_items:

@@ -1,7 +1,7 @@
-"""Consensus of tokens in order: from labels to sequences with probabilities, as a function and as an estimator.
+"""Consensus of tokens in sequences, as a function and as an estimator.
 
-``aggregate_sequences`` gives a :class:`consilience.SequenceRun`; ``SequenceConsensus`` has scikit-learn's manners.
-Both run :func:`consilience.structured.sequence_fit.fit_sequences`.
+``aggregate_sequences`` returns a :class:`consilience.SequenceRun`; ``SequenceConsensus`` follows scikit-learn.  Both
+run :func:`consilience.structured.sequence_fit.fit_sequences`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from consilience.fitting.em import Callback, ConfusionStep
 from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.votes import vote_statistics
-from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.running import story
 from consilience.models.chain_mixture import ChainMixture, Never
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import TIE, Choice
 from consilience.runs.sequence_run import SequenceRun
-from consilience.structured.sequence_fit import fit_sequences, forbidden
+from consilience.structured.chain_fit import forbidden
+from consilience.structured.sequence_fit import fit_sequences
+from consilience.validation import check_names, keywords
 
 __all__ = ["SequenceConsensus", "aggregate_sequences"]
 
@@ -48,7 +49,7 @@ def aggregate_sequences(
     valid: bool = True,
     **parameters: Any,
 ) -> SequenceRun:
-    """Turn what annotators said of tokens in order into labels with probabilities.
+    """Aggregate labels of tokens in sequences into labels with probabilities.
 
     Parameters
     ----------
@@ -59,17 +60,17 @@ def aggregate_sequences(
     gold
         Known truths, held fixed; see :meth:`consilience.SequenceAnnotations.with_gold`.
     seed
-        Decides everything that is random.
+        Seed of everything random.
     callback
-        Told of every pass over the data.
+        Called after every pass over the data.
     engine, scheduler, checkpoint
         As for :func:`consilience.aggregate`; the engines are "local" and "dask".
     valid
-        Where the classes are BIO tags: give no sequence that breaks their rules.
+        If the classes are BIO tags: return no sequence that breaks their rules.
     **parameters
         Those of :func:`consilience.structured.sequence_fit.fit_sequences`.
     """
-    registry.check_names(f"{method}, for sequences,", parameters, registry.keywords(fit_sequences))
+    check_names(f"{method}, for sequences,", parameters, keywords(fit_sequences))
     sequences = as_sequences(data)
     if gold is not None:
         sequences = sequences.with_gold(gold)
@@ -103,27 +104,27 @@ def aggregate_sequences(
 
 
 def as_sequences(data: Any) -> SequenceAnnotations:
-    """Take sequences as they are, and read long frames."""
+    """Return sequences as they are; build them from a long frame."""
     return data if isinstance(data, SequenceAnnotations) else SequenceAnnotations.from_frame(data)
 
 
 def _cautions(sequences: SequenceAnnotations, of_fit: tuple[Caution, ...]) -> list[Caution]:
     found = [*cautions_of(sequences.tokens, alone=False), *of_fit]
     if int(sequences.lengths.max(initial=0)) < 2:
-        found.append(("no sequence has two tokens: there is no order to learn from", FewLabelsWarning))
+        found.append(("no sequence has two tokens: transitions cannot be learned", FewLabelsWarning))
     return found
 
 
 def _labelled(model: ChainMixture, sequences: SequenceAnnotations, never: Never | None) -> tuple[Floats, Choice]:
-    """Give the posterior of every token, and its label on the best path."""
+    """Return the posterior of every token, and its label on the best path."""
     posterior = model.posterior(sequences)
     return posterior, _choice(posterior, model.decode(sequences, posterior, never))
 
 
 def _choice(posterior: Floats, best: Codes) -> Choice:
-    """Give the label on the path, the most probable other class, and by how much the former is more probable.
+    """Return the label on the path, the most probable other class, and the margin between them.
 
-    A path may pass through a class that is not the most probable of its token: its margin is 0.
+    If the path passes through a class that is not the most probable of its token, the margin is 0.
     """
     rows = np.arange(best.size)
     if posterior.shape[1] == 1:
@@ -136,42 +137,42 @@ def _choice(posterior: Floats, best: Codes) -> Choice:
 
 
 class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
-    r"""Annotators of tokens in order: the truths of a sequence are a Markov chain.
+    r"""Consensus of tokens in sequences: the truths of a sequence are a Markov chain.
 
     .. math:: \Pr(y, F) = \Pr(y_1) \prod_{n > 1} T(y_n, y_{n-1}) \prod_n \prod_m \Gamma_m(f_m(x_n), y_n)
 
     Parameters
     ----------
     method
-        "auto": as rich as the labels ask for.  Or a crowd method with ``+hmm`` (two steps, by moments) or
+        "auto" (a model as rich as the labels support), or a crowd method with ``+hmm`` (two steps, by moments) or
         ``+hmm+em`` (then Baum-Welch), such as "rob-symnmf+hmm+em".
     valid
-        Where the classes are BIO tags: give no sequence that breaks their rules.
+        If the classes are BIO tags: return no sequence that breaks their rules.
     smoothing, shrinkage
         For ``+hmm+em``: labels added to every cell of the confusions, evenly and as the whole crowd answers.
     max_iter, tol
         Passes over the data for one chain, and the relative change of the objective that ends them.
     random_state
-        Decides everything that is random.
+        Seed of everything random.
     callback
-        Told of every pass; ends the fit of one chain by returning True.
+        Called after every pass; ends the fit of one chain by returning True.
     engine
-        Where the passes run: "local" is this process; "dask" a Dask cluster, whose workers hold the sequences (the
-        client in use, or else processes here); or a client of Dask's.
+        Where the passes run: "local" (this process), "dask" (the current Dask client, or local processes), or a Dask
+        client.  Its workers hold the sequences.
     checkpoint
-        Folder in which ``+hmm+em`` keeps what it has learned so far: killed, it goes on from there.
+        Folder for the state of ``+hmm+em``: a killed run resumes from there.
 
     Attributes
     ----------
     model_ : ChainMixture
         The fitted chains.
     classes_, labels_, probas_
-        The classes; labels and probabilities of the tokens that were fitted, in the order of ``sequences_``.
+        The classes; labels and probabilities of the fitted tokens, in the order of ``sequences_``.
     sequences_ : SequenceAnnotations
-        What was fitted.
+        The fitted data.
     transitions_, start_, confusions_
-        ``transitions_[i, k]`` is the probability that class i follows class k; probabilities of the first token; a
-        confusion for each annotator over all tokens.
+        ``transitions_[i, k]`` is the probability that class i follows class k; probabilities of the first token; the
+        confusion of each annotator over all tokens.
     converged_, history_, n_iter_, log_likelihood_, details_
         How the fit went.
 
@@ -218,7 +219,7 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         X
             SequenceAnnotations, or a long frame with sequence, position, annotator and label.
         y
-            Not used: there for scikit-learn's pipelines.
+            Ignored; present for scikit-learn's pipelines.
         gold
             Known truths, held fixed.
         """
@@ -238,22 +239,22 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Any:
-        """Give the label of every token of these sequences; an unknown annotator counts as the average one."""
+        """Return the label of every token; an unknown annotator counts as the average one."""
         check_is_fitted(self, "model_")
         sequences = as_sequences(X)
         never = forbidden(self.sequences_) if self.valid else None
         return self.classes_[_labelled(self.model_, sequences, never)[1].best]
 
     def predict_proba(self, X: Any) -> Floats:
-        """Give the probability of every class for every token of these sequences."""
+        """Return the probability of every class for every token."""
         check_is_fitted(self, "model_")
         posterior: Floats = self.model_.posterior(as_sequences(X))
         return posterior
 
     def fit_predict(self, X: Any, y: Any = None, *, gold: Any = None) -> Any:
-        """Fit, and give the labels of the same tokens."""
+        """Fit, and return the labels of the same tokens."""
         return self.fit(X, y, gold=gold).labels_
 
     def fit_predict_proba(self, X: Any, y: Any = None, *, gold: Any = None) -> Any:
-        """Fit, and give the probabilities of the same tokens."""
+        """Fit, and return the probabilities of the same tokens."""
         return self.fit(X, y, gold=gold).probas_
