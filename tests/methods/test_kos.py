@@ -13,7 +13,6 @@ from consilience.fitting.em import Progress
 from consilience.fitting.fit import Fit
 from consilience.kernels import messages
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.em import SMALL
 from consilience.methods.kos import kos
 
 
@@ -32,9 +31,7 @@ def slow_iterations(a: cs.Annotations, sign: Floats, y: Floats, times: int) -> F
     return y
 
 
-@pytest.mark.parametrize("small", [SMALL, 0], ids=["numpy", "numba"])
-def test_messages_are_those_of_the_definition(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "SMALL", small)
+def test_messages_are_those_of_the_definition() -> None:
     a = cs.simulate(30, 7, 3, labels_per_item=4, seed=2).annotations
     rng = np.random.default_rng(0)
     center = rng.random(7)

@@ -25,16 +25,13 @@ beginning to end, so the number of threads changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels._compile import array, compiled, inlined
+from consilience.kernels._compile import kernel
 from consilience.kernels.both_ways import BothWays
 
 __all__ = ["PRIOR_MEAN", "GladSweeps"]
@@ -48,7 +45,7 @@ _LONGEST, _HALVINGS = 2.0, 40
 
 
 class GladSweeps(BothWays):
-    """The E-step and the M-steps over one set of labels, ready to be run again and again."""
+    """The E-step and the M-steps over one set of labels, for repeated use."""
 
     def __init__(
         self, indptr: Ints, annotator: Codes, label: Codes, gold: Codes | None, n_annotators: int, n_classes: int
@@ -64,11 +61,12 @@ class GladSweeps(BothWays):
         indptr, annotator, label = self._by_item
         K = prior.size
         log_prior, factor = np.log(prior), np.exp(ease)
-        kernel = _posterior_kernel(annotator.dtype.name, label.dtype.name)
+        codes = f"int64 int64 int64[] {annotator.dtype}[] {label.dtype}[] int32[]"
+        run = kernel(_posterior, f"{codes} float64[] float64[] float64[] float64[,]! float64[]!")
 
         def work(first: int, stop: int) -> Floats:
             sums = np.zeros(K + 1)
-            kernel(first, stop, indptr, annotator, label, self._gold, log_prior, ability, factor, self._q, sums)
+            run(first, stop, indptr, annotator, label, self._gold, log_prior, ability, factor, self._q, sums)
             return sums
 
         sums = np.sum(blocks.run(work, self._blocks[True]), axis=0)
@@ -84,9 +82,10 @@ class GladSweeps(BothWays):
 
     def _climb(self, of_items: bool, q: Floats, factor: Floats, own: Floats) -> None:
         indptr, other, label = self._by_item if of_items else self._by_annotator
-        kernel = _climb_kernel(other.dtype.name, label.dtype.name)
+        codes = f"int64 int64 int64[] {other.dtype}[] {label.dtype}[] float64[,]"
+        run = kernel(_climb, f"{codes} boolean float64[] float64[]!", helpers=(_evaluate,))
         blocks.run(
-            lambda first, stop: kernel(first, stop, indptr, other, label, q, of_items, factor, own),
+            lambda first, stop: run(first, stop, indptr, other, label, q, of_items, factor, own),
             self._blocks[of_items],
         )
 
@@ -142,9 +141,8 @@ def _posterior(
     sums[K] = log_likelihood
 
 
-@inlined
 def _evaluate(t: Any, low: Any, high: Any, other: Any, label: Any, q: Any, row: Any, factor: Any) -> Any:
-    """Give ``Σ w x - log(1 + e^x)`` at ``x = t f``, its derivative in t and minus its second derivative.
+    """Return ``Σ w x - log(1 + e^x)`` at ``x = t f``, its derivative in t and minus its second derivative.
 
     w is the posterior of the class said: of item ``row``, or of the item that the label is of if that is negative.
     """
@@ -201,18 +199,3 @@ def _climb(
             if not better or abs(step) < 1e-4:
                 break
         own[g] = u
-
-
-@lru_cache(maxsize=16)
-def _posterior_kernel(annotator: str, label: str) -> Callable[..., None]:
-    whole, out = types.int64, array("float64", readonly=False)
-    data = array("int64"), array(annotator), array(label), array("int32")
-    parameters = array("float64"), array("float64"), array("float64")
-    return compiled(_posterior, types.void(whole, whole, *data, *parameters, array("float64", 2, readonly=False), out))
-
-
-@lru_cache(maxsize=16)
-def _climb_kernel(other: str, label: str) -> Callable[..., None]:
-    whole, data = types.int64, (array("int64"), array(other), array(label), array("float64", 2))
-    own = array("float64", readonly=False)
-    return compiled(_climb, types.void(whole, whole, *data, types.boolean, array("float64"), own))

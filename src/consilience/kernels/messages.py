@@ -5,7 +5,7 @@ Label l, by annotator m on item n, carries a number a_l.  An iteration (Karger, 
     x_(n→m)  =  Σ a y_(m'→n)  over the other labels of n,        y_(m→n)  =  Σ a x_(n'→m)  over the other labels of m.
 
 With s_m = Σ a x over all labels of m, y_(m→n) = s_m - a x_(n→m): what is kept is ``s`` and one number ``z = a x`` for
-each label.  So the next iteration makes the messages of the annotators on its way through the items, and both halves
+each label.  So the next iteration computes the messages of the annotators on its way through the items, and both halves
 are one sweep over the labels, in place.
 
 ====== =========== ==================
@@ -20,14 +20,12 @@ s      ``total``   (M,)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.em import SMALL
+from consilience.kernels._compile import kernel
 
 __all__ = ["pass_messages", "structural_noise"]
 
@@ -45,18 +43,13 @@ def pass_messages(
     factor: Floats,
     message: Floats,
 ) -> Floats:
-    """Send messages to the items and back: update ``message`` (z) in place and give the new totals (M,).
+    """Send messages to the items and back: update ``message`` (z) in place and return the new totals (M,).
 
     For the first iteration, y itself is sent with ``message = -y``, ``total = 0`` and ``factor = 1``.
     """
-    if label.size < SMALL:
-        item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-        a = (label == k) - center[annotator]
-        sent = a * (total[annotator] - message) * factor[annotator]
-        message[:] = a * (np.bincount(item, sent, indptr.size - 1)[item] - sent)
-        return np.bincount(annotator, message, total.size).astype(np.float64, copy=False)
     new = np.zeros_like(total)
-    _kernel(annotator.dtype.name, label.dtype.name)(indptr, annotator, label, k, center, total, factor, message, new)
+    types = f"int64[] {annotator.dtype}[] {label.dtype}[] int64 float64[] float64[] float64[] float64[]! float64[]!"
+    kernel(_pass, types)(indptr, annotator, label, k, center, total, factor, message, new)
     return new
 
 
@@ -82,23 +75,11 @@ def _pass(
             new[m] += back
 
 
-@lru_cache(maxsize=16)
-def _kernel(annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    data = array("int64"), array(annotator), array(label), types.int64
-    read, write = array("float64"), array("float64", readonly=False)
-    return compiled(_pass, types.void(*data, read, read, read, write, write))
-
-
 def structural_noise(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int, seed: int) -> Floats:
-    """Draw a standard normal number for every label that depends on the seed and on the label's place in the crowd.
+    """Draw a standard normal number for every label, which does not depend on names or on the order of rows.
 
-    Place is what does not change when rows are mixed or names changed: a few rounds of colour refinement (Weisfeiler &
-    Leman) on the graph of items, annotators and labels, colours being hashes.  Labels whose places cannot be told apart
-    get the same number.
+    It depends on the seed and on the label's place in the graph of items, annotators and labels: a hash after a few
+    rounds of colour refinement (Weisfeiler & Leman).  Labels with the same place get the same number.
     """
     from scipy.special import ndtri
 
@@ -122,7 +103,7 @@ def _hashed_sums(group: Ints, values: Codes, size: int) -> Codes:
 
 
 def _mix(words: Codes) -> Codes:
-    """Scramble 64-bit words (the finaliser of splitmix64); overflow is meant."""
+    """Scramble 64-bit words (the finaliser of splitmix64); overflow is intended."""
     words = words + _GOLDEN
     words = (words ^ (words >> np.uint64(30))) * _FIRST
     words = (words ^ (words >> np.uint64(27))) * _SECOND

@@ -28,16 +28,13 @@ work from beginning to end, so the number of threads changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats
-from consilience.kernels._compile import array, compiled, inlined
+from consilience.kernels._compile import kernel
 from consilience.kernels.both_ways import BothWays
 
 __all__ = ["MinimaxSweeps"]
@@ -53,35 +50,38 @@ _FLOOR = 1e-100
 
 
 class MinimaxSweeps(BothWays):
-    """The posterior and the ascent over one set of labels, ready to be run again and again."""
+    """The posterior and the ascent over one set of labels, for repeated use."""
 
     def posterior(self, prior: Floats, annotators: Floats, items: Floats, q: Floats) -> tuple[Floats, float]:
-        """Write the posterior into ``q``; give its sum over items with a label or gold, and the log-likelihood."""
+        """Write the posterior into ``q``; return its sum over items with a label or gold, and the log-likelihood."""
         indptr, annotator, label = self._by_item
         K = prior.size
-        kernel = _posterior_kernel(annotator.dtype.name, label.dtype.name)
+        codes = f"int64 int64 int64[] {annotator.dtype}[] {label.dtype}[] int32[]"
+        run = kernel(_posterior, f"{codes} float64[] float64[,,] float64[,,] float64[,]! float64[]!")
 
         def work(first: int, stop: int) -> Floats:
             sums = np.zeros(K + 1)
-            kernel(first, stop, indptr, annotator, label, self._gold, np.log(prior), annotators, items, q, sums)
+            run(first, stop, indptr, annotator, label, self._gold, np.log(prior), annotators, items, q, sums)
             return sums
 
         sums = np.sum(blocks.run(work, self._blocks[True]), axis=0)
         return sums[:K], float(sums[K])
 
     def improve_annotators(self, q: Floats, annotators: Floats, items: Floats, weight: float) -> float:
-        """Climb in every σ_m, in place, with penalty ``weight`` λ; give ``Σ ‖σ_m‖²``."""
+        """Climb in every σ_m, in place, with penalty ``weight`` λ; return ``Σ ‖σ_m‖²``."""
         return self._climb(False, q, annotators, items, weight)
 
     def improve_items(self, q: Floats, annotators: Floats, items: Floats, weight: float) -> float:
-        """Climb in every τ_n, in place, with penalty ``weight`` λ; give ``Σ ‖τ_n‖²``."""
+        """Climb in every τ_n, in place, with penalty ``weight`` λ; return ``Σ ‖τ_n‖²``."""
         return self._climb(True, q, items, annotators, weight)
 
     def _climb(self, of_items: bool, q: Floats, own: Floats, there: Floats, weight: float) -> float:
         indptr, other, label = self._by_item if of_items else self._by_annotator
-        kernel = _climb_kernel(other.dtype.name, label.dtype.name)
+        codes = f"int64 int64 int64[] {other.dtype}[] {label.dtype}[] float64[,]"
+        tables, helpers = "boolean float64[,,] float64[,,]! float64", (_value, _derivatives, _solve)
+        run = kernel(_climb, f"{codes} {tables}", "float64", helpers)
         squares = blocks.run(
-            lambda first, stop: kernel(first, stop, indptr, other, label, q, of_items, there, own, float(weight)),
+            lambda first, stop: run(first, stop, indptr, other, label, q, of_items, there, own, float(weight)),
             self._blocks[of_items],
         )
         return float(sum(squares))
@@ -136,7 +136,6 @@ def _posterior(
     sums[K] = log_likelihood
 
 
-@inlined
 def _value(
     low: Any,
     high: Any,
@@ -150,7 +149,7 @@ def _value(
     odds: Any,
     weight: Any,
 ) -> Any:
-    """Give the objective F of one row at ``logs``; its exponentials are left in ``odds``.
+    """Return the objective F of one row at ``logs``; its exponentials are left in ``odds``.
 
     Labels are weighed by the posterior of item ``row``, or of the item that they are of if that is negative.
     """
@@ -171,7 +170,6 @@ def _value(
     return value
 
 
-@inlined
 def _derivatives(
     low: Any,
     high: Any,
@@ -215,9 +213,8 @@ def _derivatives(
                 hessian[c, d] -= wp * p[d]
 
 
-@inlined
 def _solve(A: Any, b: Any) -> Any:
-    """Solve A x = b in place, A being positive definite and given by its lower half; give the largest entry of x."""
+    """Solve A x = b in place, A being positive definite and given by its lower half; return the largest entry of x."""
     K = b.size
     for i in range(K):
         for j in range(i + 1):
@@ -287,18 +284,3 @@ def _climb(
             for c in range(K):
                 squares += logs[c] * logs[c]
     return squares
-
-
-@lru_cache(maxsize=16)
-def _posterior_kernel(annotator: str, label: str) -> Callable[..., None]:
-    whole, table = types.int64, array("float64", 3)
-    data = array("int64"), array(annotator), array(label), array("int32")
-    out = array("float64", 2, readonly=False), array("float64", readonly=False)
-    return compiled(_posterior, types.void(whole, whole, *data, array("float64"), table, table, *out))
-
-
-@lru_cache(maxsize=16)
-def _climb_kernel(other: str, label: str) -> Callable[..., float]:
-    whole, data = types.int64, (array("int64"), array(other), array(label), array("float64", 2))
-    tables = array("float64", 3), array("float64", 3, readonly=False)
-    return compiled(_climb, types.float64(whole, whole, *data, types.boolean, *tables, types.float64))

@@ -16,13 +16,12 @@ M. Abramowitz and I. A. Stegun, "Handbook of mathematical functions" (1964).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels._arrays import Floats
+from consilience.kernels._compile import kernel
 
 __all__ = ["learn_pseudo_counts", "psi_and_log_gamma"]
 
@@ -108,28 +107,6 @@ def _psi_and_sums(x: Any, log_y: Any, together: Any, psi: Any, sums: Any) -> Non
             product[r] = 1.0
 
 
-@lru_cache(maxsize=1)
-def _learn_kernel() -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    numbers = types.int64, types.float64, types.float64, types.float64
-    signature = types.void(array("float64", 2), array("int64"), array("float64", readonly=False), *numbers)
-    return compiled(_learn, signature, (_psi_rest,))
-
-
-@lru_cache(maxsize=1)
-def _psi_and_sums_kernel() -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    read, write = array("float64", 2), array("float64", 2, readonly=False)
-    signature = types.void(read, read, types.int64, write, array("float64", readonly=False))
-    return compiled(_psi_and_sums, signature, (_product, _psi_rest, _log_gamma_of_shifted))
-
-
 def learn_pseudo_counts(
     counts: Floats, beta: Floats, axis: int, *, steps: int, rate: float, least: float, most: float
 ) -> Floats:
@@ -145,16 +122,19 @@ def learn_pseudo_counts(
     along = np.arange(beta.size).reshape(beta.shape)
     last = beta.shape[-1]
     group = along // last if axis == -1 else along % last + along // (last * beta.shape[-2]) * last
-    _learn_kernel()(counts.reshape(-1, made.size), group.reshape(-1), made, steps, rate, least, most)
+    learn = kernel(_learn, "float64[,] int64[] float64[]! int64 float64 float64 float64", helpers=(_psi_rest,))
+    learn(counts.reshape(-1, made.size), group.reshape(-1), made, steps, rate, least, most)
     return made.reshape(beta.shape)
 
 
 def psi_and_log_gamma(x: Floats) -> tuple[Floats, float]:
-    """Give ψ of every number, and the sum of all log Γ; ``x`` (M, …) is C-contiguous and positive."""
+    """Return ψ of every number, and the sum of all log Γ; ``x`` (M, …) is C-contiguous and positive."""
     rows = x.reshape(len(x), x.size // max(len(x), 1))
     psi, sums = np.empty(rows.shape), np.empty(rows.shape[1])
     y = rows + 8.0
     # (max y)⁸ᵐ < 1e300: the logarithm of m products is taken at once
     together = max(1, int(37.0 / np.log10(y.max(initial=10.0))))
-    _psi_and_sums_kernel()(rows, np.log(y), together, psi, sums)
+    helpers = _product, _psi_rest, _log_gamma_of_shifted
+    write = kernel(_psi_and_sums, "float64[,] float64[,] int64 float64[,]! float64[]!", helpers=helpers)
+    write(rows, np.log(y), together, psi, sums)
     return psi.reshape(x.shape), float(sums.sum())

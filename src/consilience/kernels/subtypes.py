@@ -12,14 +12,13 @@ arithmetic is that of the other sweep: products, each subtype with its own power
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._compile import kernel
 from consilience.kernels.em import FLOOR, Statistics
 
 __all__ = ["SubtypeSweep"]
@@ -115,20 +114,6 @@ def _sweep(
     sums[weights.size] = log_likelihood
 
 
-@lru_cache(maxsize=8)
-def _kernel(annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    matrix, vector = array("float64", 2, readonly=False), array("float64", readonly=False)
-    codes = array("int64"), array(annotator), array(label), array("int32")
-    signature = types.void(
-        types.int64, types.int64, *codes, array("float64"), array("float64", 2), matrix, types.int64, matrix, vector
-    )
-    return compiled(_sweep, signature)
-
-
 class SubtypeSweep:
     """The E-step with ``n_subtypes`` subtypes a class; the other parameters are those of the plain sweep.
 
@@ -149,10 +134,11 @@ class SubtypeSweep:
         self.gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
         self.shape = (n_annotators, n_classes, n_classes * n_subtypes)
         self._blocks = blocks.cut(indptr, n_annotators * n_classes * n_classes * n_subtypes)
-        self._kernel = _kernel(annotator.dtype.name, label.dtype.name)
+        codes = f"int64 int64 int64[] {annotator.dtype}[] {label.dtype}[] int32[]"
+        self._kernel = kernel(_sweep, f"{codes} float64[] float64[,] float64[,]! int64 float64[,]! float64[]!")
 
     def __call__(self, weights: Floats, tables: Floats) -> Statistics:
-        """Give counts (M, K, K L), the expected number of items of each subtype, and the log-likelihood."""
+        """Return counts (M, K, K L), the expected number of items of each subtype, and the log-likelihood."""
         M, K, C = self.shape
         table = np.maximum(tables.reshape(M * K, C), FLOOR)
         nothing = np.empty((0, 0))
@@ -169,7 +155,7 @@ class SubtypeSweep:
         return Statistics(counts.reshape(self.shape), sums[:C], float(sums[C]))
 
     def posterior(self, weights: Floats, tables: Floats) -> Floats:
-        """Give the posterior of every item's class, (N, K)."""
+        """Return the posterior of every item's class, (N, K)."""
         M, K, C = self.shape
         table = np.maximum(tables.reshape(M * K, C), FLOOR)
         out, nothing = np.empty((self.indptr.size - 1, K)), np.empty((0, 0))

@@ -1,9 +1,9 @@
-"""The class-conditional one-coin model: each annotator is right with a probability of their own for every class.
+"""The class-conditional one-coin model: each annotator has an accuracy for every class.
 
     Pr(m says i | truth k) = p_mk where i = k, and (1 - p_mk) / (K - 1) where not.
 
-An annotator has K accuracies where Dawid and Skene have K (K - 1) free probabilities.  With many classes and few labels
-that is what the data can bear; and unlike the one-coin model it knows annotators who miss one class and not another.
+An annotator has K accuracies where Dawid and Skene have K (K - 1) free probabilities, which suits many classes and few
+labels.  Unlike the one-coin model it allows for annotators who miss one class and not another.
 With two classes the model is Dawid and Skene's.
 
 ======== ============================= ============
@@ -18,10 +18,11 @@ from __future__ import annotations
 from typing import Literal
 
 from consilience.engine.passes import Labels, passes_of
-from consilience.fitting.em import Callback, ClassOneCoinStep, run_em
+from consilience.fitting.em import Callback, ClassOneCoinStep
 from consilience.fitting.fit import Fit, vote_start
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
+from consilience.methods.base.refinement import fit_by_em
 
 __all__ = ["METHOD", "ClassOneCoin", "class_one_coin"]
 
@@ -31,7 +32,7 @@ class ClassOneCoin(SeededEstimator):
 
     .. math:: A_m(i, k) = p_{mk} \text{ where } i = k, \qquad (1 - p_{mk}) / (K - 1) \text{ where not}
 
-    Its parameters are those of :class:`DawidSkeneEM`, without shrinkage.
+    The parameters are those of :class:`DawidSkeneEM`, without shrinkage.
     """
 
     _method = "class-one-coin"
@@ -39,7 +40,7 @@ class ClassOneCoin(SeededEstimator):
     smoothing: float = 0.0
     prior: Literal["learned", "uniform"] = "learned"
     max_iter: int = 1000
-    tol: float = 1e-07
+    tol: float = 1e-7
     accelerate: bool = True
 
 
@@ -53,12 +54,11 @@ def class_one_coin(
     accelerate: bool = True,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by EM; the parameters are those of :func:`consilience.methods.ds_em.dawid_skene_em`."""
+    """Fit by EM; the parameters are those of :class:`consilience.DawidSkeneEM`, without shrinkage."""
     step = ClassOneCoinStep(smoothing, prior == "learned")
     passes = passes_of(annotations)
     start = vote_start(passes, step)
-    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Fit.from_em(passes, result, tol)
+    return fit_by_em(passes, step, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
 
 
 METHOD = Method(

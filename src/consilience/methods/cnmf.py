@@ -7,16 +7,16 @@ said a and j said b, that is to maximise
 
     Σ_(m, j) Σ_(a, b) n(a, b) log Σ_k λ_k A_m(a, k) A_j(b, k),
 
-the log-likelihood of all pairs of labels, as if each pair were an item of its own.  The multiplicative updates
+the log-likelihood of all pairs of labels, as if each pair were a separate item.  The multiplicative updates
 
     A_m(a, k) ∝ A_m(a, k) Σ_j Σ_b n(a, b) / R̂(a, b) · λ_k A_j(b, k),      R̂ = A_m diag(λ) A_jᵀ,
 
-and the like for λ are the EM steps of that likelihood: it rises at every one.  It is started from :mod:`multispa
-<consilience.methods.multispa>` and from the votes; the better end is kept.
+and those for λ are the EM steps of that likelihood: it rises at every step.  The starts are :mod:`multispa
+<consilience.methods.multispa>` and the votes; the better end is kept.
 
-Added to it are Dirichlet priors, ``shrinkage``, and the items whose truth is known: their labels count for that class
-alone.  Of n labels that meet others, m has many more in pairs, all counted above; what is added to them is multiplied
-likewise, so that shrinkage by one label is shrinkage by one label.
+Dirichlet priors (``shrinkage``) and items with gold are added: their labels count for that class only.  A label is
+counted once for every pair that it is in, so what is added is multiplied by the same number: shrinkage by one label is
+then one label.
 
 ====== ============================== ============
 symbol name                           shape
@@ -48,7 +48,7 @@ from consilience.kernels.em import FLOOR, Statistics
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
-from consilience.methods.multispa import lonely, vertex_model
+from consilience.methods.multispa import pair_cautions, vertex_model
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import groups
@@ -57,7 +57,7 @@ __all__ = ["METHOD", "CoupledNMF", "cnmf"]
 
 _log = logging.getLogger("consilience")
 
-#: Labels added to every cell of the vote start: what starts at zero stays there.
+#: Labels added to every cell of the vote start, because a zero stays zero.
 _START_SMOOTHING = 0.1
 #: Shrinkage of the start by successive projection.
 _START_SHRINKAGE = 0.25
@@ -71,17 +71,18 @@ class CoupledNMF(IterativeEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
+        votes).
     prior
         Learn the class prior, or hold it uniform.
     max_iter, tol
-        Passes over the pairs from each start, and the relative change of the objective that ends them.
+        Passes over the pairs from each start, and the relative change of the objective that ends them (0: run all).
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told of every pass; ends the fit by returning True.
+        Called after every pass; ends the fit by returning True.
     """
 
     _method = "cnmf"
@@ -100,22 +101,7 @@ def cnmf(
     tol: float = 1e-7,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by multiplicative updates.
-
-    Parameters
-    ----------
-    annotations
-        The labels.  Items with gold teach the confusions of their class.
-    shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
-        votes).  0 fits the blocks and nothing else.
-    prior
-        Learn the class prior, or hold it uniform.
-    max_iter, tol
-        Passes over the pairs from each start, and the relative change of the objective that ends them (0: run all).
-    callback
-        Told of every pass; ends the fit by returning True.
-    """
+    """Fit by multiplicative updates; :class:`CoupledNMF` documents the parameters."""
     a = annotations
     blind = a if a.gold is None else a.select_items(a.gold < 0)
     pairs = pair_moments(blind)
@@ -126,7 +112,7 @@ def cnmf(
         "multispa": vertex_model(blind, pairs, graph, shrinkage=_START_SHRINKAGE, learn_prior=learn),
         "votes": vote_start(a, ConfusionStep(_START_SMOOTHING, learn)),
     }
-    # EM keeps the order of the classes that it starts in, and the shrinkage is towards the crowd's own
+    # EM keeps the order of the classes of its start, and shrinkage is towards the order of the votes
     starts["multispa"] = _ordered(blind, starts["multispa"])
     best, name = None, ""
     for where, start in starts.items():
@@ -139,11 +125,11 @@ def cnmf(
     assert best is not None
     confusions = np.maximum(best.parameters.confusions, 1e-6)
     found = Parameters(best.parameters.prior, confusions / confusions.sum(axis=1, keepdims=True))
-    if a.gold is None:  # gold says which class is which
+    if a.gold is None:  # gold shows which class is which
         found = _ordered(a, found)
     model = DawidSkene(*found, a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
-    cautions: tuple[Caution, ...] = lonely(graph)
+    cautions: tuple[Caution, ...] = pair_cautions(graph)
     if tol > 0 and not best.converged:
         sentence = f"the coupled factors did not converge in {len(best.history)} passes; raise max_iter"
         cautions = (*cautions, (sentence, ConvergenceWarning))
@@ -159,12 +145,12 @@ class _Coupled:
     """The penalised log-likelihood of the pairs, and one step up it."""
 
     pairs: CoOccurrences
-    known: Floats  #: labels that are added to the cells, (M, K, K)
-    known_classes: Floats  #: pairs that are added to the classes, (K,)
+    known: Floats  #: labels added to the cells, (M, K, K)
+    known_classes: Floats  #: pairs added to the classes, (K,)
     learn_prior: bool
 
     def __call__(self, at: Parameters) -> tuple[float, Parameters]:
-        """Give the objective at ``at``, and the parameters after one update."""
+        """Return the objective at ``at``, and the parameters after one update."""
         step = ConfusionStep(self.known, self.learn_prior)
         seen = sweep_pairs(self.pairs.who, self.pairs.counts, *at)
         objective = seen.log_likelihood + step.penalty(at)
@@ -174,8 +160,8 @@ class _Coupled:
 
 
 @dataclass
-class _Run:
-    """Where the updates ended."""
+class _Result:
+    """The end of the updates."""
 
     parameters: Parameters
     objective: float = -np.inf
@@ -184,9 +170,9 @@ class _Run:
     stopped: bool = False  #: by the callback
 
 
-def _updates(coupled: _Coupled, start: Parameters, max_iter: int, tol: float, callback: Callback | None) -> _Run:
+def _updates(coupled: _Coupled, start: Parameters, max_iter: int, tol: float, callback: Callback | None) -> _Result:
     """Update until the objective changes by less than ``tol`` of itself."""
-    run = _Run(start)
+    run = _Result(start)
     after = start
     for t in range(max_iter):
         at = after
@@ -205,7 +191,7 @@ def _updates(coupled: _Coupled, start: Parameters, max_iter: int, tol: float, ca
 def _known(
     annotations: Annotations, blind: Annotations, pairs: CoOccurrences, shrinkage: float
 ) -> tuple[Floats, Floats]:
-    """Give what is known besides the pairs: shrinkage and gold, in pairs as the data counts them."""
+    """Return what is added to the pairs, shrinkage and gold, counted in pairs."""
     a, M, K = annotations, annotations.n_annotators, annotations.n_classes
     known, classes = np.zeros((M, K, K)), np.zeros(K)
     if shrinkage:

@@ -1,22 +1,22 @@
 """CRIA-V: complete everybody's labels at low rank, then let everybody vote on everything.
 
-Annotators see few items.  Completion at low rank says what each would have answered elsewhere, and corrects
-what they did answer by what those who agree with them answered; the consensus is the vote of the completed labels,
+Annotators see few items.  Completion at low rank predicts what each would have answered elsewhere, and corrects their
+answers by those of annotators who agree with them; the consensus is the vote of the completed labels,
 
     score[n, k] = mean over m of X[n, m, k],
 
-an annotator's vote being as strong as their labels are explained: who guesses, or gave few labels, has small entries.
+where annotators who guess, or gave few labels, have small entries.
 
 S.-Y. Li and Y. Jiang, "Multi-label crowdsourcing learning with incomplete annotations", PRICAI 2018.
 
 This is a reconstruction from the abstract of the authors' companion paper ("Multi-label crowdsourcing learning",
-Journal of Software 31, 2020): the tensor of instances, labels and annotators is completed at low rank, which corrects
-what is there and fills what is not, and is then aggregated by one of three rules.  V is taken for voting.  Here a class
-is one of K labels of which exactly one is true.  The solver is :mod:`consilience.factor.completion`: the unfolding
-along items, rank K, started from the shares of votes.
+Journal of Software 31, 2020): the tensor of instances, labels and annotators is completed at low rank and then
+aggregated by one of three rules, of which V is taken to be voting.  Here exactly one of K labels is true.  The solver
+is
+:mod:`consilience.factor.completion`: the unfolding along items, rank K, started from vote shares.
 
-Annotators vote on the items of their own part of the crowd: between parts that share no item, nothing says how factors
-hang together.  The votes of a part are A (Σ_m B_m)ᵀ, so nothing of size N M is made.
+Annotators vote on the items of their own part of the crowd: factors of parts that share no item are not comparable.
+The votes of a part are A (Σ_m B_m)ᵀ, so nothing of size N M is made.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CompletedVote(IterativeEstimator):
 
     penalty: float = 0.05
     max_iter: int = 100
-    tol: float = 0.001
+    tol: float = 1e-3
 
 
 def cria_v(
@@ -56,20 +56,7 @@ def cria_v(
     tol: float = 1e-3,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by completing the labels and voting.
-
-    Parameters
-    ----------
-    annotations
-        The labels.
-    penalty
-        Weight of the nuclear norm, as a share of the size of the data; see :mod:`consilience.methods.pg_tac`.
-    max_iter, tol
-        Sweeps, and the relative fall of the objective that ends them.  Sparse crowds are fitted best by a few sweeps: a
-        tolerance much below the default lets annotators who share few items drift apart.
-    callback
-        Told of every sweep; ends the fit by returning True.
-    """
+    """Fit by completing the labels and voting; see :class:`CompletedVote`."""
     found = completed_labels(annotations, vote_posterior(annotations), penalty, max_iter, tol, callback)
     return fit_of_scores(annotations, _vote(annotations, found), found, max_iter, tol)
 
@@ -78,7 +65,7 @@ METHOD = Method("cria-v", cria_v, "CompletedVote", "labels completed at low rank
 
 
 def _vote(annotations: Annotations, found: Completed) -> Floats:
-    """Give the mean of the completed labels over the annotators of each item's part of the crowd, (N, K)."""
+    """Return the mean of the completed labels over the annotators of each item's part of the crowd, (N, K)."""
     of_item, of_annotator = _parts(annotations)
     n_parts = int(max(of_item.max(initial=0), of_annotator.max(initial=0))) + 1
     members = np.bincount(of_annotator, minlength=n_parts)
@@ -92,7 +79,7 @@ def _vote(annotations: Annotations, found: Completed) -> Floats:
 
 
 def _parts(annotations: Annotations) -> tuple[Ints, Ints]:
-    """Number the parts of the crowd that share no item and no annotator: that of each item, and of each annotator."""
+    """Return the connected component of each item and of each annotator."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

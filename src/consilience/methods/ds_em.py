@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Literal
 
 from consilience.engine.passes import Labels, passes_of
-from consilience.fitting.em import Callback, ConfusionStep, Parameters, run_em
+from consilience.fitting.em import Callback, ConfusionStep, Parameters
 from consilience.fitting.fit import Fit, vote_start
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
-from consilience.methods.base.refinement import pseudo_labels
+from consilience.methods.base.refinement import fit_by_em, pseudo_labels
 
 __all__ = ["METHOD", "DawidSkeneEM", "dawid_skene_em"]
 
@@ -26,19 +26,20 @@ class DawidSkeneEM(SeededEstimator):
     Parameters
     ----------
     smoothing
-        Labels added to every cell of every confusion matrix (a Dirichlet prior).
+        Labels added to every cell of every confusion matrix (a Dirichlet prior; the fit is its mode).
     shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the whole crowd answers.
+        Labels added to every cell on average, spread over the cells of a class as the whole crowd answers (judged by
+        the votes): annotators with few labels are taken to be like the others.
     prior
         "learned", or "uniform" to hold all classes equally likely.
     max_iter, tol
-        Passes over the data, and the relative change of the objective in one EM step that ends them.
+        Passes over the data, and the relative change of the objective in one EM step that ends them (0: run all).
     accelerate
-        Take longer steps than EM where the likelihood allows it, and once most items are settled, pass over the others.
+        Extrapolate along EM steps (SQUAREM) where that raises the likelihood.
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told of every pass; ends the fit by returning True.
+        Called after every pass; ends the fit by returning True.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class DawidSkeneEM(SeededEstimator):
     shrinkage: float = 0.0
     prior: Literal["learned", "uniform"] = "learned"
     max_iter: int = 1000
-    tol: float = 1e-07
+    tol: float = 1e-7
     accelerate: bool = True
 
 
@@ -70,33 +71,11 @@ def dawid_skene_em(
     callback: Callback | None = None,
     start: Parameters | None = None,
 ) -> Fit:
-    """Fit by EM.
-
-    Parameters
-    ----------
-    annotations
-        The labels, or passes over them.  Gold items are held at their gold.
-    smoothing
-        Labels added to every cell of every confusion matrix (a Dirichlet prior; the fit is its mode).
-    shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the whole crowd answers (judged by
-        the votes): whoever gave few labels is taken to be like the others.
-    prior
-        Learn the class prior, or hold it uniform.
-    max_iter, tol
-        Passes over the data, and the relative change of the objective in one EM step that ends them (0: run all).
-    accelerate
-        Take longer steps than EM where the likelihood allows it, and once most items are settled, pass over the others.
-    callback
-        Told of every pass; ends the fit by returning True.
-    start
-        Parameters to start from, instead of vote shares.
-    """
+    """Fit by EM; :class:`DawidSkeneEM` documents the parameters, ``start`` replaces vote shares as the start."""
     passes = passes_of(annotations)
     begin = vote_start(passes, ConfusionStep(smoothing, prior == "learned")) if start is None else start
     step = ConfusionStep(pseudo_labels(passes, smoothing, shrinkage), prior == "learned")
-    result = run_em(passes, begin, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Fit.from_em(passes, result, tol)
+    return fit_by_em(passes, step, begin, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
 
 
 METHOD = Method(

@@ -1,14 +1,13 @@
-"""Dalvi, Dasgupta, Kumar and Rastogi's ratio of eigenvectors: how far annotators agree, beside how often they meet.
+"""Dalvi, Dasgupta, Kumar and Rastogi's ratio of eigenvectors: agreement relative to the number of common items.
 
-With labels ±1 and w(m) = 2 Pr(m is right) - 1, two annotators with g(m, j) items in common agree on so many more than
-they disagree on:
+With labels ±1 and w(m) = 2 Pr(m is right) - 1, the agreements less the disagreements of two annotators with g(m, j)
+items in common are
 
     E A(m, j) = g(m, j) w(m) w(j),      m ≠ j.
 
 So where A = g ∘ (w wᵀ) and u is the leading eigenvector of g, that of A is about w ∘ u, and the ratio of the two is w
-(Dalvi et al.  2013).  Instead of the counts one may take the ratios A / g, and who met whom for g
-(``count_weights=False``): the eigenvector of the ratios, which is less at the mercy of those who labelled most.  On
-RTE it makes 9.0 % errors where counts make half.
+(Dalvi et al. 2013).  With ``count_weights=False`` the ratios A / g stand for the counts, and 0 or 1 for g: annotators
+with many labels then dominate less.  On RTE this makes 9.0 % errors where counts make half.
 
 ====== ======================================== ======================
 symbol meaning                                  shape
@@ -18,8 +17,7 @@ g      common items, ``met``                    (M, M), observed pairs
 w      ``weights``                              (M,)
 ====== ======================================== ======================
 
-The diagonals, where everybody agrees with themselves, say nothing of w and are left out.  The labels are the
-votes weighted by w.
+The diagonals are left out.  The labels are the votes weighted by w.
 
 N. Dalvi, A. Dasgupta, R. Kumar and V. Rastogi, "Aggregating crowdsourced binary ratings", WWW 2013.
 """
@@ -42,24 +40,24 @@ from consilience.moments.graph import groups
 
 __all__ = ["METHOD", "EigenRatio", "eigenratio"]
 
-#: Who hardly belongs to the others has next to no part in either eigenvector: below this share of the largest part, the
-#: ratio is damped.
+#: Below this share of the largest entry of the eigenvector of g, the ratio is damped: both entries are nearly zero
+#: there.
 _FAINT = 1e-3
 
 
 class EigenRatio(RefinableEstimator):
-    """Votes weighted by how far annotators agree beside how often they meet (Dalvi et al. 2013); two classes.
+    """Votes weighted by agreement relative to the number of common items (Dalvi et al. 2013); two classes.
 
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     count_weights
-        Let pairs of annotators weigh as many as the items they have in common.
+        Weight pairs of annotators by their number of common items.
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told once, of the leading eigenvalue, and of every pass of the refinement.
+        Called once with the leading eigenvalue, and after every pass of the refinement.
     """
 
     _method = "eigenratio"
@@ -68,17 +66,7 @@ class EigenRatio(RefinableEstimator):
 
 
 def eigenratio(annotations: Annotations, *, count_weights: bool = False, callback: Callback | None = None) -> Fit:
-    """Fit by the ratio of two eigenvectors; each group of annotators that common items join has its own.
-
-    Parameters
-    ----------
-    annotations
-        Labels of two classes.
-    count_weights
-        Let pairs of annotators weigh as many as the items they have in common.
-    callback
-        Told once, of the leading eigenvalue of the agreements.
-    """
+    """Fit by the ratio of two eigenvectors, for each connected group of annotators; see :class:`EigenRatio`."""
     from scipy.sparse import csr_array
 
     a = annotations

@@ -13,15 +13,15 @@ v, w     ``weights`` of the annotators            (M,)
 d        labels of each item, of each annotator   (N,), (M,)
 ======== ======================================== ===============
 
-The paper lets everybody label each item with the same probability.  Where some label far more than others, the leading
-vector of O belongs to them alone: on RTE it sits on three of 164 annotators, and 49 % of the labels are wrong.  So O is
-taken relative to what chance would make of its row and column sums,
+In the paper everybody labels each item with the same probability.  Where some label far more than others, the leading
+vector of O is theirs alone: on RTE it has three of 164 annotators, and 49 % of the labels are wrong.  So O is
+normalised by its row and column sums,
 
     D_items^(-1/2) O D_annotators^(-1/2),        w = D_annotators^(-1/2) v,
 
-with a little added to D_annotators, since otherwise a handful of small annotators may own the vector
-(``normalize=False`` is the paper's).  The habit of saying one class more often is not seen by this model, which is why
-it loses to majority voting on Bluebird.
+with a little added to D_annotators, or else a few annotators with few labels may dominate (``normalize=False`` is the
+paper's method).  The model does not know that an annotator may prefer one class, and loses to majority voting on
+Bluebird.
 
 A. Ghosh, S. Kale and P. McAfee, "Who moderates the moderators? Crowdsourcing abuse detection in user-generated
 content", EC 2011.
@@ -49,13 +49,13 @@ class GhoshSVD(RefinableEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     normalize
-        Take labels relative to how many each item and each annotator has.
+        Normalise by the number of labels of each item and each annotator.
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told once, of the leading singular value, and of every pass of the refinement.
+        Called once with the leading singular value, and after every pass of the refinement.
     """
 
     _method = "ghosh-svd"
@@ -64,17 +64,7 @@ class GhoshSVD(RefinableEstimator):
 
 
 def ghosh_svd(annotations: Annotations, *, normalize: bool = True, callback: Callback | None = None) -> Fit:
-    """Fit by the leading singular vector; each group of annotators that common items join has one of its own.
-
-    Parameters
-    ----------
-    annotations
-        Labels of two classes.
-    normalize
-        Take labels relative to how many each item and each annotator has.
-    callback
-        Told once, of the leading singular value.
-    """
+    """Fit by the leading singular vector of each connected group of annotators; see :class:`GhoshSVD`."""
     from scipy.sparse import csr_array
 
     a = annotations
@@ -108,7 +98,7 @@ METHOD = Method("ghosh-svd", ghosh_svd, "GhoshSVD", "the leading singular vector
 
 
 def _groups(annotations: Annotations) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Give the groups of two or more annotators that common items join."""
+    """Return the groups of two or more annotators that common items join."""
     group = components(annotations.indptr, annotations.annotator, annotations.n_annotators)
     order = np.argsort(group, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)

@@ -37,6 +37,7 @@ from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit, unconverged
 from consilience.kernels._arrays import Floats
+from consilience.kernels.glad import PRIOR_MEAN, GladSweeps
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
 
@@ -118,8 +119,6 @@ def fit_glad(
     callback: Callback | None = None,
 ) -> GladFit:
     """Fit as :func:`glad` does, and return abilities and difficulties."""
-    from consilience.kernels.glad import PRIOR_MEAN, GladSweeps
-
     a = annotations
     N, M, K = a.n_items, a.n_annotators, a.n_classes
     sweeps = GladSweeps(a.indptr, a.annotator, a.label, a.gold, M, K)

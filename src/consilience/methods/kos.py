@@ -1,9 +1,9 @@
-"""Karger, Oh and Shah's message passing: items say what they are, annotators how far they are to be trusted.
+"""Karger, Oh and Shah's message passing between items and annotators: scores one way, reliabilities the other.
 
     x_(n→m)  =  Σ_(m' ≠ m) a_(n m') y_(m'→n),        y_(m→n)  =  Σ_(n' ≠ n) a_(n' m) x_(n'→m)
 
 along the labels, from y ~ N(1, 1); the label of n is the sign of Σ_m a_(n m) y_(m→n) (Karger, Oh & Shah 2011).  This
-is power iteration without backtracking: a label never testifies in its own favour.  More than two classes make one
+is power iteration without backtracking: a label is never evidence for itself.  With more than two classes there is one
 problem for each class against the rest, and the class with the largest score wins (after Karger, Oh & Shah 2013).
 
 ========= ========================================== ==============
@@ -11,15 +11,15 @@ symbol    meaning                                    name
 ========= ========================================== ==============
 a_(n m)   [m said k of n] - c_m(k)                   ``center``
 c_m(k)    share of k in m's labels, or 1/2           ``center``
-y         what m's word is worth                     ``weights``
+y         weight of a label of m                     ``weights``
 ========= ========================================== ==============
 
-The algorithm is meant for regular random graphs and annotators without habits, and fails on others: on RTE its weights
-sit on four annotators who labelled much, and half of the labels are wrong.  Two changes mend that.  Labels are centred
-by each annotator's habits (as in 2013), and y is a mean over the annotator's labels, not a sum.  The algorithm of 2011
-is ``center=False, normalize=False, prior="uniform"``.  (What tables call KOS is often the leading singular vector of
-the matrix of labels with zeros for missing ones, its columns centred: 11.11 % errors on Bluebird, 39.75 % on RTE,
-51.95 % on TREC.)  A weakness stays: of two crowds that meet only through spammers, the leading vector sees one.
+The algorithm assumes regular random graphs and annotators who prefer no class.  On RTE four annotators with many labels
+get all the weight, and half of the labels are wrong.  Two changes help: labels are centred by each annotator's shares
+(as in 2013), and y is a mean over the annotator's labels, not a sum.  The algorithm of 2011 is ``center=False,
+normalize=False, prior="uniform"``.  (Tables often list as KOS the leading singular vector of the matrix of labels with
+zeros for missing ones, its columns centred: 11.11 % errors on Bluebird, 39.75 % on RTE, 51.95 % on TREC.)  A weakness
+remains: of two crowds that meet only through spammers, the leading vector covers one.
 
 D. R. Karger, S. Oh and D. Shah, "Iterative learning for reliable crowdsourcing systems", NIPS 2011; "Efficient
 crowdsourcing for multi-class labeling", SIGMETRICS 2013.
@@ -50,19 +50,19 @@ class KOS(IterativeEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     center
-        Count what an annotator says against their habits.
+        Subtract the shares of an annotator's labels, in the messages and in the model.
     normalize
         Let an annotator's message be a mean over their labels instead of a sum.
     prior
-        Learn the class prior with the scale of the weights, or hold it uniform: the vote as it is.
+        Learn the class prior with the scale of the weights, or hold it uniform: the plain weighted vote.
     max_iter, tol
-        Iterations of each problem, and the relative change of the weights that ends them.
+        Iterations of each problem, and the relative change of the weights that ends them (0: run all).
     random_state
         Decides everything that is random.
     callback
-        Told of every iteration; ends the fit by returning True.
+        Called after every iteration; ends the fit by returning True.
     """
 
     _method = "kos"
@@ -70,7 +70,7 @@ class KOS(IterativeEstimator):
     center: bool = True
     normalize: bool = True
     prior: Literal["learned", "uniform"] = "learned"
-    tol: float = 0.0001
+    tol: float = 1e-4
 
 
 def kos(
@@ -84,25 +84,7 @@ def kos(
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by message passing.
-
-    Parameters
-    ----------
-    annotations
-        The labels.
-    center
-        Count what an annotator says against their habits, in the messages and in the model.
-    normalize
-        Let an annotator's message be a mean over their labels instead of a sum.
-    prior
-        Learn the class prior with the scale of the weights, or hold it uniform: the vote as it is.
-    max_iter, tol
-        Iterations of each problem, and the relative change of the weights that ends them (0: run all).
-    random_state
-        Decides the first messages.
-    callback
-        Told of every iteration; ends the fit by returning True.
-    """
+    """Fit by message passing; :class:`KOS` documents the parameters."""
     a = annotations
     M, K = a.n_annotators, a.n_classes
     n = a.labels_per_annotator
@@ -110,13 +92,13 @@ def kos(
     start = 1.0 + structural_noise(a.indptr, a.annotator, a.label, M, K, seed)
     shares = label_shares(a) if center else np.full((M, K), 0.5)
     factor = 1.0 / steadied(np.maximum(n - 1, 0)) if normalize else np.ones(M)
-    run = _Run(max_iter, tol, callback)
-    # of two classes, one against the rest is the other one reversed
+    run = _MessagePassing(max_iter, tol, callback)
+    # with two classes, the second problem is the first one reversed
     problems = range(K) if K > 2 else range(K - 1)
     found = [run(a, k, np.ascontiguousarray(shares[:, k]), factor, start) for k in problems]
     weights = np.stack(found, axis=1) if found else np.zeros((M, K))
     others = np.repeat(a.labels_per_item - 1, a.labels_per_item)
-    weights[np.bincount(a.annotator, others, M) == 0] = np.nan  # nobody to compare them with
+    weights[np.bincount(a.annotator, others, M) == 0] = np.nan  # nobody to compare them to
     cautions: tuple[Caution, ...] = ()
     if tol > 0 and not run.converged:
         cautions = (
@@ -136,8 +118,8 @@ def kos(
 METHOD = Method("kos", kos, "KOS", "messages between items and annotators")
 
 
-class _Run:
-    """Passes messages for one class after another; keeps the history of all."""
+class _MessagePassing:
+    """Iterations for one class after another, with their common history."""
 
     def __init__(self, max_iter: int, tol: float, callback: Callback | None) -> None:
         self.max_iter, self.tol, self.callback = max_iter, tol, callback
@@ -146,7 +128,7 @@ class _Run:
         self.stopped = False
 
     def __call__(self, a: Annotations, k: int, center: Floats, factor: Floats, start: Floats) -> Floats:
-        """Give the weights of the annotators in the problem of class k against the rest."""
+        """Return the weights of the annotators in the problem of class k against the rest."""
         n = a.labels_per_annotator
         message, total, scaled = -start, np.zeros(a.n_annotators), np.ones(a.n_annotators)
         before = weights = np.zeros(a.n_annotators)
@@ -163,8 +145,7 @@ class _Run:
                 break
             latest /= growth
             scaled = factor / growth
-            # An eigenvalue -λ, alone or beside λ, makes messages alternate for ever.  Two in a row, of one sign, show
-            # what they have in common.
+            # With an eigenvalue -λ, alone or beside λ, messages alternate for ever: the mean of two in a row converges.
             mean = latest + before if latest @ (n * before) >= 0 else latest - before
             mean = mean if mean @ (n * weights) >= 0 else -mean
             change = float(np.sqrt(n @ (mean - weights) ** 2 / (n @ mean**2)))

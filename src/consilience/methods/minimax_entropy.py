@@ -45,6 +45,7 @@ from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit, unconverged, vote_posterior
 from consilience.kernels._arrays import Floats
+from consilience.kernels.minimax import MinimaxSweeps
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
 
@@ -154,8 +155,6 @@ def fit_minimax_entropy(
     callback: Callback | None = None,
 ) -> MinimaxFit:
     """Fit as :func:`minimax_entropy` does, and return the parameters."""
-    from consilience.kernels.minimax import MinimaxSweeps
-
     a = annotations
     N, M, K = a.n_items, a.n_annotators, a.n_classes
     of_annotators, of_items = penalties(a, annotator_penalty, item_penalty)

@@ -4,17 +4,17 @@ Blocks of annotator m, side by side, are mixtures of the columns of A_m (Ibrahim
 
     Z_m = [R[m, j_1], …, R[m, j_T]] = A_m [D A_jᵀ …],      one column for each "j said b".
 
-Scaled to sum to one, a column is what m says when j says b.  If for every class k somebody says some b of its
-items alone (a class specialist), the column of that b is A_m(:, k), and successive projection finds it: no iteration,
-no start.  What is left is statistics:
+Scaled to sum to one, a column is what m says when j says b.  If for every class k somebody says some b for its items
+only (a class specialist), the column of that b is A_m(:, k), and successive projection finds it: no iteration, no
+start.  What remains is statistics:
 
 * *Columns that rest on few labels.*  The most extreme column is often the one with the fewest.  Columns are taken as
   draws from Dirichlet(s_m μ_m), μ_m being how often m uses each label; s_m is found from their spread, and a column x
   of n labels becomes (x + s_m μ_m) / (n + s_m).
 * *The order of the classes* is open for each annotator, and must come out the same for all.  With W_m(a, k) ∝ A_m(a, k)
-  summing to one over k, ``C[m, j] = W_mᵀ (S R)[m, j] W_j``, less what independent opinions would give, tells which
-  class of m goes with which of j.  The orders together maximise Σ C[m, j](k of m, k of j) over all pairs and classes;
-  then those are changed that bring A_m D A_jᵀ nearer to R[m, j].  Nobody needs to be right more often than not.
+  summing to one over k, ``C[m, j] = W_mᵀ (S R)[m, j] W_j``, less what independent answers would give, shows which class
+  of m corresponds to which of j.  The orders together maximise Σ C[m, j](k of m, k of j) over all pairs and classes;
+  then orders are changed where that brings A_m D A_jᵀ nearer to R[m, j].  Nobody needs to be right more often than not.
 * *The prior* is the λ on the simplex with the smallest Σ S[m, j] ‖R[m, j] - A_m diag(λ) A_jᵀ‖².
 
 ====== ============================== ============
@@ -49,12 +49,12 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import Group, groups
 
-__all__ = ["METHOD", "MultiSPA", "lonely", "multispa", "vertex_model"]
+__all__ = ["METHOD", "MultiSPA", "multispa", "pair_cautions", "vertex_model"]
 
-#: Rounds over all annotators in search of a better order; two or three are usual.
+#: Most rounds over all annotators in search of a better order; two or three are usual.
 _ROUNDS = 100
-#: Rounds in which orders settle; most of what changes does so in the first.
-_SETTLING = 4
+#: Rounds of the least-squares correction of orders; most changes are in the first.
+_CORRECTIONS = 4
 
 
 class MultiSPA(RefinableEstimator):
@@ -63,15 +63,16 @@ class MultiSPA(RefinableEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
+        votes).
     prior
         Learn the class prior by least squares, or take it to be uniform.
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told of every pass of the refinement; ends it by returning True.
+        Called after every pass of the refinement; ends it by returning True.
     """
 
     _method = "multispa"
@@ -83,17 +84,7 @@ class MultiSPA(RefinableEstimator):
 def multispa(
     annotations: Annotations, *, shrinkage: float = 0.25, prior: Literal["learned", "uniform"] = "learned"
 ) -> Fit:
-    """Fit by successive projection.
-
-    Parameters
-    ----------
-    annotations
-        The labels.
-    shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
-    prior
-        Learn the class prior by least squares, or take it to be uniform.
-    """
+    """Fit by successive projection; :class:`MultiSPA` documents the parameters."""
     pairs = pair_moments(annotations)
     graph = groups(pairs)
     parameters = vertex_model(annotations, pairs, graph, shrinkage=shrinkage, learn_prior=prior == "learned")
@@ -101,7 +92,7 @@ def multispa(
     model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids).permute(order)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
     details = {"pairs_missing": pairs.missing}
-    return Fit(model, posterior, log_likelihood, cautions=lonely(graph), details=details)
+    return Fit(model, posterior, log_likelihood, cautions=pair_cautions(graph), details=details)
 
 
 METHOD = Method("multispa", multispa, "MultiSPA", "confusions read off the pair blocks by successive projection")
@@ -110,7 +101,7 @@ METHOD = Method("multispa", multispa, "MultiSPA", "confusions read off the pair 
 def vertex_model(
     annotations: Annotations, pairs: CoOccurrences, graph: Sequence[Group], *, shrinkage: float, learn_prior: bool
 ) -> Parameters:
-    """Give the prior and the confusions that successive projection finds, classes in one order for all annotators."""
+    """Return the prior and confusions found by successive projection, classes in one order for all annotators."""
     K = pairs.n_classes
     N = int(np.count_nonzero(annotations.labels_per_item))
     uniform = np.full(K, 1.0 / K)
@@ -118,18 +109,18 @@ def vertex_model(
     def fitted(A: Floats) -> Floats:
         if not learn_prior or not len(pairs):
             return uniform
-        # one item more of every class: least squares on the simplex likes its corners
+        # one more item of every class: least squares on the simplex tends to its corners
         prior: Floats = (N * _least_squares_prior(pairs, A) + 1.0) / (N + K)
         return prior
 
     confusions, behind = _vertices(pairs)
     order = _common_order(pairs, confusions, graph, annotations.labels_per_annotator)
-    for settled in (False, True):
+    for final in (False, True):
         confusions = np.take_along_axis(confusions, order[:, None, :], axis=2)
         behind = np.take_along_axis(behind, order, axis=1)
         prior = fitted(confusions)
-        if not settled:
-            order = _settle(pairs, confusions, prior)
+        if not final:
+            order = _corrected(pairs, confusions, prior)
     # a column rests on the labels of the column of Z_m that it was read off
     crowd = np.einsum("mk,mik->ik", behind, confusions) + 1e-3
     crowd /= crowd.sum(axis=0)
@@ -140,8 +131,8 @@ def vertex_model(
     return Parameters(prior, confusions / confusions.sum(axis=1, keepdims=True))
 
 
-def lonely(graph: Sequence[Group]) -> tuple[Caution, ...]:
-    """Say whose confusions the pairs cannot tell, and which annotators are compared through the votes alone."""
+def pair_cautions(graph: Sequence[Group]) -> tuple[Caution, ...]:
+    """Return whose confusions the pairs do not determine, and how many groups share no item."""
     cautions: list[Caution] = []
     alone = sum(group.members.size for group in graph if group.members.size == 1)
     if alone:
@@ -176,9 +167,9 @@ def lonely(graph: Sequence[Group]) -> tuple[Caution, ...]:
 
 
 def _vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
-    """Give every annotator's confusions, in an order of their own, and the labels behind each column, (M, K).
+    """Return every annotator's confusions, each in its own order, and the labels behind each column, (M, K).
 
-    Whoever shares no item has uniform columns with nothing behind them.
+    Annotators who share no item have uniform columns with no labels behind them.
     """
     M, K = pairs.n_annotators, pairs.n_classes
     indptr, neighbour, pair = pairs.neighbours
@@ -190,13 +181,13 @@ def _vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
         columns = columns[columns.any(axis=1)]
         n = columns.sum(axis=1)
         usage = columns.sum(axis=0) / n.sum()
-        # the order of columns decides between equals: the one with more labels, and nothing that depends on names
+        # ties are broken by the order of columns: the one with more labels first, independent of names
         first = np.lexsort((*columns[:, np.argsort(usage, kind="stable")].T, -n))
         columns, n = columns[first], n[first]
         shrunk = shrunk_counts(columns.T)
         found = spa(shrunk, K)
-        # Whoever answers other classes alike has fewer columns to find; the rest is what they say of anything.  It
-        # counts as much as what was found: who always says the same must not seem to know one class by it.
+        # Who answers several classes alike has fewer columns to find; the rest are their overall shares.  These count
+        # as much as what was found: who always gives one label must not seem to know that class.
         confusions[m], behind[m] = usage[:, None], n[found].mean()
         confusions[m, :, : found.size] = shrunk[:, found]
         behind[m, : found.size] = n[found]
@@ -204,7 +195,7 @@ def _vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
 
 
 def _seen_from(blocks: Codes, second: Bools) -> Codes:
-    """Turn the blocks where the annotator is the ``second`` of the pair: their own labels become the rows."""
+    """Transpose the blocks where the annotator is the ``second`` of the pair: their own labels become the rows."""
     return np.where(second[:, None, None], blocks.transpose(0, 2, 1), blocks)
 
 
@@ -212,10 +203,10 @@ def _seen_from(blocks: Codes, second: Bools) -> Codes:
 
 
 def _common_order(pairs: CoOccurrences, confusions: Floats, graph: Sequence[Group], n_labels: Ints) -> Ints:
-    """Give the order of each annotator's columns in which they mean the same classes for all, (M, K).
+    """Return the order of each annotator's columns in which they mean the same classes for all, (M, K).
 
-    Two starts, of which each group of annotators keeps the better: everybody's own labels (good where most are honest),
-    and growth from whom most is known of, each newcomer being fitted to those already there (good where many are not).
+    Each group of annotators keeps the better of two starts: everybody's own labels (good where most are right), and
+    growth from the best-known annotator, each next one fitted to those already there (good where many are wrong).
     """
     M, K = pairs.n_annotators, pairs.n_classes
     own = np.array([_best_assignment(A) for A in confusions]).reshape(M, K)
@@ -231,12 +222,12 @@ def _common_order(pairs: CoOccurrences, confusions: Floats, graph: Sequence[Grou
     for g, group in enumerate(graph):
         group_of[group.members] = g
     by_group = np.stack([np.bincount(group_of[first], a, len(graph)) for a in agreement])
-    # their own labels stand unless the other is better by more than a pair or two: where K is large, orders that have
-    # little in common come that near
+    # own labels are kept unless growth is better by more than a pair or two: where K is large, quite different orders
+    # come that near
     grows_better = by_group[1] - by_group[0] > 1.0 + 0.001 * np.abs(by_group[0])
     best = np.where(grows_better[group_of][:, None], tried[1], tried[0])
     for group in graph:
-        # the group's classes are named by what its members say of them
+        # classes of the group are named by what its members call them
         who = group.members
         named = np.take_along_axis(confusions[who], best[who][:, None, :], axis=2)
         best[who] = best[who][:, _best_assignment(np.tensordot(n_labels[who], named, axes=1))]
@@ -244,9 +235,9 @@ def _common_order(pairs: CoOccurrences, confusions: Floats, graph: Sequence[Grou
 
 
 def _links(pairs: CoOccurrences, confusions: Floats) -> Floats:
-    """Give C, (P, K, K): how far each class of a pair's first goes with each class of its second, beyond chance."""
+    """Return C, (P, K, K): how often each class of a pair's first and second annotator go together, beyond chance."""
     said = confusions.sum(axis=2, keepdims=True)
-    opinion = confusions / np.where(said > 0, said, 1.0)  # a label that they never used has no blocks
+    opinion = confusions / np.where(said > 0, said, 1.0)  # a label that was never used has no blocks
     first, second = pairs.who.T
     C: Floats = opinion[first].transpose(0, 2, 1) @ pairs.counts @ opinion[second]
     C -= C.sum(axis=2, keepdims=True) * C.sum(axis=1, keepdims=True) / pairs.totals[:, None, None]
@@ -254,15 +245,15 @@ def _links(pairs: CoOccurrences, confusions: Floats) -> Floats:
 
 
 def _best_assignment(score: Floats) -> Ints:
-    """Give the column for every row, each once, with the largest sum."""
+    """Return the column for every row, each once, with the largest sum."""
     from scipy.optimize import linear_sum_assignment
 
     order: Ints = linear_sum_assignment(score, maximize=True)[1]
     return order
 
 
-def _tell(pairs: CoOccurrences, links: Floats, m: int, order: Ints, wanted: Floats, sign: float = 1.0) -> None:
-    """Add to ``wanted[j, k, c]``, for all j that m meets, how well their column c goes with class k of m."""
+def _add_wishes(pairs: CoOccurrences, links: Floats, m: int, order: Ints, wanted: Floats, sign: float = 1.0) -> None:
+    """Add to ``wanted[j, k, c]``, for all j who share items with m, how well their column c fits class k of m."""
     indptr, neighbour, pair = pairs.neighbours
     mine = slice(indptr[m], indptr[m + 1])
     others = neighbour[mine]
@@ -270,9 +261,9 @@ def _tell(pairs: CoOccurrences, links: Floats, m: int, order: Ints, wanted: Floa
 
 
 def _grow(pairs: CoOccurrences, links: Floats) -> tuple[Ints, Ints]:
-    """Add annotators one by one, next the one with the strongest links to those who are there, in the order that fits.
+    """Add annotators one by one, next the one with the strongest links to those added, in the order that fits.
 
-    Gives the sequence, (M,), and the orders, (M, K).
+    Returns the sequence, (M,), and the orders, (M, K).
     """
     M, K = pairs.n_annotators, pairs.n_classes
     indptr, neighbour, pair = pairs.neighbours
@@ -284,24 +275,24 @@ def _grow(pairs: CoOccurrences, links: Floats) -> tuple[Ints, Ints]:
         m = int(pull.argmax())
         if pull[m] > 0:
             order[m] = _best_assignment(wanted[m])
-        else:  # nobody left has links to those who are there: another group begins
+        else:  # nobody left has links to those added: another group begins
             m = int(left.argmax())
         sequence[i], pull[m], left[m] = m, -np.inf, -np.inf
         mine = slice(indptr[m], indptr[m + 1])
         pull[neighbour[mine]] += strength[pair[mine]]
-        _tell(pairs, links, m, order[m], wanted)
+        _add_wishes(pairs, links, m, order[m], wanted)
     return sequence, order
 
 
 def _improve(pairs: CoOccurrences, links: Floats, sequence: Ints, start: Ints) -> Ints:
-    """Give everybody in turn the order that fits the others best, until nothing changes: the sum over pairs rises."""
+    """Set each annotator in turn to the order that fits the others best, until nothing changes."""
     M, K = start.shape
     order, wanted = start.copy(), np.zeros((M, K, K))
     indptr, neighbour, _ = pairs.neighbours
     for m in range(M):
-        _tell(pairs, links, m, order[m], wanted)
+        _add_wishes(pairs, links, m, order[m], wanted)
     classes = np.arange(K)
-    stale = np.diff(indptr) > 0  # somebody whom they share items with has changed
+    stale = np.diff(indptr) > 0  # somebody who shares items with them has changed
     for _ in range(_ROUNDS):
         if not stale.any():
             break
@@ -310,17 +301,17 @@ def _improve(pairs: CoOccurrences, links: Floats, sequence: Ints, start: Ints) -
             better = _best_assignment(wanted[m])
             gain = wanted[m, classes, better].sum() - wanted[m, classes, order[m]].sum()
             if gain > 1e-9 * np.abs(wanted[m]).sum():
-                _tell(pairs, links, m, order[m], wanted, -1.0)
-                _tell(pairs, links, m, better, wanted)
+                _add_wishes(pairs, links, m, order[m], wanted, -1.0)
+                _add_wishes(pairs, links, m, better, wanted)
                 order[m] = better
                 stale[neighbour[indptr[m] : indptr[m + 1]]] = True
     return order
 
 
-def _settle(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
-    """Give the changes of order, (M, K), that bring the blocks A_m D A_jᵀ nearer to those observed, in least squares.
+def _corrected(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
+    """Return the changes of order, (M, K), that bring the blocks A_m D A_jᵀ nearer to those observed, in least squares.
 
-    What goes together beyond chance need not tell the like classes of an annotator apart; the blocks themselves do.
+    Agreement beyond chance need not separate similar classes of an annotator; the blocks themselves do.
     Given the others, those of m have the least-squares solution A_m D ≈ X Y⁻¹ with X = Σ S R A_j and Y = Σ S A_jᵀ A_j
     over j.  Columns are matched to it, and the match is kept if it lowers
 
@@ -332,7 +323,7 @@ def _settle(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
     gram = A.transpose(0, 2, 1) @ A
     X, Y = np.zeros((M, K, K)), np.zeros((M, K, K))
 
-    def tell(m: int, columns: Floats, products: Floats) -> None:
+    def add(m: int, columns: Floats, products: Floats) -> None:
         mine = slice(indptr[m], indptr[m + 1])
         others = neighbour[mine]
         X[others] += _seen_from(pairs.counts[pair[mine]], others > m) @ columns
@@ -342,12 +333,12 @@ def _settle(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
         return float(np.vdot(AD @ Y[m] - 2.0 * X[m], AD))
 
     for m in range(M):
-        tell(m, A[m], gram[m])
+        add(m, A[m], gram[m])
     ridge = 1e-9 * np.eye(K)
     shared = np.bincount(pairs.who.ravel(), np.repeat(pairs.totals, 2), M)
-    sequence = np.argsort(-shared, kind="stable")  # not the order that they are numbered in
+    sequence = np.argsort(-shared, kind="stable")  # independent of their numbers
     stale = np.diff(indptr) > 0
-    for _ in range(_SETTLING):
+    for _ in range(_CORRECTIONS):
         for m in sequence[stale[sequence]].tolist():
             stale[m] = False
             AD = np.linalg.solve(Y[m] + shared[m] * ridge, X[m].T).T
@@ -357,7 +348,7 @@ def _settle(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
             moved = A[m][:, better]
             now = misfit(m, A[m] * prior)
             if misfit(m, moved * prior) < now - 1e-9 * abs(now):
-                tell(m, moved - A[m], moved.T @ moved - gram[m])
+                add(m, moved - A[m], moved.T @ moved - gram[m])
                 order[m] = order[m][better]
                 A[m], gram[m] = moved, moved.T @ moved
                 stale[neighbour[indptr[m] : indptr[m + 1]]] = True
@@ -368,7 +359,7 @@ def _settle(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
 
 
 def _least_squares_prior(pairs: CoOccurrences, confusions: Floats) -> Floats:
-    """Give the λ on the simplex with the smallest f(λ) = Σ S ‖R - A_m diag(λ) A_jᵀ‖² / Σ S.
+    """Return the λ on the simplex with the smallest f(λ) = Σ S ‖R - A_m diag(λ) A_jᵀ‖² / Σ S.
 
     On the simplex f(λ) = λᵀ G λ with G = Q - b 1ᵀ - 1 bᵀ + c.  Nonnegative least squares of G^(1/2) x ≈ 0, 1ᵀ x ≈ 1 has
     the same direction: along x = t λ its objective t² f + (t - 1)² has the minimum f / (1 + f), which rises with f.

@@ -1,14 +1,15 @@
-"""The one-coin model: each annotator is right with a probability of their own, whatever the class."""
+"""The one-coin model: each annotator has one accuracy, whatever the class."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from consilience.engine.passes import Labels, passes_of
-from consilience.fitting.em import Callback, OneCoinStep, run_em
+from consilience.fitting.em import Callback, OneCoinStep
 from consilience.fitting.fit import Fit, vote_start
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
+from consilience.methods.base.refinement import fit_by_em
 
 __all__ = ["METHOD", "OneCoin", "one_coin"]
 
@@ -16,7 +17,7 @@ __all__ = ["METHOD", "OneCoin", "one_coin"]
 class OneCoin(SeededEstimator):
     """The one-coin model by EM: each annotator is right with one probability, whatever the class.
 
-    Its parameters are those of :class:`DawidSkeneEM`, without shrinkage.
+    The parameters are those of :class:`DawidSkeneEM`, without shrinkage.
     """
 
     _method = "one-coin"
@@ -24,7 +25,7 @@ class OneCoin(SeededEstimator):
     smoothing: float = 0.0
     prior: Literal["learned", "uniform"] = "learned"
     max_iter: int = 1000
-    tol: float = 1e-07
+    tol: float = 1e-7
     accelerate: bool = True
 
 
@@ -38,12 +39,11 @@ def one_coin(
     accelerate: bool = True,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by EM; the parameters are those of :func:`consilience.methods.ds_em.dawid_skene_em`."""
+    """Fit by EM; the parameters are those of :class:`consilience.DawidSkeneEM`, without shrinkage."""
     step = OneCoinStep(smoothing, prior == "learned")
     passes = passes_of(annotations)
     start = vote_start(passes, step)
-    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Fit.from_em(passes, result, tol)
+    return fit_by_em(passes, step, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
 
 
 METHOD = Method("one-coin", one_coin, "OneCoin", "one accuracy for every annotator, by EM", everywhere=True)

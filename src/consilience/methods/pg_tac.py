@@ -1,8 +1,8 @@
-"""PG-TAC: the truth as one more annotator of a low-rank table, started from the votes and completed with it.
+"""PG-TAC: the truth as one more annotator in a low-rank completion of the labels.
 
 Labels are a binary tensor of items, annotators and classes, missing where nobody labelled.  A layer is added for the
 truth, filled with the shares of votes; the tensor is completed at low rank, and the labels are read off the completed
-layer: what an annotator would say who answers as the crowd does, given how everybody else's answers hang together.
+layer: the answers of an annotator who agrees with the crowd, given the low-rank structure of all answers.
 
 Y. Zhou and J. He, "Crowdsourcing via tensor augmentation and completion", IJCAI 2016.
 
@@ -15,7 +15,7 @@ unfolding along items, rank K, started from the votes), the penalty is in units 
 L labels on N items by M annotators: the order of a singular value of the known entries when one direction explains
 them all.
 
-Completed entries are no probabilities.  They are made such by one number: see :func:`probabilities`.
+Completed entries are not probabilities; :func:`probabilities` converts them with one parameter.
 """
 
 from __future__ import annotations
@@ -35,36 +35,38 @@ from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["METHOD", "TensorAugmentation", "completed_labels", "fit_of_scores", "pg_tac", "probabilities"]
 
-#: Labels added to every cell on average, spread as the crowd answers, where labels are turned into confidences.
+#: Shrinkage of the Dawid-Skene model by which scores are turned into probabilities.
 _SHRINKAGE = 0.25
-#: Scores, which have the scale of labels, are rounded to this: what is symmetric in the data is then a tie.
+#: Scores are rounded to multiples of this, so that symmetric data gives exact ties.
 _GRAIN = 2.0**-36
 #: Largest log-odds between two classes whose scores differ as much as any do.
 _SHARPEST = 200.0
 
 
 class TensorAugmentation(IterativeEstimator):
-    """PG-TAC: the truth as one more annotator of a low-rank table (Zhou & He 2016).
+    """PG-TAC: the truth as one more annotator in a low-rank completion of the labels (Zhou & He 2016).
 
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     penalty
-        Weight of the nuclear norm, as a share of the size of the data.
+        Weight of the nuclear norm, relative to the size of the data.  The defaults of ``penalty`` and ``tol`` were
+        chosen on public crowds with known truth; from 0.03 to 0.1 the errors there differ by about a point.
     max_iter, tol
-        Sweeps, and the relative fall of the objective that ends them.
+        Sweeps, and the relative fall of the objective that ends them.  Sparse crowds are fitted best by a few sweeps:
+        with a tolerance much below the default, the factors fit noise.
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told of every sweep; ends the fit by returning True.
+        Called after every sweep; ends the fit by returning True.
     """
 
     _method = "pg-tac"
 
     penalty: float = 0.05
     max_iter: int = 100
-    tol: float = 0.001
+    tol: float = 1e-3
 
 
 def pg_tac(
@@ -75,21 +77,7 @@ def pg_tac(
     tol: float = 1e-3,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by completing the labels together with a layer for the truth.
-
-    Parameters
-    ----------
-    annotations
-        The labels.  The truth layer holds gold items at their gold.
-    penalty
-        Weight of the nuclear norm, as a share of the size of the data.  The default, like that of ``tol``, was chosen
-        on public crowds with known truth; from 0.03 to 0.1 the errors there differ by a point or so.
-    max_iter, tol
-        Sweeps, and the relative fall of the objective that ends them.  Sparse crowds are fitted best by a few sweeps: a
-        tolerance much below the default lets the factors leave the votes for noise.
-    callback
-        Told of every sweep; ends the fit by returning True.
-    """
+    """Fit by completing the labels together with a layer for the truth; see :class:`TensorAugmentation`."""
     votes = vote_posterior(annotations)
     found = completed_labels(annotations, votes, penalty, max_iter, tol, callback, layer=votes)
     # X[n, 0, k] = Σ_r A[n, r] C[k, r]
@@ -108,7 +96,7 @@ def completed_labels(
     callback: Callback | None,
     layer: Floats | None = None,
 ) -> Completed:
-    """Complete the labels of a crowd, with ``penalty`` as a share of L / √(N M)."""
+    """Complete the labels of a crowd, with ``penalty`` in units of L / √(N M)."""
     a = annotations
     items = max(int(np.count_nonzero(a.labels_per_item)), 1)
     annotators = max(int(np.count_nonzero(a.labels_per_annotator)), 1)
@@ -122,7 +110,7 @@ def completed_labels(
 
 
 def fit_of_scores(annotations: Annotations, scores: Floats, found: Completed, max_iter: int, tol: float) -> Fit:
-    """Make a fit of scores, (N, K): the class with the largest is the label."""
+    """Return the fit of scores, (N, K): the class with the largest is the label."""
     posterior, hint = probabilities(annotations, scores)
     cautions: tuple[Caution, ...] = ()
     if tol > 0 and not found.converged:
@@ -134,11 +122,11 @@ def fit_of_scores(annotations: Annotations, scores: Floats, found: Completed, ma
 
 
 def probabilities(annotations: Annotations, scores: Floats) -> tuple[Floats, Floats]:
-    """Turn scores into probabilities that keep their order, (N, K), and give a second opinion on ties.
+    """Return probabilities in the order of the scores, (N, K), and a second opinion that breaks ties.
 
-    The probabilities are softmax(β score).  What β should be is asked of a Dawid-Skene model: one M-step from
-    the labels that the scores choose, a little of the crowd's answers behind every annotator's.  Its posterior is the
-    second opinion p, and β is the temperature with the largest Σ_n Σ_k p[n, k] log softmax(β score)[n, k].
+    The probabilities are softmax(β score).  β comes from a Dawid-Skene model: one M-step, with shrinkage, from the
+    labels that the scores choose.  Its posterior is the second opinion p, and β maximises Σ_n Σ_k p[n, k] log softmax(β
+    score)[n, k].
     """
     a = annotations
     scores = np.rint(scores / _GRAIN) * _GRAIN
@@ -152,7 +140,7 @@ def probabilities(annotations: Annotations, scores: Floats) -> tuple[Floats, Flo
 
 
 def _temperature(scores: Floats, target: Floats) -> float:
-    """Give the β > 0 at which softmax(β score) has the expected score of the target.
+    """Return the β > 0 at which softmax(β score) has the expected score of the target.
 
     There the derivative of Σ target · log softmax(β score) by β is zero.
     """
@@ -167,7 +155,7 @@ def _temperature(scores: Floats, target: Floats) -> float:
         return float(np.vdot(_softmax(np.exp(log_beta) * scores), scores)) - aim
 
     low, high = np.log(1e-3 / spread), np.log(_SHARPEST / spread)
-    # the expected score rises with β; where even the ends do not reach the aim, they are the best there is
+    # the expected score rises with β; if the aim is out of range, the nearer end is the best
     if excess(low) >= 0:
         return float(np.exp(low))
     if excess(high) <= 0:

@@ -9,9 +9,9 @@ and v with b gives Pr(says 1 | 1) = ψ and Pr(says -1 | -1) = η:
 
     ψ = (1 + μ + v sqrt((1 - b) / (1 + b))) / 2,        η = (1 - μ + v sqrt((1 + b) / (1 - b))) / 2.
 
-v is fitted to the covariances of the pairs that have items in common, weighed by how many: the diagonal and the pairs
-that never met are whatever v makes of them.  Then b is the one that makes the labels most probable (the restricted
-likelihood), or that of the third moments, T(i, j, k) = -2 b / sqrt(1 - b²) · v(i) v(j) v(k).
+v is fitted to the covariances of observed pairs, weighted by their common items.  Then b maximises the likelihood of
+the labels (the restricted likelihood), or comes from the third moments, T(i, j, k) = -2 b / sqrt(1 - b²) · v(i) v(j)
+v(k).
 
 ====== ========================================== ===========
 symbol meaning                                    shape
@@ -42,13 +42,13 @@ from consilience.kernels._arrays import Floats
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.factor_model import model_of_factor
 from consilience.methods.base.method import TWO_CLASSES, Method
-from consilience.methods.base.weighted_votes import oriented
+from consilience.methods.base.weighted_votes import oriented, signed_means, signed_products
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 
 __all__ = ["METHOD", "SpectralMetaLearner", "sml"]
 
-#: The largest imbalance that is looked for, and how many are tried before the best is refined.
+#: The largest imbalance, and how many are tried before the best is refined.
 _LARGEST, _TRIED = 0.98, 15
 
 
@@ -58,24 +58,25 @@ class SpectralMetaLearner(IterativeEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     imbalance
-        How the class imbalance is found: by the "likelihood", or by the third moments ("tensor").
+        How the class imbalance is estimated: by the "likelihood", or by the third moments ("tensor").
     shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
+        votes).
     max_iter, tol
-        Rounds of the fit, and the relative change of what is fitted that ends them.
+        Rounds of the fit of v, and its relative change that ends them (0: run all).
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told of every round; ends the fit by returning True.
+        Called after every round; ends the fit by returning True.
     """
 
     _method = "sml"
 
     imbalance: Literal["likelihood", "tensor"] = "likelihood"
     shrinkage: float = 0.25
-    tol: float = 1e-05
+    tol: float = 1e-5
 
 
 def sml(
@@ -87,21 +88,7 @@ def sml(
     tol: float = 1e-5,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by the spectral meta-learner.
-
-    Parameters
-    ----------
-    annotations
-        Labels of two classes.  Gold items are held at their gold.
-    imbalance
-        How the class imbalance is found: by the likelihood, or by the third moments.
-    shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
-    max_iter, tol
-        Rounds of the fit of v, and the relative change of it that ends them (0: run all).
-    callback
-        Told of every round; ends the fit by returning True.
-    """
+    """Fit by the spectral meta-learner; :class:`SpectralMetaLearner` documents the parameters."""
     a = annotations
     M, K = a.n_annotators, a.n_classes
     n = a.labels_per_annotator
@@ -109,17 +96,17 @@ def sml(
         model = DawidSkene(np.ones(1), np.ones((M, 1, 1)), a.class_ids, a.annotator_ids)
         posterior, log_likelihood = model.posterior_and_likelihood(a)
         return Fit(model, posterior, log_likelihood)
-    mean = (2.0 * np.bincount(a.annotator, a.label, M) - n) / np.maximum(n, 1)
+    mean = signed_means(a)
     pairs = pair_moments(a)
     skill, history, converged = _rank_one(pairs, mean, max_iter, tol, callback)
     alone = np.bincount(pairs.who.ravel(), minlength=M) == 0
     skill = oriented(a, np.where(alone, np.nan, skill))
     average = n[~alone] @ skill[~alone] / n[~alone].sum() if n[~alone].any() else 0.5
-    # whoever met nobody is taken to be as good as the others
+    # annotators without common items are taken to be average
     skill = np.where(alone, np.minimum(average, np.sqrt(1.0 - mean**2)), skill)
     sweep = sweep_of(a)
     ends = []
-    # all skills reversed explain labels just as well; gold tells
+    # all skills reversed explain the labels as well; gold decides
     for sign in (1.0, -1.0) if a.gold is not None else (1.0,):
 
         def at(b: float, sign: float = sign) -> Parameters:
@@ -154,19 +141,17 @@ METHOD = Method("sml", sml, "SpectralMetaLearner", "two-coin model from covarian
 def _rank_one(
     pairs: CoOccurrences, mean: Floats, max_iter: int, tol: float, callback: Callback | None
 ) -> tuple[Floats, list[float], bool]:
-    """Fit v to the covariances by least squares, pairs weighing as many as their common items.
+    """Fit v to the covariances by least squares, pairs weighted by their common items.
 
-    Each round goes halfway to the v(i) that is best given the others; the half keeps the objective from rising.
+    Each round goes halfway to the v(i) that is best given the others; half steps keep the objective from rising.
     """
     from scipy.sparse import csr_array
 
     M = pairs.n_annotators
     i, j = pairs.who.T
-    counts, S = pairs.counts.astype(np.float64), pairs.totals
-    first, second = (counts[:, 1].sum(axis=1) * 2.0 - S) / S, (counts[:, :, 1].sum(axis=1) * 2.0 - S) / S
-    both = (2.0 * np.einsum("pii->p", counts) - S) / S
+    S = pairs.totals
     # R(i, j) = mean of (f_i - μ_i)(f_j - μ_j) over the common items
-    covariance = both - mean[i] * second - mean[j] * first + mean[i] * mean[j]
+    covariance = signed_products(pairs, mean) / S
     here, there = np.concatenate([pairs.who.T, pairs.who.T[::-1]], axis=1)
     weight = csr_array((np.tile(S, 2), (here, there)), shape=(M, M))
     target = csr_array((np.tile(S * covariance, 2), (here, there)), shape=(M, M))
@@ -191,7 +176,7 @@ def _rank_one(
 
 
 def _two_coins(skill: Floats, mean: Floats, b: float) -> Floats:
-    """Give the confusions for skills and imbalance, each column times the square root of the prior, (M, 2, 2)."""
+    """Return the confusions for skills and imbalance, each column times the square root of the prior, (M, 2, 2)."""
     psi = 0.5 * (1.0 + mean + skill * np.sqrt((1.0 - b) / (1.0 + b)))
     eta = 0.5 * (1.0 - mean + skill * np.sqrt((1.0 + b) / (1.0 - b)))
     psi, eta = np.clip(psi, 0.0, 1.0), np.clip(eta, 0.0, 1.0)
@@ -200,7 +185,7 @@ def _two_coins(skill: Floats, mean: Floats, b: float) -> Floats:
 
 
 def _likeliest(likelihood: Callable[[float], float]) -> float:
-    """Give the imbalance with the largest likelihood: the best of some, refined between its neighbours."""
+    """Return the imbalance with the largest likelihood: the best on a grid, refined between its neighbours."""
     from scipy.optimize import minimize_scalar
 
     tried = _LARGEST * np.sin(np.linspace(-0.5, 0.5, _TRIED) * np.pi)
@@ -211,10 +196,10 @@ def _likeliest(likelihood: Callable[[float], float]) -> float:
 
 
 def _third_moment(annotations: Annotations, mean: Floats, skill: Floats) -> float:
-    """Give the imbalance from the third moments of all triples with a common item, weighed by how many they have.
+    """Return the imbalance from the third moments of all triples with common items, weighted by their number.
 
     α = -2 b / sqrt(1 - b²) minimises Σ S(i, j, k) (T(i, j, k) - α v(i) v(j) v(k))².  Its numerator and denominator are
-    sums over items of the elementary symmetric polynomial e3 of what an item's labels are worth: no triple is formed.
+    sums over items of the elementary symmetric polynomial e3 of values of an item's labels: no triple is formed.
     """
     a = annotations
     worth = ((2.0 * a.label - 1.0) - mean[a.annotator]) * skill[a.annotator]

@@ -18,13 +18,13 @@ by least squares with columns on the simplex, where the paper solves for one gro
 order of the classes.  This is the first stage of their Algorithm 1; the second is ``+em``.
 
 Where labels are missing, Z_g(n) is the mean of those there are, and expectations are over items on which the groups
-concerned have any.  (The paper takes missing labels for zeros.  Where every item has as many labels, the groups'
-numbers of them are not independent, and the moments not those of the model.)
+concerned have labels.  (The paper counts missing labels as zeros.  Where all items have as many labels, the numbers of
+labels of the groups are not independent, and the moments are not those of the model.)
 
-The mean of many annotators who err in ways of their own says little.  But any function of a group's labels is
-independent of the other groups given the truth, so once there is a model, Z_g(n) may be the posterior of item n by
-group g's labels under it, and the same equations give a better model.  That is done for some rounds, each split on its
-own; the paper has one round of one split, where here the mean over good splits may be taken as well.
+The mean label of many different annotators has little information.  But any function of a group's labels is independent
+of the other groups given the truth.  So Z_g(n) may be the posterior of item n by group g's labels under a first model,
+and the same equations give a better model.  This is repeated for some rounds in each split; the paper has one round of
+one split.  The mean over good splits is a candidate as well.
 
 ======  ============  ==============================================================
 symbol  name          shape
@@ -63,11 +63,11 @@ __all__ = ["METHOD", "SpectralDawidSkene", "spectral_ds"]
 
 #: Singular values of a pair of groups below this share of the largest are noise.
 _RANK = 1e-3
-#: Relative rise of the likelihood for which another round is made.
+#: Relative rise of the likelihood that is worth another round.
 _RISE = 1e-5
-#: Models that ``+em`` may go on from.
+#: Candidate models for ``+em``.
 _KEPT = 3
-#: A class has at least this share of the items.
+#: The least share of a class.
 _LEAST = 1e-3
 
 
@@ -79,17 +79,20 @@ class SpectralDawidSkene(RefinableEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     partitions
-        Random splits of the annotators into three groups; the model with the largest likelihood is kept.
+        Random splits of the annotators into three groups.  Each gives three models, one from the moments of each group.
+        Of these and the means of the best of them, the one with the largest likelihood is the result.
     rounds
-        Rounds at most for each split: the first from mean labels, the others from posteriors.
+        Most rounds of a split: the first from mean labels, the others from posteriors under the best model of the round
+        before.  A split ends when its likelihood does not rise.
     shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
+        votes).
     random_state
         Decides everything that is random.
     callback
-        Told of every split; ends the fit by returning True.
+        Called after every round with the best log-likelihood; ends the fit by returning True.
     """
 
     _method = "spectral-ds"
@@ -108,26 +111,7 @@ def spectral_ds(
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by the spectral method.
-
-    Parameters
-    ----------
-    annotations
-        The labels.
-    partitions
-        Random splits of the annotators into three groups.  Each gives three models, one from the moments of each group;
-        the one with the largest likelihood is kept.  Of the splits' models and the means of the best of them, again the
-        one with the largest likelihood is the result.
-    rounds
-        Rounds at most for each split: the first from mean labels, the others from the posteriors that the groups have
-        under the best model of the round before.  A split is done with when its likelihood rises no more.
-    shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
-    random_state
-        Decides the splits, and the starts of the power method.
-    callback
-        Told the best log-likelihood after every round; ends the fit by returning True.
-    """
+    """Fit by the spectral method; :class:`SpectralDawidSkene` documents the parameters."""
     a, rng = annotations, np.random.default_rng(random_state)
     order = canonical_order(a)
     sweep = sweep_of(a.with_gold(None))
@@ -161,7 +145,7 @@ def spectral_ds(
         if asked:
             break
     found.sort(key=lambda one: -one[0])
-    # splits err each in their own way, so the mean of good ones is better than any
+    # errors of different splits differ, so the mean of good ones may be better than any
     for n in range(2, len(found) + 1):
         mean = Parameters(*(np.mean([one[1][i] for one in found[:n]], axis=0) for i in range(2)))
         found.append((sweep(*mean).log_likelihood, mean))
@@ -183,7 +167,7 @@ METHOD = Method(
 
 
 def _partition(rng: np.random.Generator, order: Ints) -> Ints:
-    """Deal annotators to three groups, three of about as many labels at a time, so that all groups have many."""
+    """Assign annotators to three groups at random, three with about as many labels at a time."""
     dealt = np.argsort(rng.random((-(-order.size // 3), 3)), axis=1).ravel()[: order.size]
     group = np.empty(order.size, np.int64)
     group[order] = dealt
@@ -191,7 +175,7 @@ def _partition(rng: np.random.Generator, order: Ints) -> Ints:
 
 
 def _views(annotations: Annotations, group: Ints, model: Parameters | None) -> Floats:
-    """Give what each group says of each item, (3, N, K): mean labels, or posteriors under a model.
+    """Return the view of each group on each item, (3, N, K): mean labels, or posteriors under a model.
 
     Zero where the group has no label.
     """
@@ -209,7 +193,7 @@ def _views(annotations: Annotations, group: Ints, model: Parameters | None) -> F
 
 
 def _models(annotations: Annotations, group: Ints, views: Floats, rng: np.random.Generator) -> list[Parameters]:
-    """Give the models of one split, one for each group whose moments were decomposed."""
+    """Return the models of one split, one from the moments of each group."""
     a, K = annotations, annotations.n_classes
     present = np.asarray(views.any(axis=2))
     together = present.all(axis=0)
@@ -220,7 +204,7 @@ def _models(annotations: Annotations, group: Ints, views: Floats, rng: np.random
         for h in range(3):
             if g != h:
                 cross[g, h] = views[g].T @ views[h] / max(int((present[g] & present[h]).sum()), 1)
-    # what the three groups said of the items that all of them labelled, (K, K, K): one slice at a time
+    # third moment over the items that all groups labelled, (K, K, K): one slice at a time
     full = views[:, together]
     triple = np.stack([(full[0][:, [i]] * full[1]).T @ full[2] for i in range(K)]) / full.shape[1]
     said = [vote_statistics(a.indptr, a.annotator, a.label, view, a.n_annotators).counts for view in views]
@@ -232,7 +216,7 @@ def _models(annotations: Annotations, group: Ints, views: Floats, rng: np.random
 
 
 def _groups(cross: Floats, triple: Floats, c: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Give the prior and the confusions of the three groups, (3, K, K), from the moments of group c."""
+    """Return the prior and the confusions of the three groups, (3, K, K), from the moments of group c."""
     a, b = (g for g in range(3) if g != c)
     to_a = cross[c, b] @ np.linalg.pinv(cross[a, b], rcond=_RANK)
     to_b = cross[c, a] @ np.linalg.pinv(cross[b, a], rcond=_RANK)
@@ -252,7 +236,7 @@ def _groups(cross: Floats, triple: Floats, c: int, rng: np.random.Generator) -> 
 
 
 def _annotators(said: list[Floats], group: Ints, prior: Floats, means: Floats) -> Floats:
-    """Give everybody's confusion, (M, K, K), from what the two groups that they are not in say of their items.
+    """Return the annotators' confusions, (M, K, K), from the views of the two other groups on their items.
 
     min Σ_g n_mg ‖R_mg - C_m W C_gᵀ‖²,  R_mg the mean of z_m Z_gᵀ over the n_mg items that m and g labelled.
     """

@@ -15,12 +15,12 @@ C      ``correlation`` of observed pairs    (P,)
 θ      ``reliability``                      (M,)
 ====== ==================================== ==================
 
-The paper lets everybody meet everybody.  Where they do not, the pair is the best among those who both met k, and the
-signs then follow everybody's agreement with all whom they met, from those of k* and its partners on.  Nor does it know
-habits: two annotators who always give the same answer agree perfectly, are the best pair of all, and everything is
-measured by them.  So covariances stand for correlations, which is the same where classes and answers are balanced
-(``center=False, smoothing=0`` is the paper's).  The model is the one-coin model of the accuracies (1 + θ) / 2 with a
-uniform prior: votes weighted by log-odds, as in the paper.
+In the paper everybody shares items with everybody.  Where that is not so, the pair is the best among those who both
+share items with k, and signs spread from k* and its partners by agreement.  The paper also assumes that annotators
+prefer no class: two who always give the same answer agree perfectly and would be the reference for all.  So covariances
+replace correlations, which is the same where classes and answers are balanced (``center=False, smoothing=0`` is the
+paper's method).  The model is the one-coin model of the accuracies (1 + θ) / 2 with a uniform prior: votes weighted by
+log-odds.
 
 T. Bonald and R. Combes, "A minimax optimal algorithm for crowdsourcing", NIPS 2017.
 """
@@ -37,7 +37,7 @@ from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.base.estimator import RefinableEstimator
 from consilience.methods.base.method import TWO_CLASSES, Method
-from consilience.methods.base.weighted_votes import oriented, tilted_confusions
+from consilience.methods.base.weighted_votes import oriented, signed_means, signed_products, tilted_confusions
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 
@@ -45,7 +45,7 @@ __all__ = ["METHOD", "TriangularEstimation", "te"]
 
 #: Pairs that are tried at first, and the most at a time.
 _FIRST, _MOST = 256, 1 << 14
-#: Rounds in which signs spread to those who did not meet k*.
+#: Rounds in which signs spread to annotators without common items with k*.
 _SIGN_ROUNDS = 50
 
 
@@ -55,15 +55,16 @@ class TriangularEstimation(RefinableEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     center
-        Take covariances for correlations: two who always give the same answer agree, and mean nothing by it.
+        Use covariances for correlations, so that two annotators who always give the same answer do not count as
+        agreeing.
     smoothing
-        Common items added to every pair, half of them agreements.
+        Common items added to every pair, half of them agreements: correlations of pairs with few items shrink to zero.
     random_state
-        Not used, the fit is deterministic; all estimators have it.
+        Not used: the fit is deterministic.
     callback
-        Told once, of the mean reliability, and of every pass of the refinement.
+        Called once with the mean reliability, and after every pass of the refinement.
     """
 
     _method = "te"
@@ -75,24 +76,12 @@ class TriangularEstimation(RefinableEstimator):
 def te(
     annotations: Annotations, *, center: bool = True, smoothing: float = 3.0, callback: Callback | None = None
 ) -> Fit:
-    """Fit by triangular estimation.
-
-    Parameters
-    ----------
-    annotations
-        Labels of two classes.
-    center
-        Take covariances for correlations: two who always give the same answer agree, and mean nothing by it.
-    smoothing
-        Common items added to every pair, half of them agreements: correlations of those who hardly met go to zero.
-    callback
-        Told once; the objective is the mean reliability.
-    """
+    """Fit by triangular estimation; :class:`TriangularEstimation` documents the parameters."""
     a = annotations
     M, K = a.n_annotators, a.n_classes
     n = a.labels_per_annotator
     pairs = pair_moments(a)
-    agree = _agreement(pairs, _means(a) if center else np.zeros(M))
+    agree = pairs.totals if K < 2 else signed_products(pairs, signed_means(a) if center else np.zeros(M))
     correlation = agree / (pairs.totals + smoothing)
     first, second = _strongest_pairs(pairs, correlation, _order(pairs, correlation, agree, n))
     known = np.flatnonzero(first >= 0)
@@ -100,11 +89,11 @@ def te(
     lookup = _Lookup(pairs, correlation)
     theta = np.zeros(M)
     theta[known] = np.sqrt(np.abs(lookup(i, known) * lookup(j, known) / lookup(i, j)))
-    # nobody is known to be perfect: one more label each way
+    # nobody is perfect: one more label each way
     theta = np.minimum(theta, 1.0 - 1.0 / (n + 2.0))
     theta = oriented(a, theta * _signs(pairs, correlation, agree, theta))
     met = np.bincount(pairs.who.ravel(), minlength=M)
-    # whoever met fewer than two that met each other is taken to be average
+    # annotators in no triangle are taken to be average
     unknown = (first < 0) | (met < 2)
     if K > 1 and n[~unknown].sum() > 0:
         theta[unknown] = n[~unknown] @ theta[~unknown] / n[~unknown].sum()
@@ -115,7 +104,7 @@ def te(
     log_odds = np.repeat((np.log1p(theta) - np.log1p(-theta))[:, None], K, axis=1)
     flat = np.full((M, K), 1.0 / K)
     made = []
-    # all signs reversed explain labels just as well; gold tells
+    # all signs reversed explain the labels as well; gold decides
     for sign in (1.0, -1.0) if a.gold is not None else (1.0,):
         model = DawidSkene(flat[0], tilted_confusions(sign * log_odds, flat), a.class_ids, a.annotator_ids)
         made.append((*model.posterior_and_likelihood(a), model))
@@ -126,26 +115,8 @@ def te(
 METHOD = Method("te", te, "TriangularEstimation", "accuracies from triangles of annotators", needs=(TWO_CLASSES,))
 
 
-def _means(annotations: Annotations) -> Floats:
-    """Give the mean label of each annotator, labels being -1 and 1."""
-    a = annotations
-    n = a.labels_per_annotator
-    return np.asarray((2.0 * np.bincount(a.annotator, a.label, a.n_annotators) - n) / np.maximum(n, 1))
-
-
-def _agreement(pairs: CoOccurrences, mean: Floats) -> Floats:
-    """Give Σ (f_i - μ_i)(f_j - μ_j) over the common items of each pair, labels being -1 and 1."""
-    i, j = pairs.who.T
-    counts, S = pairs.counts.astype(np.float64), pairs.totals
-    if pairs.n_classes < 2:
-        return S
-    first, second = 2.0 * counts[:, 1].sum(axis=1) - S, 2.0 * counts[:, :, 1].sum(axis=1) - S
-    both = 2.0 * np.einsum("pii->p", counts) - S
-    return np.asarray(both - mean[i] * second - mean[j] * first + S * mean[i] * mean[j])
-
-
 def _order(pairs: CoOccurrences, correlation: Floats, agree: Floats, n: Ints) -> Ints:
-    """Order pairs by |C|, the strongest first; those that tie by what is not their place in the data."""
+    """Order pairs by |C|, the strongest first; ties are broken by the data, not by its order."""
     M = pairs.n_annotators
     i, j = pairs.who.T
     strength = np.bincount(i, agree, M) + np.bincount(j, agree, M)
@@ -161,7 +132,7 @@ def _order(pairs: CoOccurrences, correlation: Floats, agree: Floats, n: Ints) ->
 
 
 def _strongest_pairs(pairs: CoOccurrences, correlation: Floats, order: Ints) -> tuple[Ints, Ints]:
-    """Give for each annotator the first pair in ``order`` whose two members both met them; -1 where there is none."""
+    """Return for each annotator the first pair in ``order`` that both share items with them; -1 if there is none."""
     from scipy.sparse import csr_array
 
     M = pairs.n_annotators
@@ -175,7 +146,7 @@ def _strongest_pairs(pairs: CoOccurrences, correlation: Floats, order: Ints) -> 
     while at < order.size and left.size:
         tried = order[at : at + size]
         i, j = who[tried].T
-        # entry (p, k): pair p and annotator k all met
+        # entry (p, k): both members of pair p share items with annotator k
         both = (near[i][:, left]).multiply(near[j][:, left]).tocsc()
         both.sort_indices()
         found = np.flatnonzero(np.diff(both.indptr) > 0)
@@ -184,7 +155,7 @@ def _strongest_pairs(pairs: CoOccurrences, correlation: Floats, order: Ints) -> 
         left = np.delete(left, found)
         at, size = at + size, min(2 * size, _MOST)
         if left.size:
-            # of the pairs to come, only those that met somebody who is left
+            # keep the pairs that share items with somebody who is left
             meets = np.diff(near[left].tocsc().indptr) > 0
             rest = order[at:]
             order, at = rest[meets[who[rest, 0]] & meets[who[rest, 1]]], 0
@@ -192,7 +163,7 @@ def _strongest_pairs(pairs: CoOccurrences, correlation: Floats, order: Ints) -> 
 
 
 def _signs(pairs: CoOccurrences, correlation: Floats, agree: Floats, theta: Floats) -> Floats:
-    """Give everybody's sign: k*'s, its partners' through k*, then everybody's by agreement with all whom they met."""
+    """Return the signs: that of k*, of its partners through k*, then of all by agreement over common items."""
     M = pairs.n_annotators
     i, j = pairs.who.T
     support = theta**2 + np.bincount(i, correlation, M) + np.bincount(j, correlation, M)
@@ -214,7 +185,7 @@ def _signs(pairs: CoOccurrences, correlation: Floats, agree: Floats, theta: Floa
 
 
 class _Lookup:
-    """Finds the correlation of pairs of annotators, given in any order."""
+    """The correlation of pairs of annotators, given in any order."""
 
     def __init__(self, pairs: CoOccurrences, correlation: Floats) -> None:
         self.M, self.correlation = pairs.n_annotators, correlation

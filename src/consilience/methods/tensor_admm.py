@@ -1,13 +1,13 @@
 """Dawid-Skene from single, pairwise and triple statistics, matched by alternating optimisation and ADMM.
 
-Three annotators with confusions of full rank determine theirs and the prior (Traganitis 2019, Lemma 3.1), so no
-annotator has to be near perfect, as pairs alone ask for.  With missing labels a statistic is a mean over the items
-that all of its annotators labelled (eq. (3.29)), and counts by their number: that is one over its variance, but for a
-factor.  What is solved is eq. (3.25), in :mod:`consilience.factor.moment_matching`.
+Three annotators with confusions of full rank determine their confusions and the prior (Traganitis 2019, Lemma 3.1), so
+no annotator has to be near perfect, as with pairs alone.  With missing labels a statistic is a mean over the items that
+all of its annotators labelled (eq. (3.29)), weighted by their number, which is proportional to one over its variance.
+:mod:`consilience.factor.moment_matching` solves eq. (3.25).
 
 There are M³/6 triples.  Where these are too many, annotators are split into groups (section 3.2.6), those with many
-items in common together, and triples are taken within groups.  Pairs are taken between all, so that prior and order of
-the classes are the same for all groups, where the thesis solves each on its own and averages the priors.
+items in common together, and triples are taken within groups.  Pairs are taken between all, so that all groups have the
+same prior and order of classes; the thesis solves each group separately and averages the priors.
 
 P. A. Traganitis, "Scalable and ensemble learning for big data" (thesis, University of Minnesota, 2019), chapter 3;
 P. A. Traganitis, A. Pagès-Zamora and G. B. Giannakis, "Blind multiclass ensemble classification", IEEE Transactions on
@@ -39,9 +39,9 @@ __all__ = ["METHOD", "TensorADMM", "canonical_order", "tensor_admm"]
 
 #: Labels added to every cell of the vote start, so that no confusion is singular.
 _START_SMOOTHING = 0.1
-#: Annotators times classes of a group, at most: the table of its triples has the cube of it.
+#: Most annotators times classes of a group: its triples take the cube of it.
 _GROUP_CELLS = 256
-#: Groups whose triples are counted, at most; who is in none of them is judged by pairs.
+#: Most groups; annotators in none of them are judged by pairs.
 _MOST_GROUPS = 32
 
 
@@ -53,23 +53,25 @@ class TensorADMM(IterativeEstimator):
     Parameters
     ----------
     refine
-        "em" to go on by EM from the model found, or None.
+        "em" to continue by EM from the model found, or None.
     groups
         Groups of annotators within which triples are taken; by default as few as can be counted.
     rule
-        Labels by the largest posterior ("map"), or by the largest likelihood ("ml").
+        Labels by the largest posterior ("map"), or by the largest likelihood ("ml"), the prior held
+        uniform.
     count_weights
-        Weigh a statistic by the items behind it.
+        Weight a statistic by the items behind it; else all count the same, as in the thesis.
     starts
-        Starts of the matching: the votes first, then random ones.
+        Starts of the matching: the votes first, then random ones.  The best by its objective is kept.
     shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
+        Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
+        votes).
     max_iter, tol
         Sweeps over the annotators, and the relative change of the objective that ends them.
     random_state
         Decides everything that is random.
     callback
-        Told of every sweep; ends the fit by returning True.
+        Called after every sweep; ends the fit by returning True.
     """
 
     _method = "tensor-admm"
@@ -80,7 +82,7 @@ class TensorADMM(IterativeEstimator):
     starts: int = 1
     shrinkage: float = 0.25
     max_iter: int = 500
-    tol: float = 1e-06
+    tol: float = 1e-6
 
 
 def tensor_admm(
@@ -96,29 +98,7 @@ def tensor_admm(
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by matching moments up to the third order.
-
-    Parameters
-    ----------
-    annotations
-        The labels.
-    groups
-        Groups of annotators within which triples are taken; by default as few as can be counted.
-    rule
-        Labels by the largest posterior ("map"), or by the largest likelihood ("ml"), the prior held uniform.
-    count_weights
-        Weigh a statistic by the items behind it; else all count the same, as in the thesis.
-    starts
-        Starts of the matching: the votes first, then random ones.  The best by its objective is kept.
-    shrinkage
-        Labels added to every cell on average, spread over the cells of a class as the crowd answers.
-    max_iter, tol
-        Sweeps over the annotators, and the relative change of the objective that ends them.
-    random_state
-        Decides the random starts.
-    callback
-        Told of every sweep; ends the matching by returning True.
-    """
+    """Fit by matching moments up to the third order; :class:`TensorADMM` documents the parameters."""
     a, rng = annotations, np.random.default_rng(random_state)
     order = canonical_order(a)
     pairs = pair_moments(a)
@@ -181,7 +161,8 @@ def canonical_order(annotations: Annotations) -> Ints:
 def _groups(pairs: CoOccurrences, order: Ints, groups: int | None) -> list[Ints]:
     """Split annotators into groups with many items in common.
 
-    A group begins with whoever has most labels of those left, and takes in whoever has most items in common with it.
+    A group begins with the annotator who has most labels of those left, and adds those with most items in common with
+    it.
     """
     M, K = pairs.n_annotators, pairs.n_classes
     if groups is None:
@@ -201,7 +182,7 @@ def _groups(pairs: CoOccurrences, order: Ints, groups: int | None) -> list[Ints]
         shared = np.zeros(M)
         who: list[int] = []
         while len(who) < size and left.any():
-            # nobody shares half an item: the rank decides ties alone
+            # less than half an item: the rank only breaks ties
             score = np.where(left, shared - rank / (2 * M), -np.inf)
             new = int(np.argmax(score))
             who.append(new)
@@ -216,7 +197,7 @@ def _groups(pairs: CoOccurrences, order: Ints, groups: int | None) -> list[Ints]
 def _moments(
     annotations: Annotations, pairs: CoOccurrences, members: list[Ints], count_weights: bool
 ) -> tuple[Moments, Moments, Moments]:
-    """Give the statistics of eq. (3.29): of everybody, of all pairs, and of the triples within groups."""
+    """Return the statistics of eq. (3.29): of annotators, of all pairs, and of the triples within groups."""
     a, K = annotations, annotations.n_classes
     said = np.bincount(a.annotator.astype(np.int64) * K + a.label, minlength=a.n_annotators * K).reshape(-1, K)
     heard = np.flatnonzero(said.sum(axis=1))
@@ -237,7 +218,7 @@ def _moments(
 
 
 def _random_start(rng: np.random.Generator, annotations: Annotations, order: Ints) -> Parameters:
-    """Draw annotators who are right more often than chance says, in an order that names do not decide."""
+    """Draw annotators who are better than chance, independent of their names."""
     M, K = annotations.n_annotators, annotations.n_classes
     share = rng.uniform(0.0, 0.6, (M, 1, 1))
     drawn = (1 - share) * rng.dirichlet(np.ones(K), (M, K)).transpose(0, 2, 1) + share * np.eye(K)
@@ -247,9 +228,9 @@ def _random_start(rng: np.random.Generator, annotations: Annotations, order: Int
 
 
 def _model(annotations: Annotations, matching: Matching, pieces: list[Ints], shrinkage: float) -> Parameters:
-    """Make a model of what matches, its classes in the order in which most labels agree with the truth.
+    """Return the model of a matching, with classes in the order in which most labels agree with the truth.
 
-    Annotators that share no item, not even through others, may have theirs in another order.
+    Each connected piece of the crowd is ordered separately.
     """
     factor = matching.confusions * np.sqrt(matching.prior)
     prior, confusions = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)

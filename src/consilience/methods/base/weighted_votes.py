@@ -1,15 +1,15 @@
-"""Weighted votes as a Dawid-Skene model: an annotator's weight is what a label of theirs says, up to one scale.
+"""Weighted votes as a Dawid-Skene model, and what else the spectral methods share.
 
-Spectral and message-passing methods give every annotator a weight w_m and decide by the largest weighted vote.  That is
-the most probable class of a model in which the truth tilts an annotator's habits towards itself,
+Spectral and message-passing methods compute a weight w_m for every annotator and decide by the largest weighted vote.
+That is the most probable class of a model in which the truth tilts an annotator's habits towards itself,
 
     Pr(m says i | truth k)  ∝  h_m(i) · exp(t w_m [i = k]),
 
 with a uniform prior.  If all habits h_m are even, this is the one-coin model with Pr(right) = e^(t w) / (e^(t w) + K -
-1) and the most probable class is the weighted vote itself: the largest Σ w_m over those who said k.  If h_m are the
-shares of the labels that m gave, habits are discounted: to first order in t w, the score of k is Σ w_m ([m said k] -
-h_m(k)), the vote of the centred labels.  The scale t moves no vote where habits are even; it is fitted by maximum
-likelihood, so that probabilities are honest.
+1), and the most probable class has the largest Σ w_m over those who said k.  If h_m are the shares of m's labels,
+habits are discounted: to first order in t w, the score of k is Σ w_m ([m said k] - h_m(k)), the vote of the centred
+labels.  The scale t changes no vote where habits are even; it is fitted by maximum likelihood, for calibrated
+probabilities.
 
 ====== =================== ==================
 symbol name                shape
@@ -18,8 +18,6 @@ w      ``weights``         (M,) or (M, K)
 h      ``habits``          (M, K)
 t      ``scale``           number
 ====== =================== ==================
-
-Also here: what the spectral methods share.
 """
 
 from __future__ import annotations
@@ -36,18 +34,28 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Sweep
 from consilience.kernels.grouping import components
 from consilience.models.dawid_skene import DawidSkene
+from consilience.moments.cooccurrence import CoOccurrences
 
-__all__ = ["label_shares", "leading_eigenvector", "oriented", "steadied", "tilted_confusions", "weighted_vote"]
+__all__ = [
+    "label_shares",
+    "leading_eigenvector",
+    "oriented",
+    "signed_means",
+    "signed_products",
+    "steadied",
+    "tilted_confusions",
+    "weighted_vote",
+]
 
-#: Log-odds that no label exceeds; bounds of the typical label's; and the spread of the belief that it is near 1.
+#: The largest log-odds of a label; bounds of the typical label's; and the standard deviation of its log around 1.
 _LARGEST = 20.0
 _SCALES = 0.01, 10.0
 _SPREAD = 2.0
 #: Rounds that learn the prior with the scale, passes of each, and the change of the prior that ends them.
 _ROUNDS, _PASSES, _PRIOR_TOL = 3, 50, 1e-5
-#: Labels added to every annotator's, as a share of the average annotator's.
+#: Labels added to every annotator, as a share of the average annotator's number.
 _ADDED = 0.25
-#: Up to this many annotators, all eigenvectors are found at once.
+#: Up to this many annotators, all eigenvectors are computed at once.
 _SMALL = 64
 
 
@@ -59,21 +67,22 @@ def weighted_vote(
     prior: Literal["learned", "uniform"] = "uniform",
     **story: Any,
 ) -> Fit:
-    """Turn annotators' weights into a fit.
+    """Return the fit of annotators' weights.
 
     Parameters
     ----------
     annotations
-        The labels.  Gold items are held at their gold; if there are any, they also tell whether all signs are wrong.
+        The labels.  Gold items are held at their gold; if there are any, they also decide whether all signs are
+        reversed.
     weights
-        What a label of each annotator is worth, up to a common positive factor: one number for all classes (M,) or one
-        for each class (M, K).  NaN where nothing is known: the average annotator's.
+        Weights of the annotators' labels, up to a common positive factor: one for all classes (M,) or one for each
+        class (M, K).  NaN where unknown: the average is used.
     habits
         How often each annotator says each class, whatever the truth, (M, K); even if None.
     prior
         Hold the class prior uniform, or learn it together with the scale.
     story
-        What else the fit holds: ``converged``, ``history``, ``cautions``…
+        Other fields of the fit: ``converged``, ``history``, ``cautions``…
     """
     a = annotations
     M, K = a.n_annotators, a.n_classes
@@ -100,7 +109,7 @@ def weighted_vote(
 
 
 def tilted_confusions(log_odds: Floats, habits: Floats) -> Floats:
-    """Give the confusions (M, K, K) of habits (M, K) that the truth k tilts towards itself by ``log_odds[m, k]``."""
+    """Return the confusions (M, K, K) of habits (M, K) that the truth k tilts towards itself by ``log_odds[m, k]``."""
     K = habits.shape[1]
     confusions = np.repeat(np.maximum(habits, 1e-6)[:, :, None], K, axis=2)
     same = np.arange(K)
@@ -110,10 +119,7 @@ def tilted_confusions(log_odds: Floats, habits: Floats) -> Floats:
 
 
 def oriented(annotations: Annotations, weights: Floats) -> Floats:
-    """Choose the signs: annotators that common items join are right on average, every label counting the same.
-
-    Groups that share no item each have a sign of their own.
-    """
+    """Choose the sign of each connected group of annotators such that they are right on average over labels."""
     group = components(annotations.indptr, annotations.annotator, annotations.n_annotators)
     known = np.where(np.isfinite(weights), weights, 0.0)
     sums = np.bincount(group, annotations.labels_per_annotator * known)
@@ -121,7 +127,7 @@ def oriented(annotations: Annotations, weights: Floats) -> Floats:
 
 
 def label_shares(annotations: Annotations) -> Floats:
-    """Give each annotator's share of labels of every class, (M, K), with one label added as the whole crowd labels."""
+    """Return each annotator's shares of the classes, (M, K), with one label added as the whole crowd labels."""
     a = annotations
     M, K = a.n_annotators, a.n_classes
     counts = np.zeros((M, K))
@@ -132,16 +138,31 @@ def label_shares(annotations: Annotations) -> Floats:
 
 
 def steadied(n_labels: Ints) -> Floats:
-    """Give each annotator's number of labels plus a quarter of the average one's: what sums over labels are divided by.
+    """Return each annotator's number of labels plus a quarter of the average: the divisor for sums over labels.
 
-    Sums themselves let whoever labelled most decide alone; means, whoever labelled once.
+    With plain sums the annotators with most labels decide alone, with means those with a single label.
     """
     active = np.count_nonzero(n_labels)
     return np.asarray(n_labels + _ADDED * (float(n_labels.sum()) / active if active else 1.0), np.float64)
 
 
+def signed_means(annotations: Annotations) -> Floats:
+    """Return the mean label of each annotator, (M,), for two classes as -1 and 1."""
+    a, n = annotations, annotations.labels_per_annotator
+    return np.asarray((2.0 * np.bincount(a.annotator, a.label, a.n_annotators) - n) / np.maximum(n, 1))
+
+
+def signed_products(pairs: CoOccurrences, mean: Floats) -> Floats:
+    """Return Σ (f_i - μ_i)(f_j - μ_j) over the common items of each pair, (P,), labels f being -1 and 1."""
+    i, j = pairs.who.T
+    counts, S = pairs.counts.astype(np.float64), pairs.totals
+    first, second = 2.0 * counts[:, 1].sum(axis=1) - S, 2.0 * counts[:, :, 1].sum(axis=1) - S
+    both = 2.0 * np.einsum("pii->p", counts) - S
+    return np.asarray(both - mean[i] * second - mean[j] * first + S * mean[i] * mean[j])
+
+
 def leading_eigenvector(product: Callable[[Floats], Floats], size: int) -> tuple[float, Floats]:
-    """Give the largest eigenvalue and its unit eigenvector of a symmetric matrix, known by its product with vectors."""
+    """Return the largest eigenvalue and its unit eigenvector of a symmetric matrix, given as a product with vectors."""
     start = np.full(size, 1.0 / np.sqrt(size))
     if size <= _SMALL:
         values, vectors = np.linalg.eigh(np.stack([product(column) for column in np.eye(size)], axis=1))
@@ -153,13 +174,13 @@ def leading_eigenvector(product: Callable[[Floats], Floats], size: int) -> tuple
         try:
             found, vectors = eigsh(operator, 1, which="LA", v0=start)
             value, vector = float(found[0]), vectors[:, 0]
-        except ArpackNoConvergence:  # no gap at all: nothing is better than the crowd as it is
+        except ArpackNoConvergence:  # no gap at all: equal weights are as good
             value, vector = float(start @ product(start)), start
     return value, vector if vector.sum() >= 0 else -vector
 
 
 def _standardised(annotations: Annotations, weights: Floats) -> Floats:
-    """Give the unknown the average weight, and the typical label a weight of one."""
+    """Replace unknown weights by the average, and scale the typical label to one."""
     n, K = annotations.labels_per_annotator, annotations.n_classes
     known = np.isfinite(weights)
     behind = np.where(known, n[:, None], 0)
@@ -171,10 +192,10 @@ def _standardised(annotations: Annotations, weights: Floats) -> Floats:
 
 
 def _likeliest_scale(likelihood: Callable[[float], float], signed: bool) -> float:
-    """Give the scale that makes the labels most probable; ``signed`` when it may be negative.
+    """Return the scale that makes the labels most probable; ``signed`` if it may be negative.
 
-    All weights reversed explain labels just as well, but not gold.  The belief that a typical label has log-odds of
-    about one, worth a label or so, decides where labels say nothing (nobody has company) or too much (all agree).
+    All weights reversed explain the labels as well, but not gold.  A weak prior that a typical label has log-odds of
+    about one decides where labels do not determine the scale (single labels, or full agreement).
     """
     from scipy.optimize import minimize_scalar
 
@@ -193,7 +214,7 @@ def _likeliest_scale(likelihood: Callable[[float], float], signed: bool) -> floa
 def _learn_prior(sweep: Sweep, at: Parameters) -> Parameters:
     prior = at.prior
     for _ in range(_PASSES):
-        # half an item a class, so that none has probability zero
+        # half an item per class, so that none has probability zero
         counts = sweep(prior, at.confusions).class_counts + 0.5
         before, prior = prior, counts / counts.sum()
         if np.abs(prior - before).max() < _PRIOR_TOL:
