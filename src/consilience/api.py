@@ -68,9 +68,11 @@ def aggregate(
     """
     rest: dict[str, Any] = {"gold": gold, "seed": seed, "callback": callback, **parameters}
     if isinstance(data, str | os.PathLike):
-        from consilience.io.sequences import holds_sequences, read_sequences
+        from consilience.io.formats import holds_sequences
 
         if holds_sequences(data, (reading or {}).get("format")):
+            from consilience.io.sequences import read_sequences
+
             data = read_sequences(data, **(reading or {}))
     if not isinstance(data, SequenceAnnotations) and graph is None:
         places: dict[str, Any] = {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint}

@@ -355,7 +355,7 @@ def test_a_wrong_name_of_a_format_is_said(tmp_path: Path) -> None:
 
 def test_only_the_consolidated_label_of_ground_truth(tmp_path: Path) -> None:
     line = {"source-ref": "s3://b/1", "sport": 0, "sport-metadata": {"class-name": "football", "confidence": 0.9}}
-    with pytest.raises(DataError, match="only the label that Ground Truth made of them"):
+    with pytest.raises(DataError, match="only the label that Ground Truth computed from them"):
         cs.read(put(tmp_path, "output.manifest", json.dumps(line) + "\n"))
 
 

@@ -1,4 +1,4 @@
-"""Answers as forms give them: nested in each other, a field for each option that can be ticked.
+"""Answers of forms: nested fields, and a field for each checkbox.
 
 ``{"category": {"label": "cat"}}`` answers the question ``category.label``;
 ``{"mood": {"good": true, "bad": false}}`` answers ``mood`` with ``good``.
@@ -18,12 +18,12 @@ from consilience.io.export import SEVERAL, column_of, joined, text_column
 
 __all__ = ["from_json", "with_options_joined"]
 
-#: Fields further down than this are no answers.
+#: Fields nested deeper than this are ignored.
 _DEEPEST = 12
 
 
 def from_json(column: pa.Array, where: str) -> dict[str, pa.Array]:
-    """Take a column of JSON texts apart: a column for each field; only the different texts are parsed."""
+    """Split a column of JSON texts into a column for each field; only distinct texts are parsed."""
     codes, texts = encode(column)
     flat = [_flattened(text) for text in texts]
     names = dict.fromkeys(name for fields in flat for name in fields)
@@ -54,7 +54,7 @@ def _flattened(text: str) -> dict[str, Any]:
 
 
 def with_options_joined(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """Make one question of the fields of options: those that are ticked, joined by ``|`` where there are several."""
+    """Merge the fields of checkboxes into one question: the options ticked, joined by ``|``."""
     groups: dict[str, list[str]] = {}
     for name, column in columns.items():
         stem, dot, option = name.rpartition(".")
@@ -63,7 +63,7 @@ def with_options_joined(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     made = dict(columns)
     for stem, names in groups.items():
         if len(names) > 1 and stem not in columns:
-            # from "" on, each ticked option is appended
+            # each ticked option is appended
             options = sorted(names)
             said = pa.array([""] * len(columns[names[0]]), pa.string())
             for name in options:

@@ -3,10 +3,10 @@
 ========== ============================================================================================
 item       ``_unit_id``
 annotator  ``_worker_id``
-label      the column of one question: one with a ``…_gold`` beside it, else one that differs within a unit
+label      the column of one question: one that has a ``…_gold`` column, else one that differs within a unit
 gold       the ``…_gold`` column; a unit with several right answers has none
-left out   nothing: judgments of contributors who fell below the trust asked for (``_tainted``) are kept and counted in
-           a note, because a model of the annotators weighs them better than leaving them out does
+left out   nothing: judgments of contributors whose trust fell too low (``_tainted``) are kept and counted in a note,
+           because a model of the annotators weighs them better than leaving them out does
 ========== ============================================================================================
 
 Places and addresses of contributors (``_city``, ``_ip``, …) are not read.
@@ -22,19 +22,10 @@ from consilience.exceptions import ColumnError
 from consilience.io.export import SEVERAL, Export, choose, questions_among
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("table",)
+__all__ = ["read"]
 
 _UNIT, _WORKER, _TAINTED, _GOLD = "_unit_id", "_worker_id", "_tainted", "_gold"
 _TIME = "_created_at"
-
-
-def recognise(source: Source) -> str | None:
-    """Say why this is such a file, or None."""
-    if source.shape == "table" and {_UNIT, _WORKER}.issubset(source.names):
-        return "its header has '_unit_id' and '_worker_id'"
-    return None
 
 
 def read(source: Source, item: str | None, question: str | None) -> Export:
@@ -64,7 +55,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     gold = None
     if wanted + _GOLD in more:
         gold = table[wanted + _GOLD].combine_chunks()
-        # each right answer stands on a line of its own: of several, none is the truth
+        # each right answer has a line of its own; a unit with several has no single truth
         gold = pc.if_else(pc.match_substring(pc.utf8_trim_whitespace(gold), "\n"), pa.scalar(None, pa.string()), gold)
     return Export(
         table[place].combine_chunks(),

@@ -17,15 +17,13 @@ import numpy as np
 from consilience.io.export import Export, choose, column_of, joined, left_out
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("records", "object")
+__all__ = ["read", "recognise"]
 
 _RESPONSES, _USERS, _STATUS = ".responses", ".responses.users", ".responses.status"
 
 
 def recognise(source: Source) -> str | None:
-    """Say why these are such records, or None."""
+    """Return why these are such records, or None."""
     if any(name.endswith(_USERS) for name in source.fields()):
         return "records with '….responses.users'"
     first = source.sample[:1]
@@ -66,7 +64,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Give a nested record the keys of a flat one."""
+    """Return a nested record with the keys of a flat one."""
     nested = record.get("responses")
     if not isinstance(nested, dict):
         return record

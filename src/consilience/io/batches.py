@@ -1,4 +1,4 @@
-"""Labels from disk a batch of rows at a time, for data that may be larger than memory."""
+"""Labels read from disk in batches of rows, for data that may be larger than memory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from consilience.data import frames as _frames
 from consilience.data.ids import to_column
 from consilience.exceptions import ColumnError, DataError, FormatError
 from consilience.io.formats import recognise
+from consilience.io.source import Source
 
 __all__ = ["Batch", "LabelFiles", "ahead", "label_files"]
 
 T = TypeVar("T")
 
-#: Rows of a batch: large enough that what is done once a batch costs nothing, small enough for any memory.
+#: Rows of a batch: large enough to make the work per batch negligible, small enough for any memory.
 _ROWS = 1 << 18
 #: Bytes of a column, and of a text file, that are read at a time.
 _BUFFER, _BLOCK = 1 << 20, 1 << 23
-#: Text comes as a dictionary and indices if the file has it so and the dictionary takes no more bytes than this.
+#: Text is read as a dictionary and indices if the file stores it so and the dictionary is at most this large.
 _DICTIONARY = 1 << 17
 
 
@@ -33,22 +34,22 @@ class Batch(NamedTuple):
 
     file: Path
     row: int  #: the first, counted from 0 in its file
-    columns: list[pa.Array]  #: those asked for, of the plain types of :func:`consilience.data.ids.to_column`
+    columns: list[pa.Array]  #: by role, of the plain types of :func:`consilience.data.ids.to_column`
 
 
 @dataclass(frozen=True)
 class LabelFiles:
     """Files of one table of labels."""
 
-    where: str  #: what to call them together
+    where: str  #: name of the whole
     files: tuple[Path, ...]
     columns: dict[str, str]  #: role to name: item, annotator, label
-    n_rows: int  #: or at most so many, where that is not known before they are read
+    n_rows: int  #: an upper bound, if it is not known before they are read
     untyped: bool  #: text without types: numbers are found afterwards
     reader: Callable[[Path, Sequence[str]], Iterator[pa.RecordBatch]]
 
     def batches(self, *roles: str) -> Iterator[Batch]:
-        """Read the columns of these roles, a batch ahead of its use."""
+        """Yield the columns of these roles; the next batch is read while one is used."""
         return ahead(self._batches(*roles))
 
     def _batches(self, *roles: str) -> Iterator[Batch]:
@@ -65,7 +66,7 @@ class LabelFiles:
                 row += len(batch)
 
     def state(self) -> list[list[Any]]:
-        """Give path, size and time of change of every file: what tells whether they are still the same."""
+        """Return path, size and modification time of every file, to detect changes."""
         stats = [(file, file.stat()) for file in self.files]
         return [[str(file.resolve()), stat.st_size, stat.st_mtime_ns] for file, stat in stats]
 
@@ -77,18 +78,18 @@ def label_files(
     given: dict[str, str | None],
     encoding: str,
 ) -> LabelFiles:
-    """Look at a Parquet file, a folder of them, or a table of text, without reading its rows.
+    """Describe a Parquet file, a folder of them, or a table of text, without reading its rows.
 
     Parameters
     ----------
     path, format, encoding
         As for :func:`consilience.read`.
     given
-        Names of the columns by their roles, None where they are to be recognised.
+        Names of the columns by role, None for those to be recognised.
     """
     place = Path(path)
     named = bool(given["annotator"] or given["label"])
-    name = recognise(path, format, encoding=encoding, columns=named).name
+    found = recognise(path, format, encoding=encoding, columns=named)
 
     def pick(columns: Sequence[str]) -> dict[str, str]:
         found = {role: _frames.find_column(columns, role, wanted, place.name) for role, wanted in given.items()}
@@ -96,10 +97,10 @@ def label_files(
             raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {found}")
         return found
 
-    if name == "parquet" and place.suffix.lower() != ".gz":
+    if found.name == "parquet" and place.suffix.lower() != ".gz":
         return _parquet(place, pick)
-    if name in ("csv", "tsv"):
-        return _delimited(place, pick, encoding, "\t" if name == "tsv" else None)
+    if found.name in ("csv", "tsv"):
+        return _delimited(found.source, pick, "\t" if found.name == "tsv" else None)
     raise FormatError(f"{place.name} cannot be read in batches, only Parquet and CSV files can; use read(…) instead")
 
 
@@ -134,7 +135,7 @@ def _parquet(place: Path, pick: Picked) -> LabelFiles:
 
 
 def _has_dictionary(footer: Any, name: str) -> bool:
-    """Tell whether a column of text is stored as a dictionary that is small enough to have been kept to the end."""
+    """Return whether a column of text is stored as a dictionary small enough to be used for all its values."""
     schema = footer.schema.to_arrow_schema()
     if not footer.num_row_groups or not pa.types.is_string(schema.field(name).type):
         return False
@@ -147,13 +148,14 @@ def _has_dictionary(footer: Any, name: str) -> bool:
     return False
 
 
-def _delimited(place: Path, pick: Picked, encoding: str, delimiter: str | None) -> LabelFiles:
+def _delimited(source: Source, pick: Picked, delimiter: str | None) -> LabelFiles:
     from consilience.io import delimited
 
-    columns = pick(delimited.header_of(place, encoding, delimiter)[0])
+    place = source.path
+    columns = pick(delimited.header_of(source, delimiter)[0])
 
-    def read(file: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return delimited.read_batches(file, names, encoding, delimiter, _BLOCK)
+    def read(_: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return delimited.read_batches(source, names, delimiter, _BLOCK)
 
     # the shortest row is "a,b,c" and its line end; packed text is rarely a tenth of what it was
     most = place.stat().st_size * (10 if place.suffix.lower() == ".gz" else 1) // 6 + 1
@@ -161,7 +163,7 @@ def _delimited(place: Path, pick: Picked, encoding: str, delimiter: str | None) 
 
 
 def ahead(source: Iterator[T]) -> Generator[T]:
-    """Have the next ready when it is asked for."""
+    """Yield from an iterator, computing the next value in a thread meanwhile."""
     with ThreadPoolExecutor(1, thread_name_prefix="consilience-read") as pool:
         coming = pool.submit(next, source, None)
         while (made := coming.result()) is not None:

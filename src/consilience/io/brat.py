@@ -1,4 +1,4 @@
-"""brat folders: a folder for each annotator, in it the text of each document and the spans that were marked there.
+"""brat folders: a folder for each annotator, with the text of each document and the spans marked in it.
 
 ::
 
@@ -6,20 +6,19 @@
     labels/alice/d1.ann    T1<TAB>ORG 0 2<TAB>EU
     labels/bob/d1.ann      (empty: nothing to mark)
 
-* A **document** is named by its file without the ending.  Who has no .ann file of it did not label it; an empty .ann
-  file labels every token O.  Its text may lie in any of the folders, but must be the same wherever it lies.
+* A **document** is named by its file without the ending.  An annotator without an .ann file of it did not label it; an
+  empty .ann file labels every token O.  Its text may be in any of the folders, but must be the same in all.
 * A **token** is a run of word characters (letters, digits, ``_``) or any other single character that is not space.
-* A **sequence** is a line of a document with tokens in it: ``"d1:3"`` is line 3 of d1, counted from 1; a document with
+* A **sequence** is a line of a document that has tokens: ``"d1:3"`` is line 3 of d1, counted from 1; a document with
   one such line is ``"d1"``.
 * A **label** is B-TYPE for the first token of a span, I-TYPE for the others, O outside.  Offsets count characters of
   the text from 0, the end excluded.  A span that cuts a token is widened to it.  A span of several fragments, or over
-  several lines, begins anew with B- after each gap and on each line, because I- continues the token before.
+  several lines, begins again with B- after each gap and on each line, because I- continues the token before.
 * Of **overlapping spans** of one annotator the longest in tokens is kept (of equal ones the first in the text, then in
   the file); the others are left out with a warning.
 
 A folder that holds .ann files itself is that of one annotator.  Only text-bound annotations (T) count; relations,
-events, attributes, normalisations and notes are passed over, and so are hidden files.  Nothing outside the folder is
-read.
+events, attributes, normalisations, notes and hidden files are ignored.  Nothing outside the folder is read.
 """
 
 from __future__ import annotations
@@ -41,17 +40,19 @@ from consilience.data.annotations import Duplicates
 from consilience.data.ids import Ids
 from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import DataError, DataWarning, FormatError, warn
-from consilience.io.sequences import assemble, text_of
+from consilience.io.documents import read_text
+from consilience.io.export import assemble
+from consilience.io.source import files_below
 from consilience.kernels._arrays import Codes, Ints
 
-__all__ = ["Span", "is_folder", "parse_spans", "read", "tokenise"]
+__all__ = ["Span", "parse_spans", "read", "tokenise"]
 
-#: A byte order mark has a place in the text, but is no token.
+#: A byte order mark counts in offsets, but is no token.
 _TOKEN = re.compile(r"\w+|[^\w\s\ufeff]")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SPAN = re.compile(r"T\S*\t(\S+)[ \t]+([0-9]{1,18} [0-9]{1,18}(?:;[0-9]{1,18} [0-9]{1,18})*)[ ]*(?:\t(.*))?\Z")
 #: Relations, equivalences, events, attributes, modifications, normalisations and notes.
-_PASSED_OVER = re.compile(r"[REAMN][0-9]+\s|[*#]|\s*\Z")
+_IGNORED = re.compile(r"[REAMN][0-9]+\s|[*#]|\s*\Z")
 
 
 class Span(NamedTuple):
@@ -59,12 +60,12 @@ class Span(NamedTuple):
 
     kind: str
     fragments: tuple[tuple[int, int], ...]
-    quoted: str | None  #: what it says that it covers
+    quoted: str | None  #: the text that it claims to cover
     line: int  #: of the file, from 1
 
 
 class Document(NamedTuple):
-    """A text cut into T tokens."""
+    """A text and its T tokens."""
 
     name: str
     text: str
@@ -89,7 +90,7 @@ class Document(NamedTuple):
 
 @dataclass
 class _Labels:
-    """The tags met so far, and what was odd about the spans."""
+    """The tags so far, and problems with the spans."""
 
     codes: dict[str, int] = field(default_factory=lambda: {"O": 0})
     overlapping: int = 0
@@ -106,7 +107,7 @@ class _Labels:
             yield f"spans that cover no token and were left out: {self.without_token}"
         if self.misquoted:
             yield (
-                f"spans that quote another text than stands at their place: {len(self.misquoted)}, the first in "
+                f"spans that quote another text than the document has: {len(self.misquoted)}, the first in "
                 f"{self.misquoted[0]}; are the offsets counted in characters?"
             )
 
@@ -132,7 +133,7 @@ def read(
         T = document.start.size
         for annotator, path in sorted(spans_of[name].items()):
             where = _relative(path, folder)
-            spans = parse_spans(text_of(path, encoding, where), where, len(document.text))
+            spans = parse_spans(read_text(path, encoding, where), where, len(document.text))
             said.append(_tag(document, spans, labels, where))
             tokens.append(len(words) + np.arange(T))
             by.append(np.full(T, annotators.index(annotator)))
@@ -173,25 +174,13 @@ def _used(codes: Codes, tags: list[str]) -> tuple[Codes, Ids]:
 # ---- finding files ------------------------------------------------------------------------------------------
 
 
-def is_folder(folder: Path) -> bool:
-    """Tell whether there are .ann files in a folder or below."""
-    return any(path.suffix == ".ann" for path in _files(folder))
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Files in a folder and below, without hidden ones, in one order everywhere; linked folders are not entered."""
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(place, name) for name in sorted(files) if not name.startswith("."))
-
-
 def _find(folder: Path) -> tuple[dict[str, dict[str, Path]], dict[str, list[Path]]]:
-    """Find the spans, by document and annotator, and the texts, by document."""
+    """Return the files of spans, by document and annotator, and of texts, by document."""
     root = folder.resolve()
     spans: dict[str, dict[str, Path]] = defaultdict(dict)
     texts: dict[str, list[Path]] = defaultdict(list)
     flat: dict[bool, Path] = {}
-    for path in _files(folder):
+    for path in files_below(folder):
         if path.suffix not in (".ann", ".txt") or (path.exists() and not path.is_file()):
             continue
         if path.is_symlink():
@@ -231,7 +220,7 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _text(paths: list[Path], spans: dict[str, Path], folder: Path, encoding: str) -> str:
-    """Read the text of a document, the same wherever it lies."""
+    """Return the text of a document, which must be the same in all folders."""
     if not paths:
         path = next(iter(spans.values()))
         raise FormatError(
@@ -239,7 +228,7 @@ def _text(paths: list[Path], spans: dict[str, Path], folder: Path, encoding: str
             "folder of another annotator"
         )
     names = [_relative(path, folder) for path in paths]
-    texts = [text_of(path, encoding, name, with_mark=True) for path, name in zip(paths, names, strict=True)]
+    texts = [read_text(path, encoding, name, with_mark=True) for path, name in zip(paths, names, strict=True)]
     for name, text in zip(names, texts, strict=True):
         if text != texts[0]:
             pairs = enumerate(zip(text, texts[0], strict=False))
@@ -255,7 +244,7 @@ def _text(paths: list[Path], spans: dict[str, Path], folder: Path, encoding: str
 
 
 def tokenise(name: str, text: str) -> Document:
-    """Cut a text into tokens: runs of word characters, and any other character that is not space."""
+    """Split a text into tokens: runs of word characters, and any other character that is not space."""
     places = np.array([match.span() for match in _TOKEN.finditer(text)], np.int64).reshape(-1, 2)
     breaks = np.array([match.start() for match in _LINE_END.finditer(text)], np.int64)
     return Document(name, text, places[:, 0], places[:, 1], np.searchsorted(breaks, places[:, 0]))
@@ -266,7 +255,7 @@ def parse_spans(content: str, where: str, length: int) -> list[Span]:
     spans = []
     for number, line in enumerate(content.split("\n"), 1):
         line = line.rstrip("\r")
-        if _PASSED_OVER.match(line):
+        if _IGNORED.match(line):
             continue
         match = _SPAN.match(line)
         if match is None:
@@ -286,7 +275,7 @@ def parse_spans(content: str, where: str, length: int) -> list[Span]:
 
 
 def _tag(document: Document, spans: list[Span], labels: _Labels, where: str) -> Codes:
-    """Give every token of a document its tag: the longest spans first, what overlaps them left out."""
+    """Return the tag of every token of a document: longest spans first, what overlaps them is left out."""
     different = {(span.kind, span.fragments): None for span in spans}
     chosen = []
     for (kind, _), runs in zip(different, _runs(document, [fragments for _, fragments in different]), strict=True):
@@ -310,7 +299,7 @@ def _tag(document: Document, spans: list[Span], labels: _Labels, where: str) -> 
 
 
 def _runs(document: Document, spans: list[tuple[tuple[int, int], ...]]) -> Iterator[list[tuple[int, int]]]:
-    """Give the tokens of each span, from and up to, a pair for each part with a gap before it."""
+    """Yield the tokens of each span as (first, after last), a pair for each part after a gap."""
     places = np.array([place for fragments in spans for place in fragments], np.int64).reshape(-1, 2)
     # a token is covered if it ends after the fragment begins and begins before the fragment ends
     first = np.searchsorted(document.end, places[:, 0], "right")
@@ -327,7 +316,7 @@ def _runs(document: Document, spans: list[tuple[tuple[int, int], ...]]) -> Itera
 
 
 def _quotes(text: str, span: Span) -> bool:
-    """Tell whether a span quotes what stands at its place, up to white space."""
+    """Return whether a span quotes the text at its place, up to white space."""
     if span.quoted is None:
         return True
     covered = "".join("".join(text[a:b].split()) for a, b in span.fragments)

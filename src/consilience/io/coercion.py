@@ -1,4 +1,4 @@
-"""Annotations from whatever the user holds: annotations, a file, a long frame or a matrix."""
+"""Annotations from any input: annotations, a file, a long frame or a matrix."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["as_annotations"]
 
 
 def as_annotations(data: Any, **reading: Any) -> Annotations:
-    """Take annotations as they are; read files (with options for ``reading``), long frames and matrices."""
-    if isinstance(data, Annotations):
-        return data
-    if isinstance(data, SequenceAnnotations):
-        raise DataError("these are labels of tokens in order, and only items by themselves can be used here")
+    """Return annotations as they are; read files (with the options ``reading``), long frames and matrices."""
     if isinstance(data, str | os.PathLike):
         from consilience.io import read
 
-        return as_annotations(read(data, **reading))
+        data = read(data, **reading)
+    if isinstance(data, Annotations):
+        return data
+    if isinstance(data, SequenceAnnotations):
+        raise DataError("these are labels of tokens in order; expected labels of independent items")
     if frames.is_frame(data) and frames.is_long(frames.columns_of(data)):
         return Annotations.from_frame(data)
     return Annotations.from_matrix(data)

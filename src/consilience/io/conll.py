@@ -1,4 +1,4 @@
-"""CoNLL columns: a line for each token, the word first, then what each annotator said; a blank line ends a sequence.
+"""CoNLL columns: a line for each token, the word first, then a label by each annotator; a blank line ends a sequence.
 
 ::
 
@@ -8,12 +8,12 @@
     Peter ? B-PER B-PER
 
 * Annotators are named by their column: 1, 2, …; sequences and positions are counted from 0.
-* ``?`` is a missing label; so is nothing between two tabs.
-* Columns are separated by tabs where every line has one (a word may then contain spaces), otherwise by white space.
-  They are taken as separated by white space too if only that leaves no space in a label.
+* ``?`` is a missing label, and so is an empty field between two tabs.
+* Columns are separated by tabs if every line has one (a word may then contain spaces), otherwise by white space.
+  White space also separates them if labels would contain spaces otherwise.
 * Lines that begin with ``-DOCSTART-`` are left out and end a sequence.
-* Lines that begin with ``#`` and a space are comments where a sequence may begin.  The word # can stand there too: a
-  line with as many columns as the others, and none but their labels in them, is a token.
+* Where a sequence may begin, a line that begins with ``#`` and a space is a comment, unless it has as many columns as
+  the others and only their labels: then it is the token #.
 
 The text is cut with array operations: no Python code runs for each token.
 """
@@ -32,12 +32,11 @@ from consilience.data.annotations import Duplicates
 from consilience.data.ids import Ids, encode, without_code
 from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import DataError, FormatError
-from consilience.io.sequences import assemble, text_of
+from consilience.io.documents import read_text
+from consilience.io.export import assemble
 from consilience.kernels._arrays import Bools, Codes, Ints
 
-__all__ = ["ENDINGS", "Columns", "looks_like", "parse", "read"]
-
-ENDINGS = (".conll", ".bio", ".iob")
+__all__ = ["Columns", "looks_like", "parse", "read"]
 
 MISSING = "?"
 _DOCUMENT = np.frombuffer(b"-DOCSTART-", np.uint8)
@@ -47,13 +46,13 @@ _TAG = re.compile(r"(O|[BIESLUM]-\S+)\Z")
 
 
 class Columns(NamedTuple):
-    """A file taken apart: N tokens in S sequences, labelled by M annotators."""
+    """The columns of a file: N tokens in S sequences, labelled by M annotators."""
 
     words: pa.Array  #: (N,)
     label: Codes  #: (N × M,) row by row, -1 where missing
     labels: Ids  #: the labels in use
     lengths: Ints  #: (S,)
-    tabbed: bool  #: separated by tabs, not by white space
+    tabbed: bool  #: whether tabs separate the columns
 
     @property
     def n_annotators(self) -> int:
@@ -65,7 +64,7 @@ def read(
     path: Path, encoding: str, classes: Sequence[Any] | None = None, duplicates: Duplicates = "last"
 ) -> SequenceAnnotations:
     """Read a file, gzipped or not."""
-    columns = parse(text_of(path, encoding, path.name).encode(), path.name)
+    columns = parse(read_text(path, encoding, path.name).encode(), path.name)
     M, N = columns.n_annotators, len(columns.words)
     said = np.flatnonzero(columns.label >= 0)
     if not said.size:
@@ -85,14 +84,14 @@ def read(
 
 
 def parse(text: bytes, where: str) -> Columns:
-    """Take UTF-8 text apart; a line with another number of columns than the first is an error that names it."""
+    """Split UTF-8 text into columns; all lines must have as many columns as the first."""
     lines = _Lines(text)
     candidates = lines.begin_with_hash()
     token = lines.hold_tokens(candidates, np.zeros(0, np.int64))
     if not token.any():
         raise DataError(f"{where} has no tokens: all its lines are blank, comments or -DOCSTART-")
     columns = _table(lines, token, where)
-    # Some of what was taken for comments may be tokens: the word # at the beginning of a sequence.
+    # some comments may be tokens: the word # at the beginning of a sequence
     known = {MISSING, "", *columns.labels}
     meant = [
         line
@@ -104,7 +103,7 @@ def parse(text: bytes, where: str) -> Columns:
 
 
 class _Lines:
-    """Where the lines of a text lie, and how many fields between white space each has."""
+    """The positions of the lines of a text, and the number of fields of each between white space."""
 
     def __init__(self, text: bytes) -> None:
         self.text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + b"\n"
@@ -114,7 +113,7 @@ class _Lines:
         starts, _ = _between_white_space(self.characters)
         first = np.searchsorted(starts, self.begin)
         self.width = np.diff(np.append(first, starts.size))
-        #: where the first word of a line begins; at its line end, where there is none
+        #: where the first word of a line begins; its line end if there is none
         self.word = np.append(starts, self.characters.size - 1)[first]
         self.word = np.where(self.width > 0, self.word, self.end - 1)
 
@@ -129,9 +128,9 @@ class _Lines:
         return np.flatnonzero((self.characters[self.word] == _HASH) & (after == _SPACE))
 
     def hold_tokens(self, candidates: Ints, meant: Ints) -> Bools:
-        """Tell which lines hold a token: not blank, not -DOCSTART-, and no candidate where a sequence may begin.
+        """Return which lines hold a token: not blank, not -DOCSTART-, and no candidate where a sequence may begin.
 
-        Candidates that are ``meant`` hold a token wherever they stand.
+        Candidates that are ``meant`` always hold a token.
         """
         other: Bools = np.equal(self.width, 0)
         dash = np.flatnonzero(self.characters[self.word] == _DOCUMENT[0])
@@ -199,7 +198,7 @@ def _columns(
     *,
     tabbed: bool,
 ) -> Columns:
-    """Make strings out of the fields that lie from ``starts`` to ``ends``, ``width`` of them for each token."""
+    """Return the columns from the fields between ``starts`` and ``ends``, ``width`` of them for each token."""
     if tabbed:
         inside = np.ones(characters.size, np.bool_)
         inside[ends] = False
@@ -222,11 +221,11 @@ def _columns(
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether text, whole lines of it, is in CoNLL columns and not a table with a header.
+    """Return whether text, in whole lines, is in CoNLL columns and not a table with a header.
 
-    All lines have the same number of columns, and no comma, semicolon or bar that could separate others stands in all
-    of them.  The labels are BIO tags; or blank lines part the text into blocks and the first line has a label that
-    comes again, as the names in a header do not.
+    All lines have the same number of columns, and no comma, semicolon or bar that could separate others is in all of
+    them.  The labels are BIO tags; or blank lines divide the text and the first line has a label that occurs again,
+    which the names of a header do not.
     """
     try:
         columns = parse(text.encode(), "")

@@ -4,7 +4,7 @@
 item       ``id``
 annotator  the name of the file without its ending; in exports of old versions ``user``
 label      ``label``; several are one, joined by ``|`` (in CSV by ``#``, as doccano does)
-left out   documents that the annotator gave no label
+left out   documents without a label of the annotator
 ========== ============================================================================================
 """
 
@@ -22,11 +22,9 @@ from consilience.data.frames import ALIASES
 from consilience.exceptions import DataError, FormatError
 from consilience.io.documents import most_bytes, up_to
 from consilience.io.export import Export, column_of, joined, refuse_question, text_column
-from consilience.io.source import Source, look
+from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("folder", "zip", "records", "object", "table")
+__all__ = ["read", "recognise"]
 
 _ENDINGS = (".jsonl", ".json", ".csv")
 _MOST_FILES = 10_000
@@ -34,10 +32,10 @@ _NO_LABELS = "which are not labels of whole items; export them as CoNLL or brat 
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such an export, or None."""
+    """Return why this is such an export, or None."""
     if source.shape in ("folder", "zip"):
         return _recognise_files(source)
-    if source.shape != "table" and source.sample and all(_is_record(record) for record in source.sample):
+    if source.sample and all(_is_record(record) for record in source.sample):
         return "records with 'id', 'text' or 'data', and a list of labels"
     return None
 
@@ -48,11 +46,12 @@ def _recognise_files(source: Source) -> str | None:
         return None
     try:
         with _unpacked(source, files[:1]) as found:
-            first = look(next(iter(found.values())), source.encoding)
+            first = Source(next(iter(found.values())), source.encoding)
+            records = first.sample
+            fits = all(_is_record(record) for record in records) if records else _is_header(first.names)
     except FormatError:
         return None
-    is_table = first.shape == "table" and _is_header(first.names)
-    if not is_table and not (first.sample and all(_is_record(record) for record in first.sample)):
+    if not fits:
         return None
     what = "folder" if source.shape == "folder" else "zip file"
     return f"a {what} with {len(files)} files of documents and labels, one for each annotator"
@@ -84,7 +83,7 @@ def _is_record(record: dict[str, Any]) -> bool:
 
 
 def read(source: Source, item: str | None, question: str | None) -> Export:
-    """Read what all annotators said."""
+    """Read the labels of all annotators."""
     refuse_question(question, source.name, "a doccano export")
     place = item or "id"
     items: list[Any] = []
@@ -98,7 +97,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         if not files:
             raise FormatError(f"{source.name} has other files than .jsonl, .json and .csv, or none")
         with _unpacked(source, files) as found:
-            files_in = [(PurePosixPath(name).stem, look(path, source.encoding)) for name, path in found.items()]
+            files_in = [(PurePosixPath(name).stem, Source(path, source.encoding)) for name, path in found.items()]
             shapes = [file.shape for _, file in files_in]
             for who, file in files_in:
                 _add(file, who, place, items, annotators, labels)
@@ -112,7 +111,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
 
 
 def _add(source: Source, who: str, place: str, items: list[Any], annotators: list[Any], labels: list[Any]) -> None:
-    """Add what one file says."""
+    """Add the labels of one file."""
     if source.shape == "table":
         wanted = {name.lower(): name for name in source.names}
         if place not in source.names and place in wanted:
@@ -152,7 +151,7 @@ def _label(given: Any, where: str) -> Any:
 
 @contextmanager
 def _unpacked(source: Source, names: list[str]) -> Iterator[dict[str, Path]]:
-    """Give the files of a folder, or those of a zip file where they are read from; both by their names."""
+    """Yield the files of a folder, or those of a zip file unpacked, by their names."""
     if source.shape == "folder":
         yield {name: source.path / name for name in names}
         return
@@ -164,7 +163,7 @@ def _unpacked(source: Source, names: list[str]) -> Iterator[dict[str, Path]]:
         try:
             with zipfile.ZipFile(source.path) as archive:
                 for number, name in enumerate(names):
-                    # written under a name of ours: one from an archive can point anywhere
+                    # under a new name: one from an archive can point anywhere
                     path = Path(folder) / f"{number}{PurePosixPath(name).suffix.lower()}"
                     with archive.open(name) as packed:
                         content = up_to(packed, left + 1)

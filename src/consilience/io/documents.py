@@ -1,7 +1,7 @@
-"""JSON in: documents, within the memory there is, and lines one after the other.
+"""Bytes, text and JSON from files, gzipped or not, within the memory of the machine.
 
-A document is parsed in one go, which takes several times its size; a larger one than the machine can hold is refused
-before it is read.  Of lines only what a format asks for is kept.
+A JSON document is parsed in one go, which takes several times its size; a document that is too large for that is
+refused before it is read.  JSON Lines are parsed one at a time.
 """
 
 from __future__ import annotations
@@ -9,46 +9,113 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, cast
 
 from consilience.exceptions import FormatError
+from consilience.memory import available_bytes
 
-__all__ = [
-    "first_line",
-    "lines_of",
-    "most_bytes",
-    "no_collection",
-    "open_bytes",
-    "parse",
-    "read_bytes",
-    "read_document",
-    "up_to",
-]
+__all__ = ["File", "Pick", "most_bytes", "no_collection", "open_bytes", "parse", "read_bytes", "read_text", "up_to"]
+
+#: Receives the columns of a file and returns those to read; raises when one is missing.
+Pick = Callable[[list[str]], list[str]]
 
 #: A parsed document takes up to this many times the bytes of its text.
 _GROWTH = 12
 #: A document of this size is read on any machine.
 _ALWAYS = 1 << 26
 _PART = 1 << 22
+#: Bytes that are read when a file is opened, and the longest header of a table.
+_HEAD, _LONGEST_LINE = 1 << 16, 1 << 20
+
+
+class File:
+    """A file whose first bytes are read once and kept."""
+
+    def __init__(self, path: Path, encoding: str = "utf-8") -> None:
+        self.path, self.encoding = path, encoding
+        self._head, self._is_whole = b"", False
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.path.name
+
+    def head(self, most: int = _HEAD) -> bytes:
+        """Return the first bytes; the file is read again only if more are needed than before."""
+        if len(self._head) < most and not self._is_whole:
+            size = max(most, _HEAD)
+            try:
+                content = read_bytes(self.path, size)
+            except FormatError:  # a packed file may be damaged further on
+                size = most
+                content = read_bytes(self.path, size)
+            self._head, self._is_whole = content, len(content) < size
+        return self._head[:most]
+
+    def first_line(self) -> bytes:
+        """Return the first line with its line end."""
+        for most in (512, _HEAD, _LONGEST_LINE):
+            line, end, _ = self.head(most).partition(b"\n")
+            if end:
+                return line + end
+        return self.head(_LONGEST_LINE)
+
+    def first_text(self) -> bytes:
+        """Return the first line that is not blank."""
+        line = _not_blank(BytesIO(self.head()))
+        if line.endswith(b"\n") or self._is_whole:
+            return line
+        try:
+            with open_bytes(self.path) as file:
+                return _not_blank(file)
+        except (OSError, EOFError, zlib.error) as error:
+            raise _damaged(self.path, error) from error
+
+    def read_document(self) -> Any:
+        """Parse a JSON document."""
+        return parse(read_bytes(self.path), self.encoding, self.name)
+
+    def json_lines(self, most: int | None = None) -> Iterator[dict[str, Any]]:
+        """Parse JSON Lines one at a time; at least the first ``most``, from the head if they are in it."""
+        lines = self._head.split(b"\n")[:-1] if most is not None else []
+        known = most is not None and (self._is_whole or sum(map(bool, map(bytes.strip, lines))) >= most)
+        try:
+            with BytesIO(self._head) if known else open_bytes(self.path) as file:
+                number, limit = 0, most_bytes()
+                while line := file.readline(limit):
+                    number += 1
+                    if line.isspace():
+                        continue
+                    where = f"{self.name}, row {number}"
+                    value = parse(line.strip(), self.encoding, where)
+                    if not isinstance(value, dict):
+                        raise FormatError(f"{where}: not JSON Lines (one JSON object on each line)")
+                    yield value
+        except (OSError, EOFError, zlib.error) as error:
+            raise _damaged(self.path, error) from error
+
+
+def _not_blank(file: IO[bytes]) -> bytes:
+    return next((line for line in iter(lambda: file.readline(most_bytes()), b"") if line.strip()), b"")
+
+
+def _damaged(path: Path, error: Exception) -> FormatError:
+    return FormatError(f"cannot read {path.name}: it is damaged or cut short ({error})")
 
 
 def most_bytes() -> int:
-    """Give the size of the largest document that this machine can hold when it is parsed."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        memory = 1 << 32
-    return max(memory // _GROWTH, _ALWAYS)
+    """Return the size of the largest document that this machine can hold when it is parsed."""
+    return max(available_bytes() // _GROWTH, _ALWAYS)
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Keep the search for cycles from going over millions of parsed objects again and again: JSON has none."""
+    """Switch garbage collection off: it would search millions of parsed objects for cycles, and JSON has none."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -64,14 +131,14 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """Read a file, or the beginning of it; one that memory cannot hold is refused."""
-    limit = most_bytes()
+    """Read a file, or the beginning of it; refuse a whole file that memory cannot hold."""
+    limit = most_bytes() if most is None else most
     try:
         with open_bytes(path) as file:
-            content = up_to(file, limit + 1 if most is None else most)
+            content = up_to(file, limit + (most is None))
     except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"cannot read {path.name}: it is damaged or cut short ({error})") from error
-    if most is None and len(content) > limit:
+        raise _damaged(path, error) from error
+    if len(content) > limit:
         raise FormatError(
             f"{path.name} has more than {limit / 1e9:.1f} GB, too much for the memory of this machine when it is "
             "parsed; export it as CSV or JSON Lines, or in parts"
@@ -80,7 +147,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def up_to(file: IO[bytes], most: int) -> bytes:
-    """Read no more than so many bytes; memory is taken for what is there, not for what might be."""
+    """Read at most so many bytes; memory is reserved only for what is there."""
     parts: list[bytes] = []
     left = most
     while left > 0 and (part := file.read(min(left, _PART))):
@@ -89,13 +156,8 @@ def up_to(file: IO[bytes], most: int) -> bytes:
     return b"".join(parts)
 
 
-def read_document(path: Path, encoding: str) -> Any:
-    """Parse a JSON document."""
-    return parse(read_bytes(path), encoding, path.name)
-
-
 def parse(content: bytes, encoding: str, where: str) -> Any:
-    """Parse JSON text; what is wrong with it is said in a sentence."""
+    """Parse JSON text; an error names the line."""
     try:
         text = content.decode("utf-8-sig" if encoding.lower().replace("-", "") == "utf8" else encoding)
     except UnicodeDecodeError as error:
@@ -113,35 +175,28 @@ def parse(content: bytes, encoding: str, where: str) -> Any:
     except ValueError as error:  # a number of thousands of digits
         raise FormatError(f"{where}: a number in it is too long") from error
     except RecursionError as error:
-        raise FormatError(f"{where}: not an export: objects lie within each other hundreds of levels deep") from error
+        raise FormatError(f"{where}: not an export: objects are nested hundreds of levels deep") from error
 
 
-def first_line(path: Path) -> bytes:
-    """Give the first line that is not blank."""
+def read_text(path: Path, encoding: str, name: str, *, with_mark: bool = False) -> str:
+    """Read a whole text file; an error names the line of a byte that is not text.
+
+    A byte order mark is left out unless ``with_mark`` is set.
+    """
     try:
         with open_bytes(path) as file:
-            for _ in range(1000):
-                line = file.readline(most_bytes())
-                if line.strip() or not line:
-                    return line
+            content = file.read()
     except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"cannot read {path.name}: it is damaged or cut short ({error})") from error
-    return b""
-
-
-def lines_of(path: Path, encoding: str) -> Iterator[dict[str, Any]]:
-    """Parse JSON Lines one after the other; a line that is no object is an error that names it."""
+        raise FormatError(f"cannot read {name}: {error}") from error
     try:
-        with open_bytes(path) as file:
-            number, limit = 0, most_bytes()
-            while line := file.readline(limit):
-                number += 1
-                if line.isspace():
-                    continue
-                where = f"{path.name}, row {number}"
-                value = parse(line.strip(), encoding, where)
-                if not isinstance(value, dict):
-                    raise FormatError(f"{where}: not JSON Lines (one JSON object on each line)")
-                yield value
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(f"cannot read {path.name}: it is damaged or cut short ({error})") from error
+        text = content.decode(encoding)
+        text.encode()  # some encodings yield halves of characters
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        raise FormatError(
+            f"{name}, line {before.count(10) + 1}: byte {error.start - before.rfind(10)} is not {encoding}; "
+            "say how the file is encoded, for example encoding='latin-1' (--encoding latin-1)"
+        ) from error
+    except (LookupError, UnicodeError) as error:
+        raise FormatError(f"{name} is not text in {encoding}: {error}") from error
+    return text if with_mark else text.removeprefix("\ufeff")

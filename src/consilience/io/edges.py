@@ -8,16 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from consilience.data.annotations import Annotations
-from consilience.data.ids import encode, name_rows, numbers_where_all_are, to_column
+from consilience.data.ids import name_rows
 from consilience.exceptions import ColumnError, DataError, IdError
-from consilience.io.formats import table_format
+from consilience.io.tables import read_columns
 
 __all__ = ["edge_columns", "read_edges"]
 
-#: Names of the columns, the ones that people use.
+#: Recognised names of the columns.
 _SOURCE, _TARGET, _WEIGHT = ("source", "from", "src"), ("target", "to", "dst"), ("weight", "w")
 
 
@@ -36,40 +35,41 @@ def read_edges(
         As for :func:`consilience.read`.  The items of an edge are in the columns ``source`` and ``target`` (or ``from``
         and ``to``), else in the only two there are; a column ``weight`` says how strong it is.
     like
-        Labels whose items the edges join: ids that all look like numbers are read as text where the items are text.
+        Labels whose items the edges join: ids that all look like numbers are read as text if the items are text.
 
     Returns
     -------
     pyarrow.Table
-        Columns ``source`` and ``target``, and ``weight`` where the file has one.
+        Columns ``source`` and ``target``, and ``weight`` if the file has one.
     """
-    place, chosen = Path(path), table_format(path, format)
-    names: list[str] = []
+    where = Path(path).name
 
-    def pick(columns: list[str]) -> list[str]:
-        source, target, weight = edge_columns(columns, place.name)
-        names[:] = [source, target] if weight is None else [source, target, weight]
-        return list(names)
+    def find(columns: list[str]) -> dict[str, str]:
+        source, target, weight = edge_columns(columns, where)
+        return {"source": source, "target": target} | ({} if weight is None else {"weight": weight})
 
-    table = chosen.read(place, pick, encoding)
-    if table.num_rows == 0:
-        raise DataError(f"{place.name} has no rows: it joins no items")
-    text = like is not None and pa.types.is_string(like.item_ids.to_arrow().type)
+    read = read_columns(path, format, encoding, find, "joins no items")
+    as_text = like is not None and pa.types.is_string(like.item_ids.to_arrow().type)
     columns = {}
-    for role, name in zip(("source", "target"), names, strict=False):
-        codes, ids = encode(to_column(table[name], name))
-        if (codes < 0).any():
-            rows = np.flatnonzero(codes < 0)
-            raise IdError(f"{place.name} has no item in {name_rows(rows)} (column {name!r}); an edge needs two items")
-        ids = numbers_where_all_are(ids) if chosen.untyped and not text else ids
+    for role in ("source", "target"):
+        codes, ids = read.coded(role, as_text=as_text)
+        rows = np.flatnonzero(codes < 0)
+        if rows.size:
+            name = read.names[role]
+            raise IdError(f"{where} has no item in {name_rows(rows)} (column {name!r}); an edge needs two items")
         columns[role] = ids.to_arrow().take(pa.array(codes))
-    if len(names) == 3:
-        columns["weight"] = _weights(table[names[2]], place, names[2])
+    if "weight" in read.names:
+        name = read.names["weight"]
+        weights = read.numbers("weight", f"the weights of edges (column {name!r}) must be numbers")
+        rows = np.flatnonzero(np.asarray(weights.is_null()))
+        if rows.size:
+            raise DataError(f"{where} has no weight in {name_rows(rows)} (column {name!r}); write 1 for a plain edge")
+        columns["weight"] = weights.combine_chunks()
     return pa.table(columns)
 
 
 def edge_columns(columns: Sequence[str], where: str) -> tuple[str, str, str | None]:
-    """Find the columns of an edge list: source, target and, where there is one, weight."""
+    """Return the columns of an edge list: source, target and, if there is one, weight."""
     called = {str(name).strip().lower(): name for name in columns}
     source, target, weight = (
         next((called[name] for name in names if name in called), None) for names in (_SOURCE, _TARGET, _WEIGHT)
@@ -83,14 +83,3 @@ def edge_columns(columns: Sequence[str], where: str) -> tuple[str, str, str | No
             )
         source, target = others
     return source, target, weight
-
-
-def _weights(column: pa.ChunkedArray, place: Path, name: str) -> pa.Array:
-    try:
-        weights = pc.cast(column, pa.float64())
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{place.name}: the weights of edges (column {name!r}) must be numbers: {error}") from error
-    if weights.null_count:
-        rows = np.flatnonzero(np.asarray(weights.is_null()))
-        raise DataError(f"{place.name} has no weight in {name_rows(rows)} (column {name!r}); write 1 for a plain edge")
-    return weights.combine_chunks()

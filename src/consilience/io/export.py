@@ -1,19 +1,19 @@
-"""What the export of an annotation tool comes to: rows of item, annotator and label, and known truths.
+"""What is read from the export of an annotation tool: rows of item, annotator and label, and known truths.
 
-Every module of a tool's format ends in an :class:`Export`; :func:`annotations_of` makes annotations of it.
+Every module of a tool's format returns an :class:`Export`; :func:`annotations_of` converts it to annotations.
 
 =============== ==================================================================== =========================
 name            meaning                                                              shape
 =============== ==================================================================== =========================
 ``item``        what was labelled, in every row                                      (rows,), or codes and ids
-``annotator``   by whom                                                              (rows,), or codes and ids
-``label``       what they said; null where they said nothing                         (rows,), or codes and ids
+``annotator``   who labelled it                                                      (rows,), or codes and ids
+``label``       the label; null if there is none                                     (rows,), or codes and ids
 ``counts``      which rows are labels: cancelled work and known truths are not       (rows,) bool, None for all
-``gold``        the truth of the row's item, where the file knows it                 (rows,), or None
-``time``        when it was said, where the file knows it                            (rows,), or None
+``gold``        the truth of the row's item, if the file has it                      (rows,), or None
+``time``        when it was labelled, if the file has it                             (rows,), or None
 =============== ==================================================================== =========================
 
-The item of a row that does not count stays: it has no label, but it is there.
+The item of a row that does not count is kept, without that label.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from consilience.data.annotations import Annotations, Duplicates, Origin
 from consilience.data.building import checked_times
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are
+from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, IdError, ParameterError, warn
 from consilience.kernels._arrays import Bools, Codes, Ints
 
@@ -38,10 +39,12 @@ __all__ = [
     "Coded",
     "Export",
     "annotations_of",
+    "assemble",
     "choose",
     "column_of",
     "joined",
     "left_out",
+    "numbered",
     "questions_among",
     "refuse_question",
     "seconds_column",
@@ -52,7 +55,7 @@ __all__ = [
 #: A column as codes, -1 where missing, and the names behind them.
 Coded = tuple[Codes, Ids]
 
-#: Stands between the parts of an answer that names several choices, as in the results of Mechanical Turk.
+#: Separates the choices of an answer that names several, as in the results of Mechanical Turk.
 SEVERAL = "|"
 
 #: Whole numbers up to here are the same as decimals.
@@ -84,7 +87,7 @@ def annotations_of(
     where: str,
     read_as: str = "",
 ) -> Annotations:
-    """Make annotations of an export; ``gold``, if given, takes the place of the truths in the file."""
+    """Return the annotations of an export; ``gold``, if given, replaces the truths in the file."""
     item_code, items = _coded(export.item)
     if not item_code.size and not len(items):
         raise DataError(f"{where} has no {export.row}s: there is nothing to aggregate")
@@ -133,7 +136,7 @@ def _coded(column: pa.Array | Coded) -> Coded:
 
 
 def _of_those(column: pa.Array | Coded, counts: Bools) -> Coded:
-    """Code the rows that count; who has none of them is not in the vocabulary."""
+    """Code the rows that count; ids without such a row are not in the vocabulary."""
     if isinstance(column, tuple):
         return column[0][counts], column[1]
     return encode(column if counts.all() else column.filter(pa.array(counts)))
@@ -152,7 +155,7 @@ def _check_ids(item: Codes, counts: Bools, annotator: Codes, export: Export, whe
 
 
 def _joined_vocabulary(labels: Ids, gold: Ids, codes: Codes) -> tuple[Ids, Codes]:
-    """Add to the labels the truths that nobody said; give the truths their codes among them."""
+    """Add the truths that nobody gave as a label; return all names, and the codes of the truths among them."""
     names, truths = labels.to_arrow(), gold.to_arrow()
     if names.type != truths.type:
         names, truths = text_column(names), text_column(truths)
@@ -164,7 +167,7 @@ def _joined_vocabulary(labels: Ids, gold: Ids, codes: Codes) -> tuple[Ids, Codes
 
 
 def _settled(item: Codes, gold: Codes, n: int) -> tuple[tuple[Ints, Codes], int]:
-    """Give the items that have one truth, these truths, and how many items have several."""
+    """Return the items that have one truth, these truths, and how many items have several."""
     known = np.flatnonzero((gold >= 0) & (item >= 0))
     pairs = np.unique(item[known].astype(np.int64) << 32 | gold[known])
     at, said = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
@@ -174,17 +177,48 @@ def _settled(item: Codes, gold: Codes, n: int) -> tuple[tuple[Ints, Codes], int]
 
 
 def left_out(count: int, total: int, rows: str, why: str) -> tuple[str, ...]:
-    """Say how many rows do not count, and why; nothing where all do."""
+    """Return a note on how many rows do not count, and why; nothing if all do."""
     return (f"{count} of {total} {rows} were left out: {why}",) if count else ()
+
+
+def assemble(
+    *,
+    sequences: Ids,
+    lengths: Ints,
+    words: pa.Array,
+    token: Ints,
+    annotator: tuple[Ints, Ids],
+    label: tuple[Codes, Ids],
+    classes: Sequence[Any] | None,
+    duplicates: Duplicates,
+    where: str,
+    untyped: bool = False,
+    notes: tuple[str, ...] = (),
+) -> SequenceAnnotations:
+    """Return sequences from N tokens in order and labels by number of token; the shared last step of token formats."""
+    N = len(words)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    tokens = Annotations.from_codes(
+        (token.astype(np.int32), Ids.range(N)),
+        (annotator[0].astype(np.int32), annotator[1]),
+        label,
+        classes=classes,
+        duplicates=duplicates,
+        origin=Origin("token", notes=notes),
+        where=where,
+        untyped=untyped,
+    )
+    position = (np.arange(N) - np.repeat(indptr[:-1], lengths)).astype(np.int32)
+    return SequenceAnnotations(tokens, indptr, sequences, position, Ids.range(int(lengths.max())), words)
 
 
 # ---- questions --------------------------------------------------------------------------------------------------
 
 
 def choose(names: Sequence[str], wanted: str | None, where: str) -> str:
-    """Choose the question: the one wanted, or the only one; otherwise an error lists them.
+    """Return the question wanted, or the only one; otherwise an error lists them.
 
-    A question is also found by the beginning or the end of its name, up to a dot, a slash or a colon.
+    The beginning or the end of its name, up to a dot, a slash or a colon, is enough.
     """
     listed = ", ".join(map(repr, names[:12])) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
     if not names:
@@ -207,10 +241,10 @@ def choose(names: Sequence[str], wanted: str | None, where: str) -> str:
 
 
 def questions_among(item: Codes, columns: dict[str, pa.Array]) -> list[str]:
-    """Tell which columns are answers and which describe the item, where the file does not.
+    """Return the columns that are answers, if the file does not say so; the others describe the item.
 
-    What describes an item is the same in all its rows, so a column that differs within an item is an answer.  Where
-    none does, those are that have fewer values than there are items.
+    What describes an item is the same in all its rows, so a column that differs within an item is an answer.  If
+    none does, columns with fewer values than items are taken.
     """
     n = int(item.max()) + 1 if item.size else 0
     varying, few = [], []
@@ -230,13 +264,13 @@ def questions_among(item: Codes, columns: dict[str, pa.Array]) -> list[str]:
 
 
 def joined(choices: Iterable[Any]) -> str | None:
-    """Give several choices as one label, in one order; None where there are none."""
+    """Return several choices as one label, sorted; None if there are none."""
     names = sorted({_as_text(choice) for choice in choices if choice is not None})
     return SEVERAL.join(names) if names else None
 
 
 def column_of(values: list[Any], what: str, where: str) -> pa.Array:
-    """Make a column of what JSON has: numbers where all are, text otherwise; NaN and null are missing."""
+    """Return JSON values as a column: numbers if all are, text otherwise; NaN and null are missing."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds & {list, dict}:
         row = next(n for n, value in enumerate(values) if isinstance(value, list | dict))
@@ -255,20 +289,26 @@ def column_of(values: list[Any], what: str, where: str) -> pa.Array:
 
 
 def text_column(column: pa.Array) -> pa.Array:
-    """Give a column as text, decimals as Python writes them."""
+    """Return a column as text, decimals as Python writes them."""
     if pa.types.is_string(column.type):
         return column
     return pa.array([None if v is None else _as_text(v) for v in column.to_pylist()], pa.string())
 
 
 def time_column(values: Iterable[Any]) -> pa.Array:
-    """Make a column of dates as JSON has them, which are text of plain characters; what is none is missing."""
+    """Return dates as a column of text; values that are not ASCII text are missing."""
     return pa.array([v if type(v) is str and v.isascii() else None for v in values], pa.string())
 
 
 def seconds_column(values: Iterable[Any]) -> pa.Array:
-    """Make a column of times that are counted in seconds; what is no such number is missing."""
+    """Return times in seconds as a column; other values are missing."""
     return pa.array([float(v) if type(v) in (int, float) and 0 <= v < _EXACT else None for v in values], pa.float64())
+
+
+def numbered(keys: list[str], where: str) -> Coded:
+    """Code the keys of a JSON object, which have no type: numbers if all of them are."""
+    codes, ids = encode(column_of(keys, "key", where))
+    return codes, numbers_where_all_are(ids) if pa.types.is_string(ids.to_arrow().type) else ids
 
 
 def _as_text(value: Any) -> str:
@@ -283,6 +323,6 @@ def _as_text(value: Any) -> str:
 
 
 def refuse_question(question: str | None, where: str, what: str) -> None:
-    """Raise when a question is named where there can be none."""
+    """Raise when a question is named for a format that has only one."""
     if question is not None:
         raise ParameterError(f"{where}: question={question!r} is for exports with several questions; {what} has one")

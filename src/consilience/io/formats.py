@@ -1,110 +1,156 @@
-"""The formats that can be read, and how a file is recognised: by its name, and by what stands in it.
+"""The formats that can be read, and how a file is recognised: by its name and its content.
 
 Tables with a row for each label are read by column (:data:`FORMATS`), exports of annotation tools by a module each
-(:data:`EXPORTS`), labels of tokens by :func:`consilience.read_sequences`.
+(:data:`EXPORTS`), labels of tokens by :func:`consilience.read_sequences` (:data:`SEQUENCES`).  A module is imported
+only if its row here fits the file.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from consilience.data import frames as _frames
-from consilience.data.ids import Ids
+from consilience.data.frames import ALIASES
 from consilience.exceptions import FormatError, ParameterError
-from consilience.io import delimited, jsonl, parquet, records
-from consilience.io.export import Export
-from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, look, look_at_parquet, the_file
-from consilience.kernels._arrays import Codes
+from consilience.io.documents import Pick
+from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, files_below, parquet_table, the_file
 
 __all__ = [
     "EXPORTS",
     "FORMATS",
     "SEQUENCES",
     "Format",
-    "Pick",
+    "Reader",
     "Recognised",
+    "Tool",
+    "holds_sequences",
     "read_export",
     "recognise",
     "table_format",
+    "token_format",
 ]
 
 _log = logging.getLogger("consilience")
 
-#: Told the columns of a file, says which to read; raises when one is missing.
-Pick = Callable[[list[str]], list[str]]
 
+class Format(NamedTuple):
+    """A kind of table with a row for each label."""
 
-@dataclass(frozen=True)
-class Format:
-    """A way to read a table."""
-
-    name: str
+    title: str
     endings: tuple[str, ...]
-    read: Callable[[Path, Pick, str], pa.Table]
+    module: str  #: it has ``read(source, pick, *arguments)``
     untyped: bool = False  #: text without types: numbers are found afterwards
-    #: a shorter way to codes for large files, or None where it does not apply to a file
-    encode: Callable[[Path, Pick, str], list[tuple[Codes, Ids]] | None] = lambda *_: None
+    arguments: tuple[str, ...] = ()
+
+    def read(self, source: Source, pick: Pick) -> pa.Table:
+        """Read the picked columns."""
+        return import_module(f"consilience.io.{self.module}").read(source, pick, *self.arguments)
 
 
 FORMATS: Mapping[str, Format] = {
-    form.name: form
-    for form in (
-        Format("csv", (".csv", ".txt"), delimited.read_csv, True, delimited.encode_csv),
-        Format("tsv", (".tsv", ".tab"), delimited.read_tsv, True, delimited.encode_tsv),
-        Format("jsonl", (".jsonl", ".ndjson"), jsonl.read),
-        Format("parquet", (".parquet", ".pq"), parquet.read),
-        Format("json", (".json",), records.read),
-    )
+    "csv": Format("CSV table", (".csv", ".txt"), "delimited", untyped=True),
+    "tsv": Format("TSV table", (".tsv", ".tab"), "delimited", untyped=True, arguments=("\t",)),
+    "jsonl": Format("JSON Lines table", (".jsonl", ".ndjson"), "jsonl"),
+    "parquet": Format("Parquet table", (".parquet", ".pq"), "parquet"),
+    "json": Format("JSON table", (".json",), "records"),
 }
+
+
+class Reader(NamedTuple):
+    """A module that reads one kind of export: ``read(source, item, question)``.
+
+    A table is offered to it if its header has ``columns`` ("OUTPUT:…" is any name that begins so); if there are none,
+    only a table without a column of annotators or labels.  The module's ``recognise(source)`` then decides and returns
+    the reason; without such a function the columns decide.
+    """
+
+    module: str
+    shapes: tuple[str, ...]  #: of :data:`consilience.io.source.SHAPES`
+    columns: tuple[str, ...] = ()
+
+    def reason(self, source: Source) -> str | None:
+        """Return why a file is of this kind; None if it is not."""
+        if source.shape not in self.shapes or (source.shape == "table" and not self._fits(source.names)):
+            return None
+        module: Any = import_module(f"consilience.io.{self.module}")
+        if hasattr(module, "recognise"):
+            reason: str | None = module.recognise(source)
+            return reason
+        *others, last = map(repr, self.columns)
+        return f"its header has {', '.join(others)} and {last}"
+
+    def _fits(self, names: tuple[str, ...]) -> bool:
+        if not self.columns:
+            return not _roles(names) & {"annotator", "label"}
+        return all(
+            any(name.startswith(sign[:-1]) for name in names) if sign.endswith("…") else sign in names
+            for sign in self.columns
+        )
 
 
 class Tool(NamedTuple):
-    """Where exports come from, and the modules that know them."""
+    """What exports come from, and the modules that read them."""
 
     title: str
-    modules: tuple[str, ...]
+    readers: tuple[Reader, ...]
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the modules."""
+        return tuple(reader.module for reader in self.readers)
 
 
-#: Exports by name, those that are recognised by the most particular signs first.
+_JSON = ("records", "object")
+
+#: Exports by name, those with the most specific signs first.
 EXPORTS: Mapping[str, Tool] = {
-    "label-studio": Tool("Label Studio", ("label_studio", "label_studio_flat")),
-    "mturk": Tool("Mechanical Turk batch results", ("mturk",)),
-    "toloka": Tool("Toloka assignments", ("toloka",)),
-    "appen": Tool("Appen full report", ("appen",)),
-    "prodigy": Tool("Prodigy", ("prodigy",)),
-    "argilla": Tool("Argilla records", ("argilla",)),
-    "ground-truth": Tool("SageMaker Ground Truth manifest", ("ground_truth",)),
-    "mt-bench": Tool("MT-Bench judgments", ("mt_bench",)),
-    "lewidi": Tool("LeWiDi", ("lewidi",)),
-    "peerannot": Tool("peerannot answers", ("peerannot",)),
-    "doccano": Tool("doccano", ("doccano",)),
-    "snorkel": Tool("Snorkel matrix", ("snorkel",)),
-    "wide": Tool("wide table", ("wide",)),
+    "label-studio": Tool(
+        "Label Studio",
+        (
+            Reader("label_studio", _JSON),
+            Reader("label_studio_flat", ("table", *_JSON), ("id", "annotator", "annotation_id", "lead_time")),
+        ),
+    ),
+    "mturk": Tool(
+        "Mechanical Turk batch results", (Reader("mturk", ("table",), ("HITId", "WorkerId", "AssignmentStatus")),)
+    ),
+    "toloka": Tool("Toloka assignments", (Reader("toloka", ("table",), ("ASSIGNMENT:worker_id", "OUTPUT:…")),)),
+    "appen": Tool("Appen full report", (Reader("appen", ("table",), ("_unit_id", "_worker_id")),)),
+    "prodigy": Tool("Prodigy", (Reader("prodigy", _JSON),)),
+    "argilla": Tool("Argilla records", (Reader("argilla", _JSON),)),
+    "ground-truth": Tool("SageMaker Ground Truth manifest", (Reader("ground_truth", _JSON),)),
+    "mt-bench": Tool("MT-Bench judgments", (Reader("mt_bench", (*_JSON, "table"), ("question_id", "judge")),)),
+    "lewidi": Tool("LeWiDi", (Reader("lewidi", ("object",)),)),
+    "peerannot": Tool("peerannot answers", (Reader("peerannot", ("object",)),)),
+    "doccano": Tool("doccano", (Reader("doccano", ("folder", "zip", *_JSON, "table")),)),
+    "snorkel": Tool("Snorkel matrix", (Reader("snorkel", ("array", "zip", "table")),)),
+    "wide": Tool("wide table", (Reader("wide", ("table",)),)),
 }
 
-#: Labels of tokens in order.
-SEQUENCES: Mapping[str, str] = {"conll": "CoNLL columns", "brat": "brat folder"}
 
-_TITLES = {
-    "csv": "CSV table",
-    "tsv": "TSV table",
-    "jsonl": "JSON Lines table",
-    "parquet": "Parquet table",
-    "json": "JSON table",
+class Tokens(NamedTuple):
+    """A format of labels of tokens in order."""
+
+    title: str
+    endings: tuple[str, ...] = ()
+
+
+SEQUENCES: Mapping[str, Tokens] = {
+    "conll": Tokens("CoNLL columns", (".conll", ".bio", ".iob")),
+    "brat": Tokens("brat folder"),
 }
 
 
 @dataclass(frozen=True)
 class Recognised:
-    """What a file was taken for.
+    """The format of a file.
 
     Attributes
     ----------
@@ -119,7 +165,7 @@ class Recognised:
     name: str
     title: str
     reason: str
-    source: Source | None = field(default=None, repr=False, compare=False)
+    source: Source = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.title} ({self.reason})"
@@ -132,14 +178,14 @@ def recognise(
     encoding: str = "utf-8",
     columns: bool = False,
 ) -> Recognised:
-    """Tell the format of a file, and why it is taken for that.
+    """Return the format of a file, and the reason.
 
     Parameters
     ----------
     path
         A file or a folder; a folder with one file stands for that file.
     format
-        Its name, where it is known.
+        Its name, if it is known.
     encoding
         Of a text file.
     columns
@@ -152,162 +198,169 @@ def recognise(
     Mechanical Turk batch results (its header has 'HITId', 'WorkerId' and 'AssignmentStatus')
     """
     place = the_file(path)
-    known = (*FORMATS, *EXPORTS, *SEQUENCES)
-    if format is not None and format not in known:
-        raise ParameterError(f"there is no format {format!r}; known are {', '.join(known)}")
-    if not place.exists():
-        raise FormatError(f"there is no file {place}")
-    found = _named(place, format, encoding) if format is not None else _found(place, encoding, columns)
+    check_format(place, format, (*FORMATS, *EXPORTS, *SEQUENCES))
+    if format is None:
+        found = _found(Source(place, encoding), columns)
+    else:
+        source = Source(place, encoding, by_name=False)
+        if format in EXPORTS and source.shape == "parquet":
+            source = parquet_table(place, encoding) or source
+        found = _recognised(format, f"by format={format!r}", source)
     _log.info("%s: %s", place.name, found)
     return found
 
 
-def _named(place: Path, name: str, encoding: str) -> Recognised:
-    title = _title(name)
-    source = look(place, encoding, by_name=False) if name in EXPORTS else None
-    if source is not None and source.shape == "parquet":
-        source = look_at_parquet(place, encoding) or source
-    return Recognised(name, title, f"by format={name!r}", source)
+def check_format(place: Path, name: str | None, known: tuple[str, ...], what: str = "") -> None:
+    """Raise if the format named is not among those known, or the file does not exist."""
+    if name is not None and name not in known:
+        raise ParameterError(f"there is no format {name!r}{what}; known are {', '.join(known)}")
+    if not place.exists():
+        raise FormatError(f"there is no file {place}")
 
 
-def _title(name: str) -> str:
-    return EXPORTS[name].title if name in EXPORTS else SEQUENCES.get(name) or _TITLES[name]
+def _recognised(name: str, reason: str, source: Source) -> Recognised:
+    return Recognised(name, {**FORMATS, **EXPORTS, **SEQUENCES}[name].title, reason, source)
 
 
-def _found(place: Path, encoding: str, columns: bool) -> Recognised:
+def _found(source: Source, columns: bool) -> Recognised:
+    place = source.path
     if not place.is_dir() and place.stat().st_size == 0:
         raise FormatError(f"{place.name} is empty: it has not even a header")
     ending, by_name = f"by its ending {ending_of(place)}", _by_ending(place)
     if by_name == "parquet" and not columns:
-        return _parquet(place, encoding, ending)
+        return _parquet(source, ending)
     if by_name == "conll" or (columns and by_name is not None):
-        return Recognised(by_name, _title(by_name), ending)
-    source = look(place, encoding)
+        return _recognised(by_name, ending, source)
     if source.shape == "parquet":
-        return _parquet(place, encoding, "by its first bytes")
+        return _parquet(source, "by its first bytes")
     if source.shape == "folder":
-        return _folder(place, source)
+        return _folder(source)
     if not columns and (found := _by_content(source)) is not None:
         return found
     if by_name is None or (source.document is not None and not _is_table(source)):
-        raise _unknown(place)
-    return Recognised(by_name, _title(by_name), ending, source)
-
-
-def _parquet(place: Path, encoding: str, why: str) -> Recognised:
-    """Recognise an export or a wide table in Parquet, where columns of annotators and labels are missing."""
-    source = None if place.suffix.lower() == ".gz" else look_at_parquet(place, encoding)
-    if source is not None:
-        called = {name.strip().lower() for name in source.names}
-        roles = [called.intersection(_frames.ALIASES[role]) for role in ("annotator", "label")]
-        if not all(roles) and (found := _by_content(source)) is not None:
-            return found
-    return Recognised("parquet", _title("parquet"), why)
-
-
-def _by_content(source: Source) -> Recognised | None:
-    """Recognise what stands in a file; tables of any columns come last."""
-    for name in EXPORTS:
-        if name == "wide" and (tokens := _tokens(source)) is not None:
-            return tokens
-        if (reason := _reason(name, source)) is not None:
-            return Recognised(name, _title(name), reason, source)
-    return None
-
-
-def _is_table(source: Source) -> bool:
-    """Tell whether JSON has a field of at least one of the three roles."""
-    called = {name.strip().lower() for name in source.fields()}
-    return source.shape == "records" and any(
-        called.intersection(_frames.ALIASES[role]) for role in ("item", "annotator", "label")
-    )
+        endings = ", ".join(ending for form in FORMATS.values() for ending in form.endings)
+        titles = ", ".join(form.title for form in (*EXPORTS.values(), *SEQUENCES.values()))
+        raise FormatError(
+            f"{place.name}: format not recognised; looked for the endings {endings} (also with .gz), and inside for "
+            f"{titles}. Say which it is with format='csv' (--format csv)"
+        )
+    return _recognised(by_name, ending, source)
 
 
 def _by_ending(place: Path) -> str | None:
-    """Name the format that an ending stands for."""
-    from consilience.io import conll
-
+    """Return the format that an ending stands for."""
     ending = "" if place.is_dir() else ending_of(place)
-    if ending in conll.ENDINGS:
-        return "conll"
-    return next((form.name for form in FORMATS.values() if ending in form.endings), None)
+    return next((name for name, form in (*SEQUENCES.items(), *FORMATS.items()) if ending in form.endings), None)
 
 
-def _reason(name: str, source: Source) -> str | None:
-    for module in EXPORTS[name].modules:
-        reason: str | None = import_module(f"consilience.io.{module}").recognise(source)
-        if reason is not None:
-            return reason
+def _parquet(source: Source, reason: str) -> Recognised:
+    """Recognise an export or a wide table in Parquet if there is no column of annotators or none of labels."""
+    table = None if source.path.suffix.lower() == ".gz" else parquet_table(source.path, source.encoding)
+    if table is not None and not {"annotator", "label"} <= _roles(table.names):
+        found = _by_content(table)
+        if found is not None:
+            return found
+    return _recognised("parquet", reason, source)
+
+
+def _by_content(source: Source) -> Recognised | None:
+    """Recognise an export or tokens by the content; tables of any columns come last."""
+    for name, tool in EXPORTS.items():
+        if name == "wide" and source.shape == "table" and _may_hold_tokens(source) and _has_tokens(source):
+            return _recognised("conll", "a line for each token, the word and then its labels", source)
+        for reader in tool.readers:
+            if (reason := reader.reason(source)) is not None:
+                return _recognised(name, reason, source)
     return None
 
 
-def _folder(place: Path, source: Source) -> Recognised:
-    from consilience.io import brat
+def _roles(names: tuple[str, ...]) -> set[str]:
+    """Return the roles that have a column of a recognised name."""
+    called = {name.strip().lower() for name in names}
+    return {role for role in ("item", "annotator", "label") if called.intersection(ALIASES[role])}
 
-    if brat.is_folder(place):
-        return Recognised("brat", _title("brat"), "it has .ann files", source)
+
+def _is_table(source: Source) -> bool:
+    """Return whether JSON has a field of at least one of the three roles."""
+    return source.shape == "records" and bool(_roles(tuple(source.fields())))
+
+
+def _folder(source: Source) -> Recognised:
+    if _has_spans(source.path):
+        return _recognised("brat", "it has .ann files", source)
     if any(name.lower().endswith(".parquet") for name in source.members):
-        return Recognised("parquet", _title("parquet"), "a folder with .parquet files", source)
-    if (reason := _reason("doccano", source)) is not None:
-        return Recognised("doccano", _title("doccano"), reason, source)
+        return _recognised("parquet", "a folder with .parquet files", source)
+    if (reason := EXPORTS["doccano"].readers[0].reason(source)) is not None:
+        return _recognised("doccano", reason, source)
     raise FormatError(
-        f"{place.name} is a folder without .parquet files, without .ann files (brat), and not one of .jsonl, .json or "
+        f"{source.name} is a folder without .parquet files, without .ann files (brat), and not one of .jsonl, .json or "
         ".csv files by annotator (doccano)"
     )
 
 
-def _tokens(source: Source) -> Recognised | None:
-    """Recognise CoNLL columns, in text that has no other ending."""
+def _has_spans(folder: Path) -> bool:
+    return any(file.suffix == ".ann" for file in files_below(folder))
+
+
+def _may_hold_tokens(source: Source) -> bool:
+    ending = ending_of(source.path)
+    return ending == ".txt" or ending not in TABLE_ENDINGS
+
+
+def _has_tokens(source: Source) -> bool:
     from consilience.io import conll
 
-    ending = ending_of(source.path)
-    if source.shape != "table" or (ending in TABLE_ENDINGS and ending != ".txt"):
-        return None
-    if not conll.looks_like(source.text().encode(errors="replace").decode()):
-        return None
-    return Recognised("conll", _title("conll"), "a line for each token, the word and then its labels", source)
+    return conll.looks_like(source.text().encode(errors="replace").decode())
 
 
-def _unknown(place: Path) -> FormatError:
-    endings = ", ".join(ending for form in FORMATS.values() for ending in form.endings)
-    tools = ", ".join(tool.title for tool in EXPORTS.values())
-    return FormatError(
-        f"{place.name}: format not recognised; looked for the endings {endings} (also with .gz), and inside for "
-        f"{tools}, {', '.join(SEQUENCES.values())}. Say which it is with format='csv' (--format csv)"
-    )
-
-
-def read_export(found: Recognised, item: str | None, question: str | None) -> Export:
-    """Read the export of a tool."""
-    source = found.source
-    if source is None:
-        raise ParameterError(f"{found.name!r} is not the export of a tool")
-    modules = [import_module(f"consilience.io.{name}") for name in EXPORTS[found.name].modules]
-    # of the shapes that a tool exports, the one that this is
-    module = next((one for one in modules[1:] if one.recognise(source) is not None), modules[0])
-    if source.shape not in module.SHAPES:
+def read_export(found: Recognised, item: str | None, question: str | None) -> Any:
+    """Read the export of a tool, as :class:`consilience.io.export.Export`."""
+    source, readers = found.source, EXPORTS[found.name].readers
+    # a tool may export several kinds of file
+    reader = next((reader for reader in readers[1:] if reader.reason(source) is not None), readers[0])
+    if source.shape not in reader.shapes:
+        expected = " or ".join(SHAPES[shape] for shape in reader.shapes)
         raise FormatError(
-            f"{source.name} cannot be read as {found.title}: expected {_shapes(module.SHAPES)}, got "
-            f"{SHAPES[source.shape]}"
+            f"{source.name} cannot be read as {found.title}: expected {expected}, got {SHAPES[source.shape]}"
         )
-    export: Export = module.read(source, item, question)
-    return export
+    return import_module(f"consilience.io.{reader.module}").read(source, item, question)
 
 
-def _shapes(shapes: tuple[str, ...]) -> str:
-    return " or ".join(SHAPES[shape] for shape in shapes)
+def table_format(path: str | os.PathLike[str], name: str | None, encoding: str) -> tuple[Source, Format]:
+    """Return how a table is read, such as one of truths or of edges: by the name given, the ending or the content."""
+    source = Source(Path(path), encoding)
+    check_format(source.path, name, tuple(FORMATS))
+    if name is None:
+        found = _found(source, columns=True)
+        if found.name not in FORMATS:
+            raise FormatError(f"{source.name}: expected a table, but it looks like {found}")
+        name = found.name
+    return source, FORMATS[name]
 
 
-def table_format(path: str | os.PathLike[str], name: str | None) -> Format:
-    """Tell how a table is read, such as one of truths or of edges: by the name given, the ending or the first bytes."""
+# ---- tokens -----------------------------------------------------------------------------------------------------
+
+
+def holds_sequences(path: str | os.PathLike[str], format: str | None = None) -> bool:  # noqa: A002 - as in read
+    """Return whether a file can only hold tokens in order: CoNLL columns or a brat folder, by name or by content."""
     place = Path(path)
-    if name is not None and name not in FORMATS:
-        raise ParameterError(f"there is no format {name!r}; known are {', '.join(FORMATS)}")
-    if not place.exists():
-        raise FormatError(f"there is no file {place}")
-    if name is not None:
-        return FORMATS[name]
-    found = _found(place, "utf-8", columns=True)
-    if found.name not in FORMATS:
-        raise FormatError(f"{place.name}: expected a table, but it looks like {found}")
-    return FORMATS[found.name]
+    if format is not None:
+        return format in SEQUENCES
+    if not place.exists() or (place.is_file() and place.stat().st_size == 0):
+        return False
+    return token_format(Source(place), named=False) in SEQUENCES
+
+
+def token_format(source: Source, *, named: bool) -> str | None:
+    """Return the format of labels of tokens, or None; ``named`` columns are those of a table."""
+    place = source.path
+    if place.is_dir():
+        return "brat" if _has_spans(place) else "parquet" if any(place.rglob("*.parquet")) else None
+    if place.stat().st_size == 0:
+        raise FormatError(f"{place.name} is empty")
+    form = _by_ending(place)
+    if form == "conll" or (form is not None and ending_of(place) != ".txt"):
+        return form
+    if source.head(512).startswith(b"PAR1"):
+        return "parquet"
+    return "conll" if not named and _has_tokens(source) else form

@@ -1,10 +1,10 @@
-"""SageMaker Ground Truth: an output manifest, an object on each line, with what all workers answered.
+"""SageMaker Ground Truth: an output manifest, an object on each line, with the answers of all workers.
 
 ========== ============================================================================================
 item       ``source-ref`` or ``source``
 annotator  ``workerId``
 label      one field of ``annotationData``, in the ``annotationsFromAllWorkers`` of one labelling job
-left out   the label that Ground Truth made of the answers; who the workers are
+left out   the label that Ground Truth computed from the answers; personal data of the workers
 ========== ============================================================================================
 """
 
@@ -19,15 +19,13 @@ from consilience.io import answers
 from consilience.io.export import Export, choose, column_of
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("records", "object")
+__all__ = ["read", "recognise"]
 
 _ALL, _METADATA, _SOURCES = "annotationsFromAllWorkers", "-metadata", ("source-ref", "source")
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such a manifest, or None."""
+    """Return why this is such a manifest, or None."""
     first = source.sample[0] if source.sample else {}
     if any(name in first for name in _SOURCES) and any(name.endswith(_METADATA) for name in first):
         return "records with 'source-ref' or 'source', and '…-metadata'"
@@ -39,7 +37,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     given = _answers(source, item)
     if not given:
         raise DataError(
-            f"{source.name} has no {_ALL!r}, only the label that Ground Truth made of them. The answers of the "
+            f"{source.name} has no {_ALL!r}, only the label that Ground Truth computed from them. The answers of the "
             "workers are beside it in annotations/worker-response; let the job's post-processing keep them"
         )
     found: dict[str, tuple[str, pa.Array]] = {}
@@ -59,7 +57,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
 
 
 def _answers(source: Source, item: str | None) -> dict[str, list[tuple[Any, Any, Any]]]:
-    """Give what the workers answered in each job: item, worker, content."""
+    """Return the answers of the workers in each job: item, worker, content."""
     given: dict[str, list[tuple[Any, Any, Any]]] = {}
     for record in source.records():
         place = record.get(item) if item else next((record[name] for name in _SOURCES if name in record), None)

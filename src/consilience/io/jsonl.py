@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import re
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,18 @@ import pyarrow as pa
 import pyarrow.json as pajson
 
 from consilience.exceptions import FormatError, IdError
-from consilience.io.documents import open_bytes
+from consilience.io.documents import File, Pick, open_bytes
 
 __all__ = ["read"]
 
 _NULL = re.compile(rb"\n[ \t\r]+n")
-#: A gzipped file is looked through in parts of this size; no line is indented by more than the other.
+#: A gzipped file is searched in parts of the first size; lines are indented by at most the second.
 _BLOCK, _INDENT = 1 << 20, 1 << 12
 
 
-def read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> pa.Table:
-    """Read JSON Lines (always UTF-8, as the format demands)."""
+def read(file: File, pick: Pick) -> pa.Table:
+    """Read the picked fields of JSON Lines (always UTF-8, as the format demands)."""
+    path = file.path
     _refuse_nulls(path)
     try:
         table = pajson.read_json(path)

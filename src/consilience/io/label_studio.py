@@ -1,4 +1,4 @@
-"""Label Studio, JSON: a list of tasks, each with what its annotators made of it.
+"""Label Studio, JSON: a list of tasks, each with its annotations.
 
 ::
 
@@ -9,10 +9,10 @@
       "predictions": […]}]
 
 ========== ============================================================================================
-item       ``id`` of the task; ``item="text"`` takes what was shown instead
-annotator  ``completed_by``, a number or an object; of the object its ``id``, or ``email`` where there is no other
+item       ``id`` of the task; ``item="text"`` uses that field of ``data`` instead
+annotator  ``completed_by``, a number or an object; of the object its ``id``, or ``email`` if there is no ``id``
 label      the value of one control (``from_name``): choices, rating, number, pairwise or taxonomy
-gold       the same, of annotations with ``ground_truth``; they are not labels as well
+gold       the same, of annotations with ``ground_truth``; they do not count as labels
 left out   annotations with ``was_cancelled`` or ``skipped``, predictions, drafts, and regions
 ========== ============================================================================================
 
@@ -35,7 +35,6 @@ from consilience.io.source import Source
 
 __all__ = [
     "KINDS",
-    "SHAPES",
     "Control",
     "annotations_in",
     "controls_of",
@@ -45,9 +44,7 @@ __all__ = [
     "values_by_label",
 ]
 
-SHAPES = ("records", "object")
-
-#: Kinds of control that say something of the whole item, and the key of their value.
+#: Kinds of control that label the whole item, and the key of their value.
 KINDS = {
     "choices": "choices",
     "rating": "rating",
@@ -55,7 +52,7 @@ KINDS = {
     "pairwise": "selected",
     "taxonomy": "taxonomy",
 }
-#: A value with one of these is of a region, not of the whole item.
+#: A value with one of these labels a region, not the whole item.
 _PLACES = frozenset(("start", "end", "x", "y", "points", "rle", "globalOffsets", "startOffset", "ranges"))
 
 
@@ -72,7 +69,7 @@ class Control(NamedTuple):
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such an export, or None."""
+    """Return why this is such an export, or None."""
     first = source.sample[:1]
     if first and isinstance(first[0].get("data"), dict):
         key = next((key for key in ("annotations", "completions") if isinstance(first[0].get(key), list)), None)
@@ -115,7 +112,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
 
 
 def _item(task: dict[str, Any], key: str | None) -> Any:
-    """Give the id of a task, or what was shown."""
+    """Return the id of a task, or a field of its data."""
     if key is None:
         return task.get("id")
     data = task.get("data")
@@ -123,7 +120,7 @@ def _item(task: dict[str, Any], key: str | None) -> Any:
 
 
 def annotations_in(task: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """Give the annotations of a task."""
+    """Return the annotations of a task."""
     made = task.get("annotations", task.get("completions"))
     if made is None:
         return []
@@ -133,7 +130,7 @@ def annotations_in(task: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
 
 def _annotator(completed_by: Any) -> Any:
-    """Give the id of an annotator; a name or an email is left where it is if there is one."""
+    """Return the id of an annotator; an email or a name only if there is no id."""
     if not isinstance(completed_by, dict):
         return None if isinstance(completed_by, list) else completed_by
     for key in ("id", "email", "username"):
@@ -159,7 +156,7 @@ def _is_of_item(result: dict[str, Any]) -> bool:
 
 
 def controls_of(annotations: Iterable[dict[str, Any]]) -> dict[str, Control]:
-    """Find the controls that were used for whole items, by their names."""
+    """Return the controls that were used for whole items, by name."""
     found: dict[str, Control] = {}
     for made in annotations:
         for result in _results(made):
@@ -170,7 +167,7 @@ def controls_of(annotations: Iterable[dict[str, Any]]) -> dict[str, Control]:
 
 
 def label_of(made: dict[str, Any], control: str) -> Any:
-    """Give what an annotation says for a control; None where it says nothing."""
+    """Return the label of an annotation for a control; None if it has none."""
     results = made.get("result")
     for result in results if isinstance(results, list) else ():
         if isinstance(result, dict) and result.get("from_name") == control and _is_of_item(result):
@@ -179,7 +176,7 @@ def label_of(made: dict[str, Any], control: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Give the value of a control as a label: of several choices, all of them; of a path, its steps."""
+    """Return the value of a control as a label: of several choices, all of them; of a path, its steps."""
     if isinstance(value, list):
         if len(value) == 1 and isinstance(value[0], str):
             return value[0]
@@ -200,7 +197,7 @@ def _regions(annotations: Iterable[dict[str, Any]]) -> str:
 
 
 def values_by_label(annotations: Iterable[dict[str, Any]], control: Control) -> dict[Any, Any]:
-    """Tell how each label of a control is written in an export."""
+    """Return how each label of a control is written in an export."""
     found: dict[Any, Any] = {}
     for made in annotations:
         for result in _results(made):

@@ -1,4 +1,4 @@
-"""Label Studio, JSON-MIN and CSV: a row for each annotation, what was shown beside what was answered.
+"""Label Studio, JSON-MIN and CSV: a row for each annotation, with the data of the task and the answers.
 
 ========== ============================================================================================
 item       ``id``
@@ -7,8 +7,8 @@ label      the column of one control
 left out   nothing: cancelled annotations are not exported, and ground truth is not marked
 ========== ============================================================================================
 
-Which columns are answers is not said.  In JSON-MIN they stand between ``id`` and ``annotator``; otherwise they are
-those that differ between the annotators of an item.
+The export does not mark the columns of answers.  In JSON-MIN they are between ``id`` and ``annotator``; otherwise they
+are those that differ between the annotators of an item.
 """
 
 from __future__ import annotations
@@ -25,19 +25,17 @@ from consilience.io.export import Export, choose, column_of, questions_among, ti
 from consilience.io.label_studio import KINDS, plain
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("table", "records", "object")
+__all__ = ["read", "recognise"]
 
 _OWN = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"))
 _SIGNS = frozenset(("id", "annotator", "annotation_id"))
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such an export, or None."""
-    if source.shape == "table" and _SIGNS.issubset(source.names) and "lead_time" in source.names:
+    """Return why this is such an export, or None."""
+    if source.shape == "table":
         return "CSV with the columns 'id', 'annotator', 'annotation_id' and 'lead_time'"
-    if source.sample and source.shape != "table" and all(_SIGNS.issubset(record) for record in source.sample):
+    if source.sample and all(_SIGNS.issubset(record) for record in source.sample):
         return "JSON-MIN: records with 'id', 'annotator' and 'annotation_id'"
     return None
 
@@ -75,7 +73,7 @@ def _table(source: Source) -> tuple[dict[str, pa.Array], list[str]]:
 
 
 def _unpacked(column: pa.Array) -> pa.Array:
-    """Replace values that are JSON (several choices, a rating) by labels; only the different ones are looked at."""
+    """Replace values that are JSON (several choices, a rating) by labels; only distinct values are parsed."""
     codes, ids = encode(column)
     if not any(str(name)[:1] in "[{" for name in ids):
         return column
@@ -115,7 +113,7 @@ def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str]
 
 
 def _label(value: Any) -> Any:
-    """Give a choice or a rating as a label; regions are none."""
+    """Return a choice or a rating as a label; None for regions."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, dict):

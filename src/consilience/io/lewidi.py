@@ -1,10 +1,10 @@
-"""LeWiDi (Learning with Disagreements): a JSON object of items, each with what its annotators said.
+"""LeWiDi (Learning with Disagreements): a JSON object of items, each with the labels of its annotators.
 
 ========== ============================================================================================
 item       the key
 annotator  ``annotators``, or the keys of ``annotations``
 label      ``annotations``: an object, or in the second edition a list separated by commas
-left out   ``soft_label`` and ``hard_label``, which are made of the labels and no truth
+left out   ``soft_label`` and ``hard_label``, which are computed from the labels and are no truth
 ========== ============================================================================================
 """
 
@@ -12,23 +12,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
-from consilience.data.ids import Ids, encode, numbers_where_all_are
 from consilience.exceptions import FormatError
-from consilience.io.export import Export, column_of, joined, refuse_question
+from consilience.io.export import Export, column_of, joined, numbered, refuse_question
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "numbered", "read", "recognise"]
-
-SHAPES = ("object",)
+__all__ = ["read", "recognise"]
 
 _SIGNS = frozenset(("annotations", "annotators"))
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such a file, or None."""
-    if source.shape != "object" or not source.document:
+    """Return why this is such a file, or None."""
+    if not source.document:
         return None
     entries = list(source.document.values())[:50]
     if all(isinstance(entry, dict) and _SIGNS.issubset(entry) for entry in entries):
@@ -54,12 +49,6 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=("item", "annotator", "label"),
         row="annotation",
     )
-
-
-def numbered(keys: list[str], where: str) -> tuple[Any, Ids]:
-    """Code keys of a JSON object; they have no type, and are numbers where all of them are."""
-    codes, ids = encode(column_of(keys, "key", where))
-    return codes, numbers_where_all_are(ids) if pa.types.is_string(ids.to_arrow().type) else ids
 
 
 def _said(entry: Any, key: str, where: str) -> list[tuple[Any, Any]]:

@@ -1,17 +1,17 @@
-"""LLM judges as MT-Bench writes them: JSON Lines or a table, an object or a row for each judgment.
+"""Judgments of language models as in MT-Bench: JSON Lines or a table, an object or a row for each judgment.
 
 =========== =========================================== ======================================================
 question    ``score``                                   ``winner``
 =========== =========================================== ======================================================
 item        question, model and turn                    question, both models and turn
-annotator   the judge; with the prompt, where it judged the same under several
+annotator   the judge; with the prompt, if it judged an item under several
 label       ``score``                                   ``model_1``, ``model_2`` (or ``model_a``, …) or ``tie``
 left out    scores of -1, which could not be read       games won by ``error``
 =========== =========================================== ======================================================
 
 The two games of a pair, in which the models change places, are one judgment: if they disagree it is a tie, as in
-MT-Bench.  If one failed, the other counts.  Models are put in alphabetical order, so that pairs that
-judges saw in different orders are the same item.
+MT-Bench.  If one failed, the other counts.  Models are sorted by name, so that a pair in
+either order is the same item.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from consilience.data.ids import Ids, numbers_where_all_are
 from consilience.io.export import Export, choose, column_of, left_out
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("records", "object", "table")
+__all__ = ["read", "recognise"]
 
 _SCORE, _WINNER = "score", "winner"
 _PAIRS = (("model_1", "model_2"), ("model_a", "model_b"))
@@ -36,7 +34,7 @@ _TIES = ("tie", "inconsistent", "tie (inconsistent)")
 
 
 def recognise(source: Source) -> str | None:
-    """Say why these are such judgments, or None."""
+    """Return why these are such judgments, or None."""
     first = dict.fromkeys(source.names) if source.shape == "table" else next(iter(source.sample), {})
     if "judge" in first and "question_id" in first and _kind(first):
         return "records with 'question_id', 'judge' and a 'score' or the winner of a pair of models"
@@ -76,7 +74,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
 
 
 def _records(source: Source) -> Iterable[dict[str, Any]]:
-    """Give the judgments of JSON, or of a table."""
+    """Return the judgments of JSON, or of a table."""
     if source.shape != "table":
         return source.records()
     table = source.columns(name for name in source.names if name in _FIELDS)
@@ -88,7 +86,7 @@ def _records(source: Source) -> Iterable[dict[str, Any]]:
 
 
 def _judges(items: list[str], records: list[dict[str, Any]]) -> list[Any]:
-    """Name the judges: by the model, and by the prompt too where a model judged an item under several."""
+    """Return the names of the judges: the model, and also the prompt if a model judged an item under several."""
     pairs = [_parts(record.get("judge")) for record in records]
     met: dict[tuple[str, str], str] = {}
     several = any(

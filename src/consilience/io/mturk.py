@@ -1,9 +1,9 @@
 """Amazon Mechanical Turk: the CSV file of a batch's results, a row for each assignment.
 
 ========== ============================================================================================
-item       ``HITId``; ``item="Input.image_url"`` takes what was shown instead
+item       ``HITId``; ``item="Input.image_url"`` uses that column instead
 annotator  ``WorkerId``
-label      one ``Answer.…`` column; of options that can be ticked, those that are; of ``Answer.taskAnswers``, one field
+label      one ``Answer.…`` column; of checkboxes, those ticked; of ``Answer.taskAnswers``, one field
 left out   assignments with the status Rejected, or with something in the column ``Reject``
 ========== ============================================================================================
 """
@@ -19,20 +19,11 @@ from consilience.io import answers
 from consilience.io.export import Export, choose, left_out
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("table",)
+__all__ = ["read"]
 
 _ANSWER, _PACKED = "Answer.", "Answer.taskAnswers"
 _SIGNS = ("HITId", "WorkerId", "AssignmentStatus")
 _TIME = "SubmitTime"
-
-
-def recognise(source: Source) -> str | None:
-    """Say why this is such a file, or None."""
-    if source.shape == "table" and set(_SIGNS).issubset(source.names):
-        return "its header has 'HITId', 'WorkerId' and 'AssignmentStatus'"
-    return None
 
 
 def read(source: Source, item: str | None, question: str | None) -> Export:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from consilience.exceptions import ColumnError, FormatError, IdError
+from consilience.io.documents import File, Pick
 
 __all__ = ["check_columns", "files_of", "read", "schema_of", "whole"]
 
 
-def read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> pa.Table:
-    """Read the columns picked; strings are left in their dictionaries."""
+def read(source: File, pick: Pick) -> pa.Table:
+    """Read the picked columns; strings stay in their dictionaries."""
+    path = source.path
     if not path.is_dir() and path.suffix.lower() == ".gz":
         return _read_packed(path, pick)
     files = files_of(path)
@@ -33,7 +35,7 @@ def read(path: Path, pick: Callable[[list[str]], list[str]], encoding: str) -> p
 
 
 def files_of(path: Path) -> list[Path]:
-    """Give the files of a folder in the order of their names, or the one file; names in ``.`` and ``_`` are hidden."""
+    """Return the files of a folder by name, or the one file; names that begin with ``.`` or ``_`` are hidden."""
     if not path.is_dir():
         return [path]
     found = sorted(path.rglob("*.parquet"))
@@ -44,7 +46,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def schema_of(file: Path) -> pa.Schema:
-    """Give the columns of a file and their types."""
+    """Return the columns of a file and their types."""
     with whole(file):
         return pq.read_schema(file)
 
@@ -66,7 +68,7 @@ def check_columns(files: Sequence[Path], schemas: Sequence[pa.Schema], wanted: S
 
 
 def _kind(kind: pa.DataType) -> str:
-    """Name what ids of this type become; nothing where there are no values."""
+    """Return the type that such ids become; nothing for a column without values."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_null(kind):
@@ -84,7 +86,7 @@ def _texts(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:
     return [name for name in wanted if pa.types.is_string(schema.field(name).type)]
 
 
-def _read_packed(path: Path, pick: Callable[[list[str]], list[str]]) -> pa.Table:
+def _read_packed(path: Path, pick: Pick) -> pa.Table:
     """Read a gzipped file: it has to be unpacked whole, because Parquet is read from its end."""
     with whole(path):
         source = pa.BufferReader(gzip.decompress(path.read_bytes()))
@@ -95,7 +97,7 @@ def _read_packed(path: Path, pick: Callable[[list[str]], list[str]]) -> pa.Table
 
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """Say of what goes wrong while a file is read which file it is."""
+    """Name the file in errors that occur while it is read."""
     try:
         yield
     except (pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error) as error:

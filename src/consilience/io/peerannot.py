@@ -11,18 +11,15 @@ import numpy as np
 
 from consilience.data.ids import Ids
 from consilience.exceptions import FormatError
-from consilience.io.export import Export, column_of, refuse_question
-from consilience.io.lewidi import numbered
+from consilience.io.export import Export, column_of, numbered, refuse_question
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("object",)
+__all__ = ["read", "recognise"]
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such a file, or None."""
-    if source.shape != "object" or not source.document:
+    """Return why this is such a file, or None."""
+    if not source.document:
         return None
     entries = list(source.document.values())[:50]
     plain = all(

@@ -7,7 +7,7 @@
                        "result": [{"id": "c0", "from_name": "topic", "to_name": "text", "type": "choices",
                                    "value": {"choices": ["animal"]}}]}]}]
 
-The score is the confidence of the label, so that Label Studio can show the most doubtful tasks first.  An item without
+The score is the confidence of the label, so that Label Studio can show the least certain tasks first.  An item without
 a label has no prediction.
 """
 
@@ -25,7 +25,7 @@ from consilience.exceptions import DataError, DataWarning, FormatError, Paramete
 from consilience.files import atomic_file
 from consilience.io import label_studio
 from consilience.io.export import choose, column_of
-from consilience.io.source import look
+from consilience.io.source import Source
 from consilience.runs.consensus import Consensus
 from consilience.runs.sequence_run import SequenceRun
 
@@ -80,8 +80,8 @@ def _version(consensus: Consensus) -> str:
 
 
 def _of_source(path: Path, question: str | None) -> tuple[list[dict[str, Any]], label_studio.Control, dict[Any, Any]]:
-    """Give the tasks of an export, the control, and how each label is written there."""
-    source = look(path, "utf-8")
+    """Return the tasks of an export, the control, and how each label is written there."""
+    source = Source(path)
     if label_studio.recognise(source) is None:
         raise FormatError(f"{path.name} is no JSON export of Label Studio: its tasks have no 'data' and 'annotations'")
     tasks, made = [], []
@@ -97,7 +97,7 @@ def _of_source(path: Path, question: str | None) -> tuple[list[dict[str, Any]], 
 def _predictions(
     consensus: Consensus, control: label_studio.Control, known: dict[Any, Any], version: str
 ) -> list[list[dict[str, Any]]]:
-    """Make the predictions of every item, at most one each."""
+    """Return the predictions of every item, at most one each."""
     import narwhals as nw
 
     labels = nw.from_native(consensus.labels, eager_only=True).to_arrow()

@@ -1,15 +1,15 @@
-"""Prodigy: JSON Lines, an object for each task that was answered.
+"""Prodigy: JSON Lines, an object for each answered task.
 
 ========== ============================================================================================
-item       ``_input_hash``: what was shown
+item       ``_input_hash``, which identifies the input
 annotator  ``_annotator_id``, in older versions ``_session_id``
 label      of a choice the accepted options; of one ``label`` to be accepted or rejected, the answer
 left out   answers ``ignore``; a choice that was rejected
 ========== ============================================================================================
 
-Tasks about one ``label`` and nothing else answer the question whether it applies: accept or reject.  Beside choices, to
-accept a label is to choose it, and to reject it says only what the item is not: that is left out.  A file about
-several labels has a question for each.
+Tasks about one ``label`` ask whether it applies: accept or reject.  In a file that also has choices, an accepted label
+is a choice; a rejected one says only what the item is not, and is left out.  A file about several labels has a
+question for each.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ from consilience.exceptions import DataError
 from consilience.io.export import Export, choose, column_of, joined, left_out, seconds_column
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("records", "object")
+__all__ = ["read", "recognise"]
 
 _CHOICE = "accept"
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such a file, or None."""
+    """Return why this is such a file, or None."""
     if source.sample and {"_input_hash", "answer"}.issubset(source.sample[0]):
         return "records with '_input_hash' and 'answer'"
     return None
@@ -92,7 +90,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
 
 
 def _question(question: str | None, chosen: list[Any], about: list[Any], answers: list[Any], where: str) -> str:
-    """Find what was asked: for a choice, or whether a label applies."""
+    """Return the question: a choice, or whether a label applies."""
     told = [answer in ("accept", "reject") for answer in answers]
     choices = any(options is not None and ok for options, ok in zip(chosen, told, strict=True))
     labels = sorted({label for label, ok in zip(about, told, strict=True) if label is not None and ok})

@@ -1,4 +1,4 @@
-"""Label matrices as Snorkel has them: a row for each item, a column for each labelling function, -1 where it abstains.
+"""Label matrices as in Snorkel: a row for each item, a column for each labelling function, -1 where it abstains.
 
 ``.npy``, ``.npz`` (with a question for each matrix in it), or text without a header, separated by commas or white
 space.  Items and annotators are numbered from 0.
@@ -21,23 +21,19 @@ from consilience.io.documents import most_bytes, read_bytes, up_to
 from consilience.io.export import Export, choose, refuse_question
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("array", "zip", "table")
+__all__ = ["read", "recognise"]
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?|nan")
 _TRIES = 50
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such a matrix, or None."""
+    """Return why this is such a matrix, or None."""
     if source.shape == "array":
         return "a numpy array"
     if source.shape == "zip":
         arrays = bool(source.members) and all(name.endswith(".npy") for name in source.members)
         return "numpy arrays" if arrays else None
-    if source.shape != "table":
-        return None
     if not all(_NUMBER.fullmatch(field) for field in _fields(source.delimiter.join(source.names))):
         return None
     rows = [_fields(line) for line in source.text().splitlines()[:_TRIES] if line.strip()]
@@ -104,7 +100,7 @@ def _from_archive(source: Source, question: str | None) -> Any:
 
 
 def _array(file: io.BytesIO, size: int, where: str) -> Any:
-    """Load an array; one that says to be larger than its file is refused before memory is taken for it."""
+    """Load an array; one that claims to be larger than its file is refused before memory is allocated."""
     try:
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -117,7 +113,7 @@ def _array(file: io.BytesIO, size: int, where: str) -> Any:
             raise ValueError("it breaks off")
         file.seek(0)
         return np.lib.format.read_array(file, allow_pickle=False)
-    except Exception as error:  # numpy lets whatever its parser of headers raises through
+    except Exception as error:  # numpy passes on whatever its parser of headers raises
         raise FormatError(f"cannot read {where}: it is not a whole .npy file ({error})") from error
 
 

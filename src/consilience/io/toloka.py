@@ -1,7 +1,7 @@
 """Toloka: the TSV file of a pool's assignments, a row for each task that was done.
 
 ========== ============================================================================================
-item       ``ASSIGNMENT:task_id``; in older files what was shown, the ``INPUT:`` columns
+item       ``ASSIGNMENT:task_id``; in older files the ``INPUT:`` columns
 annotator  ``ASSIGNMENT:worker_id``
 label      one ``OUTPUT:`` column
 gold       the ``GOLDEN:`` column of the same name
@@ -19,21 +19,12 @@ from consilience.exceptions import ColumnError
 from consilience.io.export import Export, choose, left_out
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("table",)
+__all__ = ["read"]
 
 _INPUT, _OUTPUT, _GOLDEN = "INPUT:", "OUTPUT:", "GOLDEN:"
 _TASK, _WORKER, _STATUS = "ASSIGNMENT:task_id", "ASSIGNMENT:worker_id", "ASSIGNMENT:status"
 _TIMES = ("ASSIGNMENT:submitted", "ASSIGNMENT:started")
 _REFUSED = ("REJECTED", "SKIPPED", "EXPIRED", "ACTIVE")
-
-
-def recognise(source: Source) -> str | None:
-    """Say why this is such a file, or None."""
-    if source.shape == "table" and _WORKER in source.names and any(n.startswith(_OUTPUT) for n in source.names):
-        return "its header has 'ASSIGNMENT:worker_id' and 'OUTPUT:…'"
-    return None
 
 
 def read(source: Source, item: str | None, question: str | None) -> Export:

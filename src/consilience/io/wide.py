@@ -1,4 +1,4 @@
-"""Wide tables: a row for each item, a column for each annotator, nothing (or -1) where one said nothing.
+"""Wide tables: a row for each item, a column for each annotator, an empty cell (or -1) for no label.
 
 ::
 
@@ -6,14 +6,14 @@
     1,0,1,               q1,cat,dog,cat
 
 ========== ============================================================================================
-item       the column called so (:data:`consilience.data.frames.ALIASES`) or not called at all; else the number of the row
+item       a column named so (:data:`consilience.data.frames.ALIASES`) or without a name; else the row number
 annotator  the name of each other column
 gold       a column called ``gold``, ``truth`` or ``true_label``
 ========== ============================================================================================
 
-A table is taken for a wide one where it has no column of annotators and none of labels, every item stands in one row,
-and the columns have their values in common, as answers to the same question have.  A long table whose columns have
-other names has no values in common between its annotators and its labels, or the same item in several rows.
+A table is wide if it has no column of annotators and none of labels, every item has one row, and the columns share
+their values, as answers to one question do.  In a long table with other column names, annotators and labels share no
+values, or an item has several rows.
 """
 
 from __future__ import annotations
@@ -30,23 +30,19 @@ from consilience.exceptions import ColumnError, DataError
 from consilience.io.export import Export, refuse_question
 from consilience.io.source import Source
 
-__all__ = ["SHAPES", "read", "recognise"]
-
-SHAPES = ("table",)
+__all__ = ["read", "recognise"]
 
 _TRUTH = ("gold", "truth", "true_label")
 _ROWS = 1000
-#: This share of the cells must hold a value that other columns have too: where the items are known, and otherwise.
+#: This share of the cells must hold a value that other columns have too: if the items are known, and otherwise.
 _COMMON, _COMMON_ALONE = 0.5, 0.9
 
 
 def recognise(source: Source) -> str | None:
-    """Say why this is such a table, or None."""
-    if source.shape != "table" or len(set(source.names)) < max(len(source.names), 2):
+    """Return why this is such a table, or None."""
+    if len(set(source.names)) < max(len(source.names), 2):
         return None
     called = [name.strip().lower() for name in source.names]
-    if any(name in ALIASES[role] for name in called for role in ("annotator", "label")):
-        return None
     place = _item(source.names)
     votes = [n for n, name in enumerate(called) if n != place and name not in _TRUTH]
     if len(votes) < 2 or any(not source.names[n].strip() for n in votes):
@@ -56,7 +52,7 @@ def recognise(source: Source) -> str | None:
         return None
     alike = _numbered([source.names[n] for n in votes])
     if place is None and len(votes) <= 3 and not alike:
-        return None  # three columns of which nothing is known: rather a long table
+        return None  # three columns with unknown names: rather a long table
     if place is not None and len({row[place] for row in rows}) < len(rows):
         return None
     sure = place is not None and (len(votes) > 2 or alike)
@@ -79,13 +75,13 @@ def _item(names: tuple[str, ...]) -> int | None:
 
 
 def _numbered(names: list[str]) -> bool:
-    """Tell whether names are the same but for a number or a letter: w1, w2, w3."""
+    """Return whether names differ only in a final number or letter: w1, w2, w3."""
     stems = {re.sub(r"(\d+|[A-Za-z])$", "", name) for name in names}
     return len(stems) == 1 and (stems != {""} or all(name.isdigit() for name in names))
 
 
 def _in_common(rows: list[list[str]], votes: list[int], least: float) -> bool:
-    """Tell whether nearly all values of each column are found in another one."""
+    """Return whether nearly all values of each column occur in another one."""
     columns = [[row[n].strip() for row in rows if row[n].strip()] for n in votes]
     having = Counter(value for column in columns for value in set(column))
     told = [column for column in columns if column]

@@ -1,7 +1,7 @@
-"""Files out: the labels of a run as a table, or as pre-annotations that Label Studio imports.
+"""Writing the labels of a run as a table, or as pre-annotations for Label Studio.
 
-``.csv``, ``.parquet`` and ``.json`` stand for ``"csv"``, ``"parquet"`` and ``"label-studio"``.  A file appears whole or
-not at all.
+The endings ``.csv``, ``.parquet`` and ``.json`` stand for ``"csv"``, ``"parquet"`` and ``"label-studio"``.  A file is
+written completely or not at all.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def write(
     consensus
         The run.
     path
-        The file; it appears whole or not at all.
+        The file; it is written completely or not at all.
     format
         "csv" or "parquet" for the table :attr:`consilience.Consensus.labels`, "label-studio" for tasks with
-        predictions, each with its confidence as the score.  By the ending of the file unless given.
+        predictions, with the confidence as score.  By default the ending of the file decides.
     source
         For Label Studio: the JSON export that the labels came from, for the data of the tasks and the names of the
         controls.
     question
-        Which control the labels are of, where the source has several.
+        The control that the labels belong to, if the source has several.
     from_name, to_name, kind
         For Label Studio without a source: the name of the control, the name of what it labels, and the kind of
-        control ("choices" unless given).  The data of a task is then its item, under ``to_name``.
+        control ("choices" by default).  The data of a task is then its item, under ``to_name``.
     model_version
-        What Label Studio shows as the origin of the predictions; this library and the method unless given.
+        The origin of the predictions in Label Studio; by default this library and the method.
 
     Examples
     --------
@@ -79,8 +79,8 @@ def write(
         "from_name": from_name,
         "to_name": to_name,
         "kind": kind,
+        "model_version": model_version,
     }
-    controls["model_version"] = model_version
     if name == "label-studio":
         from consilience.io.documents import no_collection
         from consilience.io.predictions import write_predictions
