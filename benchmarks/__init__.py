@@ -1,1 +1,1 @@
-"""Figures that the project promises, measured side by side with peers in one run."""
+"""Benchmarks: figures with targets, measured side by side with peers in one run."""

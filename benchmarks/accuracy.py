@@ -1,4 +1,4 @@
-"""Errors of the first methods on real crowds, in percent; ``benchmarks field`` has all methods."""
+"""Errors of the main methods on real crowds, in percent; ``benchmarks field`` has all methods."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Adversaries, rare classes and few items: Fig. 3.12 and Tables 3.1 and 3.2 of Traganitis (2019).
 
-Ten annotators label everything.  Their confusions are not printed, only how they come about: at random, each better
-than random.  Here a column is drawn from a flat Dirichlet distribution and its largest entry is put on the diagonal; an
-adversary's is put on one of the other classes, drawn for each column anew.  So errors differ from the thesis' by the
-draw: what can be compared is how far a method is from an oracle that knows the parameters, on the same draws.
+Ten annotators label everything.  The thesis does not print their confusions, only that they are random and better than
+chance.  Here a column is drawn from a flat Dirichlet distribution and its largest entry is moved to the diagonal; that
+of an adversary is moved to another class, drawn for each column.  So errors differ from the thesis' by the draw.  The
+comparison is with an oracle that knows the parameters, on the same draws.
 
-Every figure is the mean of ten crowds (``BENCH_TRIALS``) with seeds [trial, K]: the same people for every number
-of items.  Fig. 3.12 has N = 10⁶ there, 10⁵ here (``BENCH_ITEMS``).  Its values are not printed; the text says that
-Alg. 3.2, ``tensor-admm`` here, copes with up to 50 %.
+Every figure is the mean of ten crowds (``BENCH_TRIALS``) with seeds [trial, K]: the same annotators for every number
+of items.  Fig. 3.12 has N = 10⁶ in the thesis, 10⁵ here (``BENCH_ITEMS``).  Its values are not printed; according to
+the text Alg. 3.2, ``tensor-admm`` here, copes with up to 50 % adversaries.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ NEAR, NEAR_ADVERSE = 0.1, 0.5
 
 
 def crowd(prior: Sequence[float], N: int, trial: int, adversaries: float = 0.0) -> tuple[DawidSkene, Annotations, Ints]:
-    """Draw annotators, then what they say of N items."""
+    """Draw annotators, then their labels of N items."""
     K = len(prior)
     rng = np.random.default_rng([trial, K])
     confusions = rng.dirichlet(np.ones(K), (M, K)).transpose(0, 2, 1)
-    # the same order of people for every share: one more adversary is one more of the same ten
+    # the same order of annotators for every share, so that a larger share adds adversaries
     who = rng.permutation(M)
     aim = np.broadcast_to(np.arange(K), (M, K)).copy()
     elsewhere = (aim + rng.integers(1, K, (M, K))) % K
@@ -92,7 +92,7 @@ def crowd(prior: Sequence[float], N: int, trial: int, adversaries: float = 0.0) 
 
 
 def largest_at(confusions: Floats, aim: Ints) -> Floats:
-    """Swap the largest entry of every column with that in row ``aim[m, k]``."""
+    """Swap the largest entry of every column with the one in row ``aim[m, k]``."""
     top = confusions.argmax(axis=1)
     m, k = np.indices(aim.shape)
     made = confusions.copy()
@@ -102,7 +102,7 @@ def largest_at(confusions: Floats, aim: Ints) -> Floats:
 
 
 def oracles(model: DawidSkene, annotations: Annotations, truth: Ints) -> dict[str, Score]:
-    """Judge those who know the confusions, with the prior (MAP) and without (ML)."""
+    """Return the errors of oracles that know the confusions, with the prior (MAP) and without (ML)."""
     uniform = DawidSkene(
         np.full_like(model.prior, 1 / model.prior.size), model.confusions, model.classes, model.annotators
     )
@@ -116,7 +116,7 @@ def oracles(model: DawidSkene, annotations: Annotations, truth: Ints) -> dict[st
 def everybody(
     prior: Sequence[float], N: int, names: Sequence[str], adversaries: float = 0.0
 ) -> dict[str, Score | None]:
-    """Mean scores of these methods and of the oracles."""
+    """Return mean scores of these methods and of the oracles."""
     scores: dict[str, list[Score | None]] = {name: [] for name in (*names, ML, MAP)}
     for trial in range(trials(TRIALS)):
         model, annotations, truth = crowd(prior, N, trial, adversaries)
@@ -163,12 +163,12 @@ def run() -> list[Figure]:
 
 
 def errors(found: Sequence[Mapping[str, Score | None]]) -> dict[str, list[float]]:
-    """Errors in percent by method; NaN where it refuses."""
+    """Return errors in percent by method; NaN if it refuses."""
     return {name: [s.error if (s := column[name]) else np.nan for column in found] for name in found[0]}
 
 
 def over_oracle(name: str, found: Sequence[Mapping[str, Score | None]]) -> list[float]:
-    """Tell how far a method's error is above that of the oracle."""
+    """Return how far a method's error is above that of the oracle."""
     every = errors(found)
     return [ours - best for ours, best in zip(every[name], every[MAP], strict=True)]
 
@@ -192,7 +192,7 @@ def show(title: str, columns: Sequence[str], found: Sequence[Mapping[str, Score 
 def draw(
     name: str, xlabel: str, x: Sequence[float], panels: Mapping[str, Mapping[str, Sequence[float]]], *, log_x: bool
 ) -> None:
-    """Save a picture: a panel for each table, a line for each method."""
+    """Save a plot: a panel for each table, a line for each method."""
     picture = blank(5.2 * len(panels) + 1.6, 4.2)
     if picture is None:
         return

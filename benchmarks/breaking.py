@@ -1,12 +1,12 @@
-"""Crowds that break aggregators, and what every method makes of them.
+"""Two kinds of crowds on which aggregators fail, for every method.
 
-(a) A long tail: 2000 annotators with five labels each.  Votes are right for 91.5 % of the items, plain Dawid-Skene EM
+(a) A long tail: 2000 annotators with five labels each.  Votes are right for 91.5 % of the items, Dawid-Skene EM
     for 78 % at a mean confidence of 0.99.
-(b) Clones: five good judges and six copies of a weak one, exact ones and copies that differ on 5 or 10 % of the items.
-    Plain EM believes the copies: 60 % right at a confidence of 1.00; from the five alone it gets 93 %.
+(b) Clones: five good judges and six copies of a weak one, exact or differing on 5 or 10 % of the items.
+    Dawid-Skene EM follows the copies: 60 % right at a confidence of 1.00; from the five alone it is 93 %.
 
-``BENCH_TRIALS`` sets the number of crowds that a figure is the mean of.  What is promised is for ``hierarchical`` and
-``auto``; a method that takes longer than ``BENCH_SECONDS`` is stopped where it is, and a ``*`` says so.
+``BENCH_TRIALS`` sets the number of crowds per mean.  Targets are for ``hierarchical`` and ``auto``; a method that takes
+longer than ``BENCH_SECONDS`` is stopped and marked by ``*``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["Score", "candidates", "mean_scores", "print_table", "score", "trials
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "60"))
 TRIALS = 5
-#: Refinements that are worth a line of their own.
+#: Refinements with a row of their own.
 REFINED = "rob-symnmf+em", "des-symnmf+em", "spectral-ds+em", "tensor-admm+em"
-#: Accuracy of the long tail at least, its calibration error at most, and what clones may cost at most.
+#: Minimum accuracy and maximum calibration error of the long tail; maximum loss of accuracy through clones.
 TAIL_ACCURACY, TAIL_CALIBRATION, CLONE_LOSS = 0.915, 0.04, 0.02
 FLIPS = 0.0, 0.05, 0.1
 
@@ -45,35 +45,35 @@ FLIPS = 0.0, 0.05, 0.1
 
 
 class Score(NamedTuple):
-    """What a method made of one crowd, or of several on average."""
+    """Scores of a method on one crowd, or means over several."""
 
-    error: float  #: percent wrong, of the items that somebody labelled
+    error: float  #: percent wrong, of the labelled items
     confidence: float  #: mean probability of the chosen labels
     calibration: float  #: expected calibration error, 15 bins
     seconds: float
-    stopped: bool  #: it ran out of time
+    stopped: bool  #: stopped at the time limit
 
 
 def trials(usual: int) -> int:
-    """How many crowds to draw: the usual number, unless ``BENCH_TRIALS`` says otherwise."""
+    """Return the number of crowds to draw: ``BENCH_TRIALS`` or the default."""
     return int(os.environ.get("BENCH_TRIALS", usual))
 
 
 def candidates(more: Iterable[str] = ()) -> list[str]:
-    """Name every registered method, ``auto``, and those refinements and variants whose method is registered."""
+    """Return the names of all methods, refinements and variants."""
     names = dict.fromkeys([*cs.METHODS, *REFINED, *more, "auto"])
     return [name for name in names if name == "auto" or plain(name) in cs.METHODS]
 
 
 def plain(name: str) -> str:
-    """Strip what stands behind the name of a method: ``+em``, or a variant after a comma."""
+    """Strip ``+em`` or a variant after a comma from the name of a method."""
     return name.partition(",")[0].removesuffix("+em")
 
 
 def score(name: str, annotations: Annotations, truth: Ints, seed: int) -> Score | None:
-    """Run one method, or None where it refuses.
+    """Run one method; return None if it refuses.
 
-    A name may end in ", w = 1" (no weights for pairs) or in ", ML" (labels by likelihood, all classes alike).
+    A name may end in ", w = 1" (no weights for pairs) or in ", ML" (labels by likelihood, with equal classes).
     """
     base, _, variant = name.partition(", ")
     options: dict[str, Any] = {"reweigh": False} if variant == "w = 1" else {}
@@ -101,7 +101,7 @@ def score(name: str, annotations: Annotations, truth: Ints, seed: int) -> Score 
 
 
 def judge(best: Codes, posterior: Floats, annotations: Annotations, truth: Ints) -> Score:
-    """Compare labels with the truth, over the items that somebody labelled."""
+    """Compare labels with the truth, over the labelled items."""
     known = np.where(annotations.labels_per_item > 0, truth, -1)
     return Score(
         metrics.error_rate(best, known),
@@ -113,7 +113,7 @@ def judge(best: Codes, posterior: Floats, annotations: Annotations, truth: Ints)
 
 
 def mean_scores(scores: Sequence[Score | None]) -> Score | None:
-    """Average over crowds; None where the method refused any of them."""
+    """Average over crowds; return None if the method refused any of them."""
     known = [s for s in scores if s is not None]
     if len(known) < len(scores) or not known:
         return None
@@ -122,7 +122,7 @@ def mean_scores(scores: Sequence[Score | None]) -> Score | None:
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table that can go into a page as it is."""
+    """Print a Markdown table."""
     print(f"\n{title}\n", "| " + " | ".join(header) + " |", "|" + "---|" * len(header), sep="\n")
     for row in rows:
         print("| " + " | ".join(row) + " |")
@@ -133,12 +133,12 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def run() -> list[Figure]:
-    score("auto", long_tail().annotations, long_tail().truth, 0)  # loads and compiles everything
+    score("auto", long_tail().annotations, long_tail().truth, 0)  # load and compile everything
     return [*the_long_tail(), *the_clones()]
 
 
 def everybody(draw: Callable[[int], Simulation]) -> dict[str, Score | None]:
-    """Mean scores of every method over crowds."""
+    """Return mean scores of every method over crowds."""
     crowds = [draw(seed) for seed in range(trials(TRIALS))]
     return {
         name: mean_scores([score(name, c.annotations, c.truth, seed) for seed, c in enumerate(crowds)])
@@ -154,7 +154,7 @@ def row(name: str, s: Score | None) -> tuple[str, ...]:
 
 
 def oracle(draw: Callable[[int], Simulation]) -> Score | None:
-    """What the model that the labels were drawn from says."""
+    """Return the scores of the model that the labels were drawn from."""
     crowds = [draw(seed) for seed in range(trials(TRIALS))]
     posteriors = [c.model.posterior(c.annotations) for c in crowds]
     return mean_scores(

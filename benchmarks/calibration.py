@@ -1,11 +1,11 @@
-"""Can the probabilities be believed?  Reliability of ``auto``, plain Dawid-Skene EM and votes.
+"""Calibration of ``auto``, Dawid-Skene EM and votes.
 
-Eleven public crowds, whose annotators err together, and two simulated ones whose annotators are independent: there the
-model is right, and confidence must not be brought down.
+Eleven public crowds with correlated errors, and two simulated ones with independent annotators: there the
+model is right, and confidence must not be tempered.
 
-How far ``auto`` brings it down follows two constants of :mod:`consilience.auto.calibration`, and those were
-chosen with the public crowds in view.  So each crowd in turn is left out: the constants that do best on the other ten
-(mean calibration error, over a grid) are tried on it.
+Two constants of :mod:`consilience.auto.calibration` determine how much ``auto`` tempers confidence.  They were
+chosen with the public crowds in view, so each crowd in turn is left out, and the constants that are best on the other
+ten (mean calibration error, over a grid) are evaluated on it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from consilience.kernels._arrays import Floats
 from consilience.methods.base import registry
 
 METHODS = {"majority": "#15803d", "ds-em": "#c2410c", "auto": "#1d4ed8"}
-#: Crowds whose annotators err on their own: items, annotators, classes, labels an item.
+#: Crowds of independent annotators: items, annotators, classes, labels per item.
 INDEPENDENT = {"independent, K = 4": (3000, 50, 4, 5), "independent, K = 2": (2000, 30, 2, 10)}
-#: What auto may lose to plain EM where the model is right.
+#: What auto may lose to ds-em where the model is right.
 LOSS = 0.01
-#: A bin with fewer items is not drawn.
+#: Bins with fewer items are not plotted.
 FEW = 5
-#: Crowds to draw for a figure.
+#: Crowds per figure.
 TRIALS = 5
-#: How often to toss coins that come up as the confidences say.
+#: Draws of correct labels with the claimed probabilities.
 TOSSES = 200
 #: The constants to choose from, (TYPICAL, _DOUBT).
 GRID = tuple(itertools.product((0.1, 0.15, 0.2, 0.25, 0.3), (0.03, 0.04, 0.05, 0.06, 0.07)))
@@ -66,7 +66,7 @@ def run() -> list[Figure]:
                 name,
                 *(f"{scores[name, method].calibration:.3f}" for method in METHODS),
                 f"{floor(fits[name, 'auto'], on):.3f}",
-                *(beside_accuracy(fits[name, method], scores[name, method], on) for method in METHODS),
+                *(confidence_and_accuracy(fits[name, method], scores[name, method], on) for method in METHODS),
             ]
             for name, on in crowds.items()
         ],
@@ -78,7 +78,7 @@ def run() -> list[Figure]:
 
 
 def where_the_model_is_right(name: str) -> list[Figure]:
-    """Hold auto against plain EM on independent annotators: the mean of several draws, and the worst of them."""
+    """Compare auto with ds-em on independent annotators: mean and worst of several draws."""
     draws = [simulated(name, seed) for seed in range(trials(TRIALS))]
     ours, plain = (
         np.array([scored(registry.fit(method, on.annotations), on).calibration for on in draws])
@@ -91,9 +91,9 @@ def where_the_model_is_right(name: str) -> list[Figure]:
 
 
 def floor(fit: Fit, on: Crowd) -> float:
-    """Give the calibration error to expect if every label were right with exactly the probability that is claimed.
+    """Return the expected calibration error if every label were right with exactly the claimed probability.
 
-    It is not zero: in a bin of few items, the share of right ones differs from its expectation.
+    It is positive: in a bin of few items, the share of right labels differs from its expectation.
     """
     judged = on.truth >= 0
     confidence = fit.posterior[np.arange(judged.size), fit.choice.best][judged]
@@ -108,7 +108,7 @@ def scored(fit: Fit, on: Crowd) -> Score:
     return judge(fit.posterior, fit.choice.best, on.truth)
 
 
-def beside_accuracy(fit: Fit, score: Score, on: Crowd) -> str:
+def confidence_and_accuracy(fit: Fit, score: Score, on: Crowd) -> str:
     confidence = metrics.mean_confidence(fit.posterior, on.truth, labels=fit.choice.best)
     return f"{confidence:.3f}, {1 - score.error / 100:.3f}"
 
@@ -119,7 +119,7 @@ def beside_accuracy(fit: Fit, score: Score, on: Crowd) -> str:
 class Before(NamedTuple):
     """A fit of auto before confidence is brought down, and what :func:`calibration.soften` is to be called with."""
 
-    fit: Fit  #: as it would be if errors did not go together
+    fit: Fit  #: as if errors were independent
     again: Callable[[], Floats]  #: gives the probabilities as the constants are
 
     def with_constants(self, correlation: float, doubt: float) -> Fit:
@@ -138,7 +138,7 @@ def before_softening(on: Crowd) -> Before:
 
     with patch.object(auto_module, "soften", record):
         fit = registry.fit("auto", on.annotations)
-    if calls:  # subtypes: averaged in a way of their own
+    if calls:  # subtypes are averaged differently
         return Before(fit, partial(calibration.soften, *calls[-1]))
     ensemble: Any = fit.predictor
     plain, _ = replace(ensemble, correlation=0.0)(on.annotations)
@@ -146,12 +146,12 @@ def before_softening(on: Crowd) -> Before:
 
 
 def leave_one_out(crowds: Mapping[str, Crowd]) -> list[Figure]:
-    """Choose the constants on ten crowds, and judge them on the eleventh."""
+    """Choose the constants on ten crowds, and evaluate them on the eleventh."""
     fits = {name: before_softening(on) for name, on in crowds.items()}
     usual = calibration.TYPICAL, calibration._DOUBT
 
     def errors(constants: tuple[float, float]) -> Floats:
-        """Give the calibration error on each crowd."""
+        """Return the calibration error on each crowd."""
         made = {name: fit.with_constants(*constants) for name, fit in fits.items()}
         return np.array([scored(fit, crowds[name]).calibration for name, fit in made.items()])
 
@@ -186,13 +186,13 @@ def leave_one_out(crowds: Mapping[str, Crowd]) -> list[Figure]:
     ]
 
 
-# ---- pictures -------------------------------------------------------------------------------------------
+# ---- plots -------------------------------------------------------------------------------------------
 
 
 def diagrams(crowds: Mapping[str, Crowd], fits: Mapping[tuple[str, str], Fit]) -> None:
-    """Save accuracy over confidence, a panel for each crowd; the area of a dot is the share of items in its bin.
+    """Plot accuracy over confidence, a panel for each crowd; the area of a dot is the share of items in its bin.
 
-    Bins of fewer than FEW items are left out of the picture (not of the figures).
+    Bins of fewer than FEW items are left out of the plot, but not of the figures.
     """
     columns = 5
     lines = -(-len(crowds) // columns)
@@ -233,7 +233,7 @@ def diagrams(crowds: Mapping[str, Crowd], fits: Mapping[tuple[str, str], Fit]) -
 
 
 def bars(crowds: Mapping[str, Crowd], scores: Mapping[tuple[str, str], Score]) -> None:
-    """Save the calibration errors."""
+    """Plot the calibration errors."""
     canvas = blank(12, 3.4)
     if canvas is None:
         return

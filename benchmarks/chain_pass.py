@@ -1,6 +1,6 @@
-"""One Baum-Welch pass over chains of tokens beside one EM pass over the same labels, and its peak memory.
+"""One Baum-Welch pass over chains of tokens next to one EM pass over the same labels, and its peak memory.
 
-The environment variable BENCH_TOKENS lowers the number of tokens.
+The environment variable BENCH_TOKENS sets the number of tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def n_tokens() -> int:
 
 @lru_cache(maxsize=1)
 def tokens(N: int) -> tuple[Ints, Codes, Codes]:
-    """Five annotators label each token, right in seven cases of ten; truths come in runs."""
+    """Draw five labels per token, of which 70 % are right; truths come in runs."""
     rng = np.random.default_rng(0)
     truth = np.repeat(rng.integers(0, K, N, np.uint8), rng.integers(1, 6, N, np.uint8))[:N]
     annotator = (rng.integers(0, M, (N, 1), np.uint8) + 10 * np.arange(LABELS, dtype=np.uint8)) % np.uint8(M)
@@ -37,12 +37,12 @@ def tokens(N: int) -> tuple[Ints, Codes, Codes]:
 
 
 def model() -> tuple[Floats, Floats, Floats]:
-    """Give start, transitions and emissions near the truth."""
+    """Return start, transitions and emissions near the truth."""
     return np.full(K, 1 / K), 0.6 * np.eye(K) + 0.4 / K, np.tile(0.7 * np.eye(K) + 0.3 / K, (M, 1, 1))
 
 
 def bounds_of(kind: str, N: int) -> Ints:
-    """Sequences of 1 to 39 tokens, or a single one."""
+    """Return the bounds of sequences of 1 to 39 tokens, or of a single one."""
     if kind == "one sequence":
         return np.array([0, N])
     ends = np.cumsum(np.random.default_rng(1).integers(1, 40, N // 15))
@@ -62,7 +62,7 @@ def resident():
         return int(file.read().split()[1]) * resource.getpagesize()
 
 kind, N = sys.argv[1], int(sys.argv[2])
-sweep_of(kind, 20_000)(*model())  # loads and compiles everything
+sweep_of(kind, 20_000)(*model())  # load and compile everything
 sweep = sweep_of(kind, N)
 import gc; gc.collect()
 before, peak, done = resident(), 0, False
@@ -92,13 +92,13 @@ def run() -> list[Figure]:
     for sweep in sweeps.values():
         sweep(start, transitions, emissions)
     seconds = dict.fromkeys(("items", *kinds), np.inf)
-    for _ in range(5):  # in turn, so that a disturbance of the machine meets all
+    for _ in range(5):  # in turn, so that disturbances of the machine affect all
         seconds["items"] = min(seconds["items"], best_of(1, partial(items, start, emissions)))
         for kind, sweep in sweeps.items():
             seconds[kind] = min(seconds[kind], best_of(1, partial(sweep, start, transitions, emissions)))
     shape = f"{N:.0e} tokens, K = {K}, M = {M}"
     figures = [Figure(f"EM pass over items, {shape}", seconds["items"] / N * 1e9, unit="ns/token")]
-    # One sequence runs on one core, while items are spread over all.
+    # One sequence runs on one core, items on all.
     for kind, most in zip(kinds, (4.0, None), strict=True):
         figures += [
             Figure(f"Baum-Welch pass, {kind}, {shape}", seconds[kind] / N * 1e9, unit="ns/token"),

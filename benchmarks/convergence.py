@@ -1,7 +1,7 @@
 """Convergence of SymNMF with and without a falling threshold (Ibrahim & Fu 2022, Figs 2 and 3, App. C.1.2).
 
-H is 1000 × 3, its entries uniform with probability φ and zero otherwise; X = H Hᵀ is seen without noise or at 30 dB.
-Both algorithms start from the identity; the error is ‖H Π - H_t‖² / K.  The paper's text gives neither its φ nor its ψ.
+H is 1000 × 3, entries uniform with probability φ, else zero; X = H Hᵀ is observed without noise or at 30 dB.
+Both algorithms start from the identity; the error is ‖H Π - H_t‖² / K.  The paper states neither its φ nor its ψ.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from consilience.kernels._arrays import Floats
 J, K, TRIALS = 1000, 3, 20
 #: Density φ of H, and the ψ that suits it.
 DECAYS = {0.3: 0.7, 0.5: 0.8, 0.7: 0.9}
-#: The iterations that are looked at, and the errors that are waited for.
+#: Iterations to evaluate, and error levels to reach.
 GRID = [*range(1, 21), *range(22, 41, 2), *range(45, 101, 5), *range(120, 241, 20)]
 LEVELS = {None: (1e-2, 1e-6, 1e-12, 1e-20), 30.0: (1.0, 1e-1, 1e-2, 2e-3)}
 
 
 def problem(density: float, snr: float | None, seed: int) -> tuple[Floats, Floats]:
-    """A factor, and the square root of its (noisy) matrix."""
+    """Return a factor, and the square root of its (noisy) matrix."""
     rng = np.random.default_rng(seed)
     H = rng.random((J, K)) * (rng.random((J, K)) < density)
     X = H @ H.T
@@ -37,7 +37,7 @@ def problem(density: float, snr: float | None, seed: int) -> tuple[Floats, Float
 
 
 def errors(H: Floats, U: Floats, **threshold: Any) -> Floats:
-    """‖H Π - H_t‖² / K for every t of the grid."""
+    """Return ‖H Π - H_t‖² / K for every t of the grid."""
     found = []
     for t in GRID:
         H_t = rotate(U, starts=1, max_iter=t, tol=0, **threshold).H
@@ -47,7 +47,7 @@ def errors(H: Floats, U: Floats, **threshold: Any) -> Floats:
 
 
 def iterations_to(level: float, curve: Floats) -> float:
-    """The first iteration at or below the level; between grid points the logarithm of the error is a line."""
+    """Return the first iteration at or below the level, by log-linear interpolation between grid points."""
     reached = np.flatnonzero(curve <= level)
     if not reached.size:
         return float("inf")
@@ -72,7 +72,7 @@ def run() -> list[Figure]:
             for level in levels:
                 median = [float(np.median([iterations_to(level, c) for c in both])) for both in (falling, plain)]
                 print(f"    {level:7.0e}  {median[0]:4.0f} / {median[1]:4.0f}")
-            # Speed is what the figures claim.  It is promised where there is no noise, at the smallest error.
+            # The target is on speed, without noise and at the smallest error.
             figures += [
                 Figure(
                     f"iterations to error {levels[-1]:.0e}, α falling / α = 0, φ = {density}, {place}",
@@ -87,7 +87,7 @@ def run() -> list[Figure]:
 
 
 def draw(curves: dict[tuple[float | None, float], tuple[Floats, Floats]]) -> None:
-    """Every trial as a thin line, their median as a thick one."""
+    """Plot every trial as a thin line and the median as a thick one."""
     picture = blank(10, 6)
     if picture is None:
         return

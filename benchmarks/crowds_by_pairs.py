@@ -1,4 +1,4 @@
-"""Tables 4, 5 and 9 of Ibrahim & Fu (2022): the error of methods that look at pairs of annotators, on real crowds."""
+"""Tables 4, 5 and 9 of Ibrahim & Fu (2022): errors of the methods from pairs of annotators, on real crowds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from consilience.exceptions import ConsilienceWarning
 SEEDS = 10
 
 CROWDS = "bluebird", "dog52", "rte", "trec", "labelme"
-#: method: the paper's errors in percent, in the order of the crowds.  Its majority vote tosses a coin for ties; for
-#: bluebird it prints 21.29 where the data have 24.07.  Its EM stops after ten rounds.
+#: method: the paper's errors in percent, in the order of the crowds.  Its majority vote breaks ties at random; for
+#: bluebird it prints 21.29 where the data give 24.07.  Its EM stops after ten rounds.
 PAPER: Mapping[str, tuple[float | None, ...]] = {
     "majority": (21.29, 17.91, 10.31, 34.85, None),
     "ds-em": (12.03, 15.86, 7.25, 30.02, None),
@@ -33,24 +33,24 @@ PAPER: Mapping[str, tuple[float | None, ...]] = {
 #: The paper's seconds for the robust method.
 PAPER_SECONDS = {"rob-symnmf": (0.72, 0.41, 2.31, 64.99, 1.25), "rob-symnmf+em": (0.79, 0.48, 2.4, 67.39, 1.29)}
 TARGETS = {"rob-symnmf+em": (10.19, 15.86, 7.12, 29.4, 20.0)}
-#: Standard deviation over seeds, at most; and seconds on trec.
+#: Maximum standard deviation over seeds, and seconds on trec.
 STEADY, SOON = 0.3, 1.0
 
 
 class Score(NamedTuple):
-    """Errors in percent, one for each seed, and the seconds of the fastest run."""
+    """Return errors in percent, one for each seed, and the seconds of the fastest run."""
 
     errors: list[float]
     seconds: float
 
     @property
     def mean(self) -> float:
-        """Average error, in the two decimals that tables print: 57 of 800 items are 7.12 there."""
+        """Return the mean error, cut to two decimals as in the tables: 57 of 800 items are 7.12."""
         return round(float(np.mean(self.errors)), 2)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the error over seeds."""
+        """Return the standard deviation of the error over seeds."""
         return round(float(np.std(self.errors)), 3)
 
 
@@ -58,7 +58,7 @@ def score(crowd: str, method: str) -> Score:
     a, truth = load(crowd)
     name, *plain = method.split(", w = 1")
     options: dict[str, Any] = {"reweigh": False} if plain else {}
-    seeds = range(SEEDS if "symnmf" in name else 1)  # the others draw nothing
+    seeds = range(SEEDS if "symnmf" in name else 1)  # the others are deterministic
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
         runs = [cs.aggregate(a, name, seed=seed, **options) for seed in seeds]
@@ -69,21 +69,21 @@ def run() -> list[Figure]:
     if not os.environ.get("CONSILIENCE_DATA"):
         print("CONSILIENCE_DATA is not set: skipped")
         return []
-    cs.aggregate(load("bluebird").annotations, "des-symnmf+em")  # loads and compiles everything
+    cs.aggregate(load("bluebird").annotations, "des-symnmf+em")  # load and compile everything
     figures, scores = [], {}
     for i, crowd in enumerate(CROWDS):
         for method, paper in PAPER.items():
             here = scores[crowd, method] = score(crowd, method)
-            beside = "" if paper[i] is None else f" (paper {paper[i]:.2f})"
+            published = "" if paper[i] is None else f" (paper {paper[i]:.2f})"
             target = TARGETS[method][i] if method in TARGETS else None
-            made = [Figure(f"error of {method} on {crowd}{beside}", here.mean, target, unit="%")]
+            made = [Figure(f"error of {method} on {crowd}{published}", here.mean, target, unit="%")]
             if method in PAPER_SECONDS:
                 seconds = SOON if (crowd, method) == ("trec", "rob-symnmf") else None
                 steady = STEADY if method in TARGETS else None
-                beside = f"(paper {PAPER_SECONDS[method][i]:g})"
+                published = f"(paper {PAPER_SECONDS[method][i]:g})"
                 made += [
                     Figure(f"    its standard deviation over {SEEDS} seeds", here.deviation, steady, unit="%"),
-                    Figure(f"    its seconds {beside}", here.seconds, seconds, unit="s"),
+                    Figure(f"    its seconds {published}", here.seconds, seconds, unit="s"),
                 ]
             print(*made, sep="\n", flush=True)
             figures += made
@@ -92,7 +92,7 @@ def run() -> list[Figure]:
 
 
 def draw(scores: Mapping[tuple[str, str], Score]) -> None:
-    """Save a picture of our errors beside the paper's."""
+    """Plot our errors next to the paper's."""
     canvas = blank(14, 3.6)
     if canvas is None:
         return

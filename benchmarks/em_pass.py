@@ -1,4 +1,4 @@
-"""One EM pass beside one iteration of crowd-kit's DawidSkene, and beside a sum over the codes."""
+"""One EM pass next to one iteration of crowd-kit's DawidSkene, and to a sum over the codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from consilience.fitting.fit import vote_start
 
 
 def seconds_per_pass(a: Annotations, passes: int = 20) -> float:
-    """Ours, M-step included: the difference between long and short runs, so that the start does not count."""
+    """Return the seconds of our pass with its M-step: the difference between long and short runs, without the start."""
     step = ConfusionStep()
     start = vote_start(a, step)
 

@@ -1,8 +1,8 @@
 """The same passes in memory, streamed from disk and on two Dask workers; whole runs from Parquet within 2 GiB.
 
-Crowds of ten labels an item and K = 4, together by item, in Parquet files of at most 10^7 rows.  Passes of the three
-engines take turns in one process, so that all meet the same weather; the second of two in a row is timed, and the
-fastest of each engine counts.
+Crowds of ten labels per item and K = 4, grouped by item, in Parquet files of at most 10^7 rows.  Passes of the three
+engines alternate in one process, so that disturbances affect all; the second of two consecutive passes is timed, and
+the fastest of each engine counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.figures import Figure
 GIB = 1 << 30
 DEGREE, K = 10, 4
 
-#: Seconds of one EM pass on every engine, over the store in a folder.
+#: Prints the seconds of one EM pass on every engine, over the store in a folder.
 PASSES = """
 import json, sys, time
 import numpy as np
@@ -49,7 +49,7 @@ def main():
         found = {name: [] for name in (*places, "stream used")}
         for turn in range(repeats + 1):
             for name, passes in places.items():
-                passes.sweep(*at[0])  # what ran before, and threads asleep, must not count
+                passes.sweep(*at[0])  # wake up threads before the timed pass
                 begun, used = time.perf_counter(), time.process_time()
                 passes.sweep(*at[1])
                 if turn:
@@ -63,7 +63,7 @@ if __name__ == "__main__":
     main()
 """
 
-#: A whole run within 2 GiB: seconds of its three parts, and bytes of the process at its peak.
+#: A whole run within 2 GiB: prints the seconds of its three parts and the peak of the process in bytes.
 WHOLE = """
 import json, resource, sys, time, warnings
 from pathlib import Path
@@ -82,12 +82,12 @@ def run(folder, out):
     return {name: b - a for name, a, b in zip(("scan", "fit", "save"), times, times[1:])}
 
 little, folder, out = map(Path, sys.argv[1:])
-run(little, out)  # loads and compiles everything
+run(little, out)  # load and compile everything
 found = run(folder, out)
 print(json.dumps({**found, "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 """
 
-#: Seconds of reading the columns once, and of rob-symnmf from the files.
+#: Prints the seconds of reading the columns once, and of rob-symnmf from the files.
 PAIRS = """
 import json, sys, time, warnings
 import consilience as cs
@@ -114,7 +114,7 @@ print(json.dumps({"read": min(reads), "scan": min(scans), "fit": min(fits)}))
 
 
 def write_crowd(folder: Path, n: int, M: int) -> Path:
-    """Write n labels of a crowd in which everybody is right with a probability of their own."""
+    """Write n labels of a crowd in which each annotator has their own accuracy."""
     folder.mkdir()
     rng, n_items, chunk = np.random.default_rng(0), n // DEGREE, 10**5
     accuracy = rng.uniform(0.5, 0.9, M)
@@ -193,15 +193,15 @@ def run(largest: int = 10**8) -> list[Figure]:
 
 
 def _uneven(costs: dict[int, float], largest: int) -> float:
-    """Give by how many percent the cost of a label differs from its (geometric) mean at the most."""
+    """Return the maximal deviation of the cost per label from its geometric mean, in percent."""
     logs = np.log([cost for n, cost in costs.items() if n >= min(10**6, largest)])
     return 100 * float(np.expm1(np.abs(logs - logs.mean()).max()))
 
 
 def print_model(wholes: dict[int, dict[str, float]]) -> None:
-    """Print whole runs beside what the cost model says: so much for a label, and so much for an item, whatever n."""
+    """Print whole runs next to the cost model: constant costs per label and per item."""
     at = min(10**7, max(wholes))
-    print("from Parquet to labels, 20 passes, in seconds (foretold by the cost of a label at 1e+07)")
+    print("from Parquet to labels, 20 passes, in seconds (predicted by the cost per label at 1e+07)")
     for n, found in wholes.items():
         told = (f"{name} {found[name]:.2f} ({wholes[at][name] * n / at:.2f})" for name in ("scan", "fit", "save"))
         print(f"{n:.0e} labels: {', '.join(told)}; peak {found['peak'] / GIB:.2f} GiB", flush=True)

@@ -3,20 +3,20 @@
 Ten classifiers of the kinds in Table 8 of the paper are trained on a quarter as many rows as they then label, and only
 some of their labels are kept.  In the thesis there are fifteen, each trained on rows of its own.
 
-MATLAB's classifiers are not scikit-learn's, and neither document says how the columns were coded, so errors differ by
-more than the methods do.  What can be compared is what a method gains over majority voting: the difference stands
-beside each error.  Errors are in percent of the items that somebody labelled; the paper's count all items.
+MATLAB's classifiers differ from scikit-learn's, and neither document describes the coding of the columns, so errors
+differ by more than the methods do.  The gain over majority voting can be compared and is printed next to each error.
+Errors are in percent of the labelled items; the paper's are of all items.
 
 * Kinds: the presets of MATLAB's Classification Learner (kNN with k = 1, 10, 100; trees with 4, 20, 100 splits; SVMs
   with C = 1 and kernel scales relative to the number of columns), on standardised columns.
 * Coding: text is numbered in the order of appearance, which for "Car" is the order of quality; a missing number is the
-  median of its column.  A cell of Connect-4 is 1 or -1 by player and 0 where it is empty: the best of the thesis'
-  classifiers then errs as often here as there.
+  median of its column.  A cell of Connect-4 is 1 or -1 by player and 0 if empty: the best of the thesis'
+  classifiers then has the same error here.
 * "Missing" in Table 3 is a share of all M² blocks, the diagonal ones included: the 10 % that the paper reports for
   p = 0.3 are just those.
 
-``BENCH_TRIALS`` sets the number of trials, ``BENCH_SECONDS`` when a method is stopped.  What the classifiers said is
-kept in ``benchmarks/out``.
+``BENCH_TRIALS`` sets the number of trials, ``BENCH_SECONDS`` the time limit of a method.  The labels of the classifiers
+are cached in ``benchmarks/out``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Rows = Mapping[str, tuple[float | None, ...]]
 Hide = Callable[[int, np.random.Generator], Bools]
 
 
-# ---- what the documents print ---------------------------------------------------------------------------
+# ---- published figures ---------------------------------------------------------------------------
 
 #: method: errors in three columns, and seconds
 CONNECT4: Rows = {
@@ -138,7 +138,7 @@ def table(name: str) -> Table:
 
 
 def numbers(column: Any) -> Floats:
-    """Give a column as numbers: text that is not is numbered in the order of appearance."""
+    """Return a column as numbers; text is numbered in the order of appearance."""
     import pyarrow as pa
 
     if not pa.types.is_string(column.type):
@@ -156,12 +156,12 @@ def numbers(column: Any) -> Floats:
 
 
 def ten(columns: int) -> list[Any]:
-    """Give the classifiers of Table 8."""
+    """Return the classifiers of Table 8."""
     return [*(neighbours(k) for k in (100, 10, 1)), neighbours(10, "cosine"), *map(tree, (4, 20, 100)), *svms(columns)]
 
 
 def fifteen(columns: int) -> list[Any]:
-    """Give fifteen: neighbours by number and distance, trees by size, SVMs by kernel."""
+    """Return fifteen classifiers: neighbours by number and distance, trees by size, SVMs by kernel."""
     from sklearn.svm import SVC
 
     more = [
@@ -192,7 +192,7 @@ def tree(splits: int) -> Any:
 
 
 def svms(columns: int) -> list[Any]:
-    """Linear, quadratic and coarse Gaussian; the latter's scale is 4 √columns."""
+    """Return a linear, a quadratic and a coarse Gaussian SVM; the scale of the last is 4 √columns."""
     from sklearn.svm import SVC
 
     return [
@@ -203,7 +203,7 @@ def svms(columns: int) -> list[Any]:
 
 
 class Opinions(NamedTuple):
-    """What classifiers said: ``said[n, m]`` is -1 where m was trained on row n."""
+    """Labels of classifiers: ``said[n, m]`` is -1 if m was trained on row n."""
 
     said: NDArray[np.int8]
     truth: Ints
@@ -211,13 +211,13 @@ class Opinions(NamedTuple):
 
     @property
     def best(self) -> float:
-        """Error of the best classifier, in percent."""
+        """Return the error of the best classifier, in percent."""
         wrong = (self.said != self.truth[:, None]) & (self.said >= 0)
         return 100.0 * float((wrong.sum(axis=0) / (self.said >= 0).sum(axis=0)).min())
 
 
 def kept(name: str, work: Callable[[], Opinions]) -> Opinions:
-    """Take the classifiers' labels from an earlier run, or train them."""
+    """Load the labels of the classifiers from an earlier run, or train them."""
     file = FOLDER / f"{name}.npz"
     if file.exists():
         with np.load(file, allow_pickle=False) as stored:
@@ -229,7 +229,7 @@ def kept(name: str, work: Callable[[], Opinions]) -> Opinions:
 
 
 def trained_together(name: str, N: int, trial: int) -> Opinions:
-    """Ten classifiers, trained on the same N / 4 rows, label N others."""
+    """Train ten classifiers on the same N / 4 rows, and label N others."""
 
     def work() -> Opinions:
         X, y, K = table(name)
@@ -242,7 +242,7 @@ def trained_together(name: str, N: int, trial: int) -> Opinions:
 
 
 def trained_apart(name: str, rows: int, trial: int) -> Opinions:
-    """Fifteen classifiers, trained on ``rows`` rows each, label all others."""
+    """Train fifteen classifiers on ``rows`` rows each, and label all others."""
 
     def work() -> Opinions:
         X, y, K = table(name)
@@ -278,9 +278,9 @@ def at_random(low: float, high: float, designated: float | None = None) -> Hide:
 def in_parts(missing: float) -> Hide:
     """Split the items 1 : 3 : 6; only some annotators label each part, so that pairs of annotators are missing.
 
-    Everybody labels one part; others are given at random until as few blocks are missing as asked for.  Where more
-    than 64 % are missing for ten annotators in three parts, some part shares nobody with the others: how the parts
-    compare is then not in the labels.
+    Each annotator labels one part; others are assigned at random until as few blocks are missing as requested.  If more
+    than 64 % are missing for ten annotators in three parts, some part shares no annotator with the others, and the
+    labels do not show how the parts compare.
     """
 
     def keep(N: int, rng: np.random.Generator) -> Bools:
@@ -297,7 +297,7 @@ def in_parts(missing: float) -> Hide:
 
 
 def missing_share(member: Bools) -> float:
-    """Share of the M² pairs of annotators who have no part in common, everybody with themselves among them."""
+    """Return the share of the M² pairs of annotators without a common part, the diagonal included."""
     met = (member.astype(int) @ member.T) > 0
     return 1.0 - float(met.sum() - M) / M**2
 
@@ -322,13 +322,13 @@ _COLUMNS = {
     "p in (0.5, 0.7), two 0.8": at_random(0.5, 0.7, 0.8),
 }
 _MISSING = {f"{share:.0%} missing": in_parts(share) for share in (0.7, 0.5, 0.3)}
-#: table: data, items to label, columns, what the paper prints
+#: table: data, items to label, columns, published figures
 TABLES: Mapping[str, tuple[str, int, Mapping[str, Hide], Rows]] = {
     "Table 3 (Car)": ("uci_car", 1352, _MISSING, CAR),
     "Table 2 (Credit)": ("uci_credit_crx", 540, _COLUMNS, CREDIT),
     "Table 1 (Connect-4)": ("uci_connect4", 20_561, _COLUMNS, CONNECT4),
 }
-#: data set, rows that a classifier is trained on.  There are 70,000 digits in the thesis and 5,000 here.
+#: data set, training rows per classifier.  The thesis has 70,000 digits; here there are 5,000.
 APART = (("mnist5k", 2000), ("uci_connect4", 300), ("uci_magic", 100))
 
 
@@ -364,7 +364,7 @@ def compare(
     paper: Rows,
     crowds: Sequence[list[tuple[Annotations, Ints]]],
 ) -> list[Figure]:
-    """Run every method on every column; print errors, what is gained over majority voting, and seconds."""
+    """Run every method on every column; print errors, gains over majority voting, and seconds."""
     names = candidates(name for name in paper if name != SINGLE_BEST)
     found = {
         name: [
@@ -385,7 +385,7 @@ def compare(
 
 
 def line(name: str, ours: Sequence[Score | None], base: Sequence[float], paper: Rows) -> list[str]:
-    """Write a method's line: for each column the error and the gain over majority voting, the paper's in brackets."""
+    """Return the row of a method: error and gain over majority voting for each column, the paper's in brackets."""
     theirs = paper.get(name, (None,) * 4)
     cells = [name]
     for i, s in enumerate(ours):

@@ -1,4 +1,4 @@
-"""Reading exports of 10^5 tasks with three answers each, beside parsing the same JSON and doing nothing with it."""
+"""Reading exports of 10^5 tasks with three answers each, next to merely parsing the same JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _said(chance: random.Random) -> Iterator[tuple[int, int, str]]:
 
 
 def write(folder: Path) -> dict[str, Path]:
-    """Write the same crowd as the tools would."""
+    """Write the same crowd in the format of each tool."""
     rows = list(_said(random.Random(0)))
     tasks: list[dict[str, Any]] = []
     for task, who, label in rows:

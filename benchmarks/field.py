@@ -1,12 +1,12 @@
-"""The field: every method on eleven public crowds: errors, calibration, log-loss and seconds; ``auto`` beside the best.
+"""Every method on eleven public crowds: errors, calibration, log-loss and seconds; ``auto`` next to the best.
 
-Errors are in percent of the items that have a truth and a label; labels are chosen as the library does.  Methods run in
-turn, in one process, with seed 0; those that start at random would differ a little with another one.  A method that
-takes longer than ``BENCH_SECONDS`` is stopped where it is, and a ``*`` says so.  A fit that takes less than a second
-is repeated, and the faster one counts: the first one loads what was compiled.
+Errors are in percent of the items with a truth and a label.  Methods run in turn, in one process, with seed 0; those
+with random starts differ slightly with other seeds.  A method that takes longer than ``BENCH_SECONDS`` is stopped and
+marked by ``*``.  A fit that takes less than a second is repeated, and the faster one counts: the first one loads
+compiled code.
 
-``+em`` is shown for the methods of Tables 4 and 5 of Ibrahim & Fu (2022), whose errors stand beside ours.  crowd-kit's
-Dawid-Skene, as it comes, is the peer; its posteriors are kept in ``benchmarks/out``.
+``+em`` is shown for the methods of Tables 4 and 5 of Ibrahim & Fu (2022), whose errors are printed next to ours.
+crowd-kit's Dawid-Skene with its defaults is the peer; its posteriors are cached in ``benchmarks/out``.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ CROWDS = (
     "product",
     "fact_eval",
 )
-#: method: the errors of Tables 4 and 5, in the order of the first four crowds.  Its majority vote tosses a coin for
-#: ties; 21.29 for bluebird, which the data cannot give (24.07), is left out.  Its EM stops after ten rounds.  The
-#: spectral method of Zhang et al. (2016) ends with EM.
+#: method: the errors of Tables 4 and 5, in the order of the first four crowds.  Its majority vote breaks
+#: ties at random; 21.29 for bluebird, which the data do not give (24.07), is left out.  Its EM stops after ten rounds.
+#: The spectral method of Zhang et al. (2016) includes EM.
 PAPER: Mapping[str, tuple[float | None, ...]] = {
     "rob-symnmf": (11.11, 16.10, 7.25, 30.68),
     "rob-symnmf+em": (11.11, 15.86, 7.12, 29.62),
@@ -72,14 +72,14 @@ PAPER: Mapping[str, tuple[float | None, ...]] = {
     "cria-v": (24.07, 17.10, 9.37, 34.59),
     "majority": (None, 17.91, 10.31, 34.85),
 }
-#: EM of EM, or of votes, is no method of its own.
+#: EM after EM, or after votes, is not a separate method.
 UNREFINED = "majority", "ds-em"
 PEER = "crowd-kit's DawidSkene"
-#: What auto may lose to the best method of each crowd, which only the truth tells: on average, and at worst.
+#: What auto may lose to the best method of each crowd: on average, and at worst.
 BEHIND, AT_WORST = 0.3, 1.0
-#: Mean calibration error of auto, at most.
+#: Maximum mean calibration error of auto.
 CALIBRATION = 0.05
-#: A fit that takes longer is not repeated.
+#: A longer fit is not repeated.
 BRIEF = 1.0
 
 
@@ -87,32 +87,32 @@ BRIEF = 1.0
 
 
 class Crowd(NamedTuple):
-    """Labels, and the class code of every item that is judged (-1: it is not)."""
+    """Labels, and the class code of every item (-1: not scored)."""
 
     annotations: Annotations
     truth: Codes
 
     @property
     def judged(self) -> int:
-        """How many items are judged."""
+        """Number of scored items."""
         return int((self.truth >= 0).sum())
 
 
 class Score(NamedTuple):
-    """What a method made of a crowd."""
+    """Scores of a method on a crowd."""
 
     error: float  #: percent wrong
     calibration: float  #: expected calibration error, 15 bins
     log_loss: float  #: nats
     seconds: float
-    stopped: bool = False  #: it ran out of time
+    stopped: bool = False  #: stopped at the time limit
 
 
-Row = dict[str, Score | str]  #: by crowd; a sentence where the method refuses
+Row = dict[str, Score | str]  #: by crowd; the message if the method refuses
 
 
 def skipped() -> bool:
-    """Tell whether the data are missing, and say so."""
+    """Return whether the data are missing, with a message."""
     if os.environ.get("CONSILIENCE_DATA"):
         return False
     print("CONSILIENCE_DATA is not set: skipped")
@@ -141,7 +141,7 @@ def judge(posterior: Floats, best: Codes, truth: Codes, seconds: float = 0.0, st
 
 
 def timed(work: Callable[[], Fit]) -> tuple[Fit, float]:
-    """Run once, or twice where that is quick: the fit, and the seconds of the faster run."""
+    """Run once, or twice if that is quick; return the fit and the seconds of the faster run."""
     begun = time.perf_counter()
     fit = work()
     seconds = time.perf_counter() - begun
@@ -153,7 +153,7 @@ def timed(work: Callable[[], Fit]) -> tuple[Fit, float]:
 
 
 def run_method(name: str, on: Crowd) -> dict[str, Score | str]:
-    """Fit a method, and go on from it by EM where the paper's tables have it: a score for each, or why it refuses."""
+    """Fit a method, and refine it by EM if the paper's tables include that; return scores, or why it refuses."""
     refined = f"{name}+em"
     names = [name, refined] if (name in PAPER or refined in PAPER) and name not in UNREFINED else [name]
     deadline = time.perf_counter() + SECONDS
@@ -173,14 +173,14 @@ def run_method(name: str, on: Crowd) -> dict[str, Score | str]:
         return dict.fromkeys(names, str(refusal))
     found: dict[str, Score | str] = {name: scored(fit, seconds)}
     for refined in names[1:]:
-        # what the registry does for "+em", without the first fit once more
+        # as the registry does for "+em", without repeating the first fit
         better, more = timed(lambda: refine(on.annotations, fit))
         found[refined] = scored(better, seconds + more)
     return found
 
 
 def peer(name: str) -> Score:
-    """Judge crowd-kit's Dawid-Skene; its posterior comes from an earlier run where there is one."""
+    """Score crowd-kit's Dawid-Skene; its posterior is loaded from an earlier run if there is one."""
     from importlib.metadata import version
 
     a, truth = crowd(name)
@@ -194,7 +194,7 @@ def peer(name: str) -> Score:
             begun = time.perf_counter()
             table = DawidSkene(n_iter=100).fit_predict_proba(frame)
             seconds = time.perf_counter() - begun
-        # items that nobody labelled have no row
+        # items without labels have no row
         posterior = table.reindex(index=a.items, columns=a.classes).fillna(1.0 / a.n_classes).to_numpy()
         FOLDER.mkdir(exist_ok=True)
         np.savez_compressed(file, posterior=posterior, seconds=seconds)
@@ -204,7 +204,7 @@ def peer(name: str) -> Score:
 
 
 def coin_for_ties(name: str) -> float:
-    """Give the expected error of the vote if a coin is tossed for every tie, in percent."""
+    """Return the expected error of the vote with random ties, in percent."""
     a, truth = crowd(name)
     votes = vote_posterior(a)[truth >= 0]
     truth = truth[truth >= 0]
@@ -232,16 +232,16 @@ def run() -> list[Figure]:
     ties = {name: coin_for_ties(name) for name in CROWDS}
     show(rows, auto, peers, ties)
     draw(rows, auto)
-    return [*promises(rows, auto, peers, ties), *beside_the_paper(rows)]
+    return [*targets(rows, auto, peers, ties), *compare_with_paper(rows)]
 
 
 def values(row: Row, what: str) -> list[float]:
-    """Give one number for each crowd, NaN where the method refuses."""
+    """Return one number for each crowd, NaN if the method refuses."""
     return [getattr(score, what) if isinstance(score, Score) else np.nan for score in row.values()]
 
 
 def best_of_all(rows: Mapping[str, Row]) -> dict[str, tuple[str, float]]:
-    """Give the best method of each crowd, and its error."""
+    """Return the best method of each crowd, and its error."""
     errors = np.array([values(row, "error") for row in rows.values()])
     return {
         name: (list(rows)[int(np.nanargmin(errors[:, i]))], float(np.nanmin(errors[:, i])))
@@ -250,13 +250,13 @@ def best_of_all(rows: Mapping[str, Row]) -> dict[str, tuple[str, float]]:
 
 
 def best_single(rows: Mapping[str, Row], what: str) -> str:
-    """Name the method that is best on average, of those that run on all crowds."""
+    """Return the method that is best on average, of those that run on all crowds."""
     means = {method: float(np.mean(values(row, what))) for method, row in rows.items()}
     return min((m for m in means if not np.isnan(means[m])), key=lambda m: means[m])
 
 
 def show(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, float]) -> None:
-    """Print a table for each thing that is measured, and why methods refuse."""
+    """Print a table for each measure, and why methods refuse."""
     for title, what, digits in (
         ("Error, percent; the best method of each crowd is bold", "error", 2),
         ("Expected calibration error", "calibration", 3),
@@ -271,11 +271,11 @@ def show(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, floa
         }
         if what != "seconds":
             single = best_single(rows, what)
-            extra = {f"best on average: {single}": lines[single], "best of each crowd, auto apart": best.tolist()}
+            extra = {f"best on average: {single}": lines[single], "best of each crowd, without auto": best.tolist()}
         else:
             extra = {}
         if what == "error":
-            extra["votes, a coin for ties"] = list(ties.values())
+            extra["votes, random ties"] = list(ties.values())
         extra |= {PEER: values(peers, what), "**auto**": values(auto, what)}
         print_table(
             title,
@@ -298,7 +298,7 @@ def show(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, floa
 def line(
     method: str, each: Sequence[float], digits: int, best: Floats | None = None, late: Sequence[bool] | None = None
 ) -> list[str]:
-    """Write a method's line; its mean only where it runs on all crowds."""
+    """Return the row of a method, with the mean if it runs on all crowds."""
     cells = [method]
     for i, value in enumerate(each):
         text = "-" if np.isnan(value) else f"{value:.{digits}f}"
@@ -309,11 +309,11 @@ def line(
     return [*cells, "" if np.isnan(mean) else f"{mean:.{digits}f}"]
 
 
-# ---- promises -------------------------------------------------------------------------------------------
+# ---- targets -------------------------------------------------------------------------------------------
 
 
-def promises(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, float]) -> list[Figure]:
-    """Hold auto against the best of all methods, against votes, and against the peer."""
+def targets(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, float]) -> list[Figure]:
+    """Compare auto with the best of all methods, with votes, and with the peer."""
     error, calibration = (dict(zip(CROWDS, values(auto, what), strict=True)) for what in ("error", "calibration"))
     best = best_of_all(rows)
     oracle = float(np.mean([least for _, least in best.values()]))
@@ -331,22 +331,22 @@ def promises(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, 
         ),
         worst("error of auto over that of the best method", {n: error[n] - best[n][1] for n in CROWDS}, AT_WORST),
         worst("error of auto over that of majority", {n: error[n] - votes[n] for n in CROWDS}, 0.0),
-        worst("error of auto over votes with coins for ties", {n: error[n] - ties[n] for n in CROWDS}, 0.0),
+        worst("error of auto over votes with random ties", {n: error[n] - ties[n] for n in CROWDS}, 0.0),
         Figure("mean calibration error of auto", float(np.mean(list(calibration.values()))), CALIBRATION),
         worst(f"calibration error of auto over {PEER}", {n: calibration[n] - theirs[n] for n in CROWDS}, 0.0),
     ]
 
 
 def worst(what: str, excess: Mapping[str, float], target: float, unit: str = "") -> Figure:
-    """Make a figure of the largest value; its name says where that is, and where else the promise is broken."""
+    """Return a figure of the largest value; its name lists the crowds that miss the target."""
     order = sorted(excess, key=lambda name: -excess[name])
     at, *others = [name for name in order if excess[name] > target + 1e-9] or order[:1]
     where = ", ".join([at, *(f"{name} {excess[name]:+.3g}" for name in others)])
     return Figure(f"{what}, at worst ({where})", round(excess[at], 9), target, unit=unit)
 
 
-def beside_the_paper(rows: Mapping[str, Row]) -> list[Figure]:
-    """Print our errors beside those of Tables 4 and 5; what is more than an item above is marked."""
+def compare_with_paper(rows: Mapping[str, Row]) -> list[Figure]:
+    """Print our errors next to those of Tables 4 and 5, and mark those more than an item above."""
     figures, lines = [], []
     for method, paper in PAPER.items():
         if method not in rows:
@@ -365,7 +365,7 @@ def beside_the_paper(rows: Mapping[str, Row]) -> list[Figure]:
         lines.append(cells)
         if over:
             figures.append(worst(f"{method}: items wrong beyond the published error", over, 1.0))
-    print_table("Error beside Tables 4 and 5 of Ibrahim & Fu (2022), in brackets", ["", *CROWDS[:4]], lines)
+    print_table("Error next to Tables 4 and 5 of Ibrahim & Fu (2022), in brackets", ["", *CROWDS[:4]], lines)
     return figures
 
 
@@ -373,7 +373,7 @@ def beside_the_paper(rows: Mapping[str, Row]) -> list[Figure]:
 
 
 def draw(rows: Mapping[str, Row], auto: Row) -> None:
-    """Save a picture of how far every method is from the best of each crowd."""
+    """Plot how far every method is from the best of each crowd."""
     canvas = blank(12, 5.6)
     if canvas is None:
         return

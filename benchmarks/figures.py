@@ -1,4 +1,4 @@
-"""A measured figure with the one that was promised, and a table of them."""
+"""A measured figure with its target, and a table of figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Figure", "best_of", "print_all"]
 
 @dataclass(frozen=True)
 class Figure:
-    """``value`` must be at least (``up``) or at most the ``target``; None promises nothing."""
+    """``value`` must be at least (``up``) or at most the ``target``; None means no target."""
 
     name: str
     value: float
@@ -22,18 +22,18 @@ class Figure:
 
     @property
     def met(self) -> bool:
-        """Whether the promise is kept."""
+        """Whether the target is met."""
         if self.target is None:
             return True
         return self.value >= self.target if self.up else self.value <= self.target
 
     def __str__(self) -> str:
-        promise = "" if self.target is None else f"   ({'≥' if self.up else '≤'} {self.target:g})"
-        return f"{'ok  ' if self.met else 'MISS'} {self.name:72s} {self.value:10.4g} {self.unit}{promise}"
+        target = "" if self.target is None else f"   ({'≥' if self.up else '≤'} {self.target:g})"
+        return f"{'ok  ' if self.met else 'MISS'} {self.name:72s} {self.value:10.4g} {self.unit}{target}"
 
 
 def best_of(repeats: int, work: Callable[[], Any]) -> float:
-    """Seconds of the fastest of several runs: the machine is shared, the fastest run is the least disturbed."""
+    """Return the seconds of the fastest of several runs, the one least disturbed on a shared machine."""
     times = []
     for _ in range(repeats):
         begun = time.perf_counter()
@@ -47,4 +47,4 @@ def print_all(figures: list[Figure]) -> None:
     for figure in figures:
         print(figure)
     missed = sum(not figure.met for figure in figures)
-    print(f"{len(figures) - missed} of {len(figures)} figures reached")
+    print(f"{len(figures) - missed} of {len(figures)} targets met")

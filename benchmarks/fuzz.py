@@ -1,8 +1,8 @@
-"""Bytes at random for every reader, guided by which lines they reach (atheris): ``make fuzz``.
+"""Random bytes for every reader, guided by line coverage (atheris): ``make fuzz``.
 
-Nothing but annotations or a :class:`consilience.exceptions.ConsilienceError` may come of any file, within seconds and
-two gigabytes.  Each reader runs in a process of its own and starts from the small files of
-``tests/io/export_files.py``.  Where atheris cannot be installed, the same files are changed blindly.
+Every file must give annotations or a :class:`consilience.exceptions.ConsilienceError`, within seconds and two
+gigabytes.  Each reader runs in a process of its own and starts from the small files of
+``tests/io/export_files.py``.  Without atheris, the same files are mutated without guidance.
 
 ``python -m benchmarks.fuzz --seconds 10 label-studio prodigy`` runs two of them for ten seconds each.
 """
@@ -29,7 +29,7 @@ _LONGEST = 4096
 
 
 def readers() -> dict[str, list[Example]]:
-    """Give the files to start from, by format."""
+    """Return the seed files, by format."""
     more = [Example("labels.tsv", b"task\tworker\tlabel\n1\ta\tx\n1\tb\ty\n", "tsv", [])]
     found: dict[str, list[Example]] = {}
     for example in (*EXAMPLES.values(), *TOKENS.values(), *more):
@@ -38,7 +38,7 @@ def readers() -> dict[str, list[Example]]:
 
 
 class Target:
-    """Reads bytes as one format; the first byte says which of its files they take the place of."""
+    """Reads bytes as one format; the first byte selects the file that they replace."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.examples = readers()[name]
@@ -46,7 +46,7 @@ class Target:
         self.calls = 0
 
     def seeds(self) -> list[bytes]:
-        """Give what to start from."""
+        """Return the seed inputs."""
         contents = [self._content(example) for example in self.examples]
         return [bytes([n]) + content for n, content in enumerate(contents)]
 
@@ -55,7 +55,7 @@ class Target:
         return example.content if isinstance(example.content, bytes) else [*example.content.values()][-1]
 
     def __call__(self, data: bytes) -> None:
-        """Read, with the format recognised and named."""
+        """Read with the format recognised, and with the format given."""
         import consilience as cs
 
         self.calls += 1
@@ -68,7 +68,7 @@ class Target:
                 cs.read(place, **options)  # type: ignore[arg-type]
             except cs.exceptions.ConsilienceError as error:
                 if not str(error).strip():
-                    raise RuntimeError("an error without a word") from error
+                    raise RuntimeError("an error without a message") from error
 
 
 def _guided(target: Target, folder: Path, seconds: int) -> None:
@@ -88,7 +88,7 @@ def _guided(target: Target, folder: Path, seconds: int) -> None:
         "-verbosity=0",
     )
     atheris.Setup([sys.argv[0], *flags, str(corpus)], target)
-    atheris.Fuzz()  # ends the process
+    atheris.Fuzz()  # exits the process
 
 
 def _blind(target: Target, seconds: int) -> None:
@@ -119,7 +119,7 @@ def _blind(target: Target, seconds: int) -> None:
 
 
 def one(name: str, seconds: int) -> None:
-    """Feed one reader, in this process; it ends when the time is up."""
+    """Fuzz one reader in this process until the time is up."""
     guided = find_spec("atheris") is not None
     if guided:
         import atheris
@@ -148,18 +148,18 @@ def _load() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Feed readers one after the other; the exit status tells whether something was found."""
-    parser = argparse.ArgumentParser(prog="fuzz", description="Bytes at random for every reader.")
-    parser.add_argument("readers", nargs="*", help="formats by name; all of them unless given")
+    """Fuzz the readers in turn; the exit status is 1 if something was found."""
+    parser = argparse.ArgumentParser(prog="fuzz", description="Random bytes for every reader.")
+    parser.add_argument("readers", nargs="*", help="formats by name; default all")
     parser.add_argument("--seconds", type=int, default=120, help="for each reader")
-    parser.add_argument("--one", action="store_true", help="run the only one named in this process")
+    parser.add_argument("--one", action="store_true", help="run the named one in this process")
     given: Any = parser.parse_args(arguments)
     names = given.readers or list(readers())
     if given.one:
         one(names[0], given.seconds)
         return 0
     found = []
-    how = "guided by coverage" if find_spec("atheris") else "blind: atheris is not installed"
+    how = "guided by coverage" if find_spec("atheris") else "unguided: atheris is not installed"
     print(f"{len(names)} readers, {given.seconds} s each, {how}", flush=True)
     for name in names:
         command = [sys.executable, "-m", "benchmarks.fuzz", "--one", "--seconds", str(given.seconds), name]

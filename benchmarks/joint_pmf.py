@@ -1,12 +1,12 @@
-"""Table I of Ibrahim & Fu, "Recovering joint PMF from pairwise marginals": how well S rows give the joint PMF back.
+"""Table I of Ibrahim & Fu, "Recovering joint PMF from pairwise marginals": recovery of the joint PMF from S rows.
 
 N = 5 variables of 10 categories, F = 5 components, each entry observed with probability 0.5 (section IV-A).  As in the
 paper's experiment the weights are equal, rows of factors are uniform on the simplex before columns are normalised,
 and H is ε-separable by F rows of one variable.  MRE is the distance of the whole tensors over the norm of the estimate
 (Frobenius), as in the authors' code.  MSE is that of the weights, and the squared distance of the columns of factors
 after the best common order, averaged over variables and components; ± is the standard error of a mean over trials.  The
-paper's MSE carries a constant of about 0.0204 (one factor is compared after scaling by λ), so it is printed, and only
-MRE is promised.  EM from the truth is as good as any start can be.
+paper's MSE contains a constant of about 0.0204 (one factor is compared after scaling by λ), so it is printed, and only
+MRE has a target.  EM from the truth is an upper limit for any start.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def full(model: CPD) -> Floats:
 
 
 def errors(model: CPD, true: CPD) -> tuple[float, float]:
-    """Give MSE and MRE."""
+    """Return MSE and MRE."""
     from scipy.optimize import linear_sum_assignment
 
     cost = sum(
@@ -72,7 +72,7 @@ def errors(model: CPD, true: CPD) -> tuple[float, float]:
 
 
 def one(trial: int, S: int) -> dict[str, tuple[float, float, float]]:
-    """MSE, MRE and seconds by method."""
+    """Return MSE, MRE and seconds by method."""
     rng = np.random.default_rng([trial, S])
     true = truth(rng)
     codes = true.sample(S, rng)
@@ -108,11 +108,11 @@ def run() -> list[Figure]:
             (mse, mre, seconds), error = each.mean(axis=0), standard_error(each[:, 1])
             paper = PAPER.get(method)
             lines.setdefault(method, []).append(float(mre))
-            beside = f" (paper {paper[1][i]:g})" if paper else ""
+            published = f" (paper {paper[1][i]:g})" if paper else ""
             target = PAPER[OURS][1][i] if method == OURS else None
-            figures.append(Figure(f"PMF T1 MRE, S = {S}: {method}{beside}", float(mre), target))
-            beside = f" (paper {paper[0][i]:g})" if paper else ""
-            print(figures[-1], f"± {error:.4f}, MSE {mse:.4f}{beside}, {seconds:.2f} s", flush=True)
+            figures.append(Figure(f"PMF T1 MRE, S = {S}: {method}{published}", float(mre), target))
+            published = f" (paper {paper[0][i]:g})" if paper else ""
+            print(figures[-1], f"± {error:.4f}, MSE {mse:.4f}{published}, {seconds:.2f} s", flush=True)
         ours, best = values[OURS][:, 1], values[BEST][:, 1]
         name = f"PMF T1 MRE over that of {BEST}, S = {S}: {OURS}"
         figures.append(Figure(name, float(ours.mean() / best.mean()), AS_GOOD))

@@ -1,7 +1,7 @@
 """Twenty runs killed with SIGKILL while they read, compute and write; twenty Dask workers killed in the middle of runs.
 
-A killed run is started again with the same command.  What it leaves must be, byte for byte, what a run leaves that
-nobody killed; the seconds in the summary apart.
+A killed run is restarted with the same command.  Its output must be byte for byte that of an uninterrupted run, except
+for the seconds in the summary.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if __name__ == "__main__":
 def contents(folder: Path) -> dict[str, Any]:
     files: dict[str, Any] = {file.name: file.read_bytes() for file in folder.iterdir()}
     summary = json.loads(files.pop("summary.json"))
-    files.pop("report.html", None)  # it tells the seconds and the day
+    files.pop("report.html", None)  # contains seconds and date
     return {**files, "summary": {name: value for name, value in summary.items() if name != "seconds"}}
 
 
@@ -102,7 +102,7 @@ def run(times: int = TIMES) -> list[Figure]:
             shutil.rmtree(root / "kept", ignore_errors=True)
             shutil.rmtree(root / "run", ignore_errors=True)
             process = start()
-            # the first second is the interpreter's
+            # the interpreter starts in the first second
             time.sleep(rng.uniform(min(1.0, seconds / 2), seconds))
             os.kill(process.pid, signal.SIGKILL)
             killed += process.wait() == -signal.SIGKILL
@@ -122,7 +122,7 @@ def run(times: int = TIMES) -> list[Figure]:
         found = json.loads(output.splitlines()[-1])
         figures += [
             Figure(f"of {times} runs with a Dask worker killed, finished", found["finished"], times, up=True),
-            Figure("  log-likelihood beside one process, relative difference at most", found["worst"], 1e-12),
+            Figure("  log-likelihood: largest relative difference from one process", found["worst"], 1e-12),
         ]
     return figures
 

@@ -1,18 +1,18 @@
-"""consilience beside crowd-kit, cleanlab, Snorkel and peerannot: the same labels, each library as its manual shows.
+"""consilience next to crowd-kit, cleanlab, Snorkel and peerannot: the same labels, each library as its manual shows.
 
-Every contender runs in a process of its own and is given a time limit (``BENCH_SECONDS``, 120).  The clock runs from
-the labels in the form that the library wants to the labels that it gives back.  The first run loads what is needed
-and the second one counts, unless the first took longer than twenty seconds.  Memory is the peak of that run, less what
-the process held before it.  Errors are in percent.
+Each runs in a process of its own with a time limit (``BENCH_SECONDS``, 120).  Time is measured from labels in the
+format of the library to the labels that it returns.  The first run is a warm-up and the second one counts, unless the
+first took longer than twenty seconds.  Memory is the peak of that run beyond that of the process before it.  Errors
+are in percent.
 
-* cleanlab's CROWDLAB wants the probabilities of a classifier.  There is none here: it gets the shares of the votes,
-  one more vote spread over the classes.
-* Snorkel's ``LabelModel`` is trained with its defaults.  It takes annotators to be better than chance and classes to
-  be equally frequent unless it is told otherwise.
-* peerannot wants items and annotators numbered from zero, and gets them so.
+* cleanlab's CROWDLAB needs the probabilities of a classifier.  There is none here, so it gets the vote shares, with one
+  vote distributed over the classes.
+* Snorkel's ``LabelModel`` is trained with its defaults.  It assumes annotators better than chance and, by default,
+  equally frequent classes.
+* peerannot needs items and annotators numbered from zero.
 
-``make libraries`` installs the peers into a folder of their own (they bring PyTorch along).  A library that is not
-installed is left out.
+``make libraries`` installs the peers into an environment of their own (they need PyTorch).  A library that is not
+installed is skipped.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from consilience.kernels._arrays import Codes, Ints
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "120"))
 PUBLIC = "bluebird", "dog52", "rte", "labelme", "music", "zencrowd_us", "sentence_polarity"
-#: A run longer than this is not done again.
+#: A longer run is not repeated.
 SHORT = 20.0
 
 Labels = Callable[[], Ints]
 
 
 class Contender(NamedTuple):
-    """A library, what of it is called, and how: annotations in, something to be timed out."""
+    """A library, its method, and how it is called: annotations in, a function to be timed out."""
 
     library: str
     name: str
@@ -57,7 +57,7 @@ class Contender(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         return f"{self.library}: {self.name}"
 
 
@@ -180,7 +180,7 @@ def child(path: str, title: str) -> dict[str, Any]:
 
 
 def outcome(path: Path, title: str) -> dict[str, Any]:
-    """Run a contender; what goes wrong is part of the answer."""
+    """Run a contender; errors are part of the result."""
     command = [sys.executable, "-m", "benchmarks.libraries", str(path), title]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 30)

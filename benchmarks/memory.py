@@ -16,7 +16,7 @@ def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
-cs.aggregate(crowd(100_000, 1000, 4), "ds-em").labels  # loads and compiles everything
+cs.aggregate(crowd(100_000, 1000, 4), "ds-em").labels  # load and compile everything
 a = crowd(10**7, 1000, 4)
 import gc; gc.collect()
 before, peak, done = resident(), 0, False

@@ -1,13 +1,13 @@
 """Table II of Ibrahim & Fu, "Recovering joint PMF from pairwise marginals": ratings of action movies, MovieLens small.
 
 The movies are those of the paper's experiment (29; the small set has 27 of them), and users have rated at least five of
-them.  The paper has MovieLens 20M, the small set some hundred users, so all errors are larger.  Ratings are rounded to
-1 … 5 (halves up).  Half of them train, a fifth chooses rank and regularisation of every method but the recommender,
-which comes with its defaults, three tenths test (section IV-B).
+them.  The paper uses MovieLens 20M; the small set has some hundred users, so all errors are larger.  Ratings are
+rounded to 1 … 5 (halves up).  Half of them train, a fifth selects rank and regularisation of every method except the
+recommender, which uses its defaults, and three tenths test (section IV-B).
 
-The mean has the least squared error and the median the least absolute error, so RMSE of the recommender is that of its
-means and MAE that of its medians; the means' own MAE stands beside it.  Medians are whole numbers as ratings are, and
-the rounded factorisation tells what that alone is worth.
+The mean minimises the squared error and the median the absolute error, so RMSE of the recommender is that of its means
+and MAE that of its medians; the MAE of the means is printed too.  Medians are whole numbers like ratings; the rounded
+factorisation shows the effect of rounding alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Predictor = Callable[[Ints, Ints], Floats]
 
 
 def ratings() -> tuple[Ints, Ints, Floats]:
-    """Users, movies and ratings, users and movies numbered from zero."""
+    """Return users, movies and ratings; users and movies are numbered from zero."""
     parts: Any = load("movielens_small")
     rated = parts["ratings"].to_pandas()
     rated = rated[rated.movieId.isin(ACTION)]
@@ -104,7 +104,7 @@ def joint(u: Ints, i: Ints, r: Floats, shape: tuple[int, int], method: str, rank
 
 
 def recommender(u: Ints, i: Ints, r: Floats, shape: tuple[int, int]) -> Predictor:
-    """Fit ours as it comes: its defaults were chosen on the 108 most rated movies that are not in ``ACTION``."""
+    """Fit ours with its defaults, which were chosen on the 108 most rated movies that are not in ``ACTION``."""
     matrix = np.full(shape, np.nan)
     matrix[u, i] = r
     model = JointPMFRecommender().fit(matrix)
@@ -142,7 +142,7 @@ GRIDS: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
 
 
 def one(trial: int, data: tuple[Ints, Ints, Floats]) -> dict[str, tuple[float, float, float]]:
-    """RMSE, MAE and the seconds of the chosen fit, by method."""
+    """Return RMSE, MAE and the seconds of the chosen fit, by method."""
     user, movie, rating = data
     shape = int(user.max()) + 1, int(movie.max()) + 1
     order = np.random.default_rng(trial).permutation(rating.size)

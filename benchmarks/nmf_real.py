@@ -1,6 +1,6 @@
 """AND on real data: topics of 20 newsgroups (Table 1 of Li & Liang 2017) and components of Olivetti faces (Figure 5).
 
-The paper judges both by eye: topics of a quality comparable to scikit-learn's NMF and LDA, meaningful components.
+The paper evaluates both by inspection: topics comparable to those of scikit-learn's NMF and LDA, meaningful components.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["run"]
 
 
 def newsgroups() -> Any:
-    """Words by documents, tf-idf, sparse; and the words."""
+    """Return the sparse tf-idf matrix of words by documents, and the words."""
     import pandas as pd
     from scipy.sparse import csc_matrix
     from sklearn.feature_extraction.text import TfidfTransformer
@@ -35,7 +35,7 @@ def newsgroups() -> Any:
 
 
 def topics() -> list[Figure]:
-    """Ten topics of 20 newsgroups, the words with the largest entries (Table 1 of the paper)."""
+    """Print ten topics of 20 newsgroups, the words with the largest entries (Table 1 of the paper)."""
     from sklearn.decomposition import NMF
 
     counts, Y, words = newsgroups()
@@ -59,7 +59,7 @@ def topics() -> list[Figure]:
 
 
 def faces() -> list[Figure]:
-    """Six components of the Olivetti faces (Figure 5), as a picture."""
+    """Plot six components of the Olivetti faces (Figure 5)."""
     from sklearn.decomposition import NMF
 
     with np.load(path("olivetti") / "data.npz") as file:
@@ -82,7 +82,7 @@ def faces() -> list[Figure]:
         axes = picture.subplots(len(components), 6, squeeze=False)
         for row, (name, A) in zip(axes, components.items(), strict=True):
             for ax, column in zip(row, A.T, strict=True):
-                # the file has the pixels of a face column by column
+                # pixels of a face are stored column by column
                 ax.imshow(column.reshape(64, 64).T, cmap="gray")
                 ax.set(xticks=[], yticks=[])
             row[0].set_ylabel(name, fontsize=8)

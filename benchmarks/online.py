@@ -1,8 +1,8 @@
-"""Labels that keep coming: how near a stream comes to all labels at once, and what a new label costs.
+"""Streams: how close they come to a fit of all labels, and the cost of a new label.
 
-Near: a crowd is cut into updates, by whole items or by labels at random, and the stream's labels and confusions are
-compared with those of one batch run over everything.  Cost: processor time for each new label, on top of pasts of
-different sizes, with no labels held, so that every update is learned from at once.
+Accuracy: a crowd is split into updates, by whole items or by random labels, and the stream's labels and confusions are
+compared with those of one batch run over all labels.  Cost: processor time per new label, after different numbers of
+earlier labels, with no labels held, so that every update is learned immediately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from consilience.kernels.grouping import group_by_item
 
 
 def pieces(a: Annotations, updates: int, by: str) -> list[Annotations]:
-    """Cut labels into updates by whole items, or each label by itself."""
+    """Split labels into updates by whole items, or by single labels."""
     rng = np.random.default_rng(0)
     if by == "items":
         turn = rng.integers(0, updates, a.n_items)
@@ -97,7 +97,7 @@ def cost(pasts: tuple[int, ...] = (10**5, 10**6, 10**7), new: int = 100_000, M: 
 
 
 def drift() -> list[Figure]:
-    """One of ten annotators turns from expert to spammer half-way: how good they are taken to be at the end."""
+    """One of ten annotators turns from expert to spammer half-way; print the estimated accuracy at the end."""
     K, N, updates = 3, 400, 20
     figures = []
     for forget in (0.0, 0.1, 0.3):

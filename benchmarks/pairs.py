@@ -1,8 +1,8 @@
-"""Counting the label pairs of all pairs of annotators, beside scipy's sparse product.
+"""Counting the label pairs of all pairs of annotators, next to scipy's sparse product.
 
-Z has a row for each item and a column for each annotator and class, with a one where annotator m said i: Zᵀ Z holds the
-counts of all pairs.  scipy multiplies on one core; ours counts on all, so that the ratio holds on a machine that has
-nothing else to do.
+Z has a row for each item and a column for each annotator and class, with a one if annotator m said i: Zᵀ Z holds the
+counts of all pairs.  scipy multiplies on one core and ours counts on all, so the ratio is valid on an idle machine
+only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
-pair_moments(crowd(100_000, 50_000, 4))  # loads and compiles everything
+pair_moments(crowd(100_000, 50_000, 4))  # load and compile everything
 a = crowd(10**7, 50_000, 4)
 gc.collect()
 before, peak, done = resident(), 0, False
@@ -47,7 +47,7 @@ print(seconds, (max(peak, resident()) - before) / 1e6, (pairs.who.nbytes + pairs
 
 
 def sparse(a: Annotations) -> Any:
-    """Give Z in the form that scipy multiplies fastest: rows are contiguous in the annotations already."""
+    """Return Z in the format that scipy multiplies fastest: rows are already contiguous in the annotations."""
     columns = a.annotator.astype(np.int32) * np.int32(a.n_classes) + a.label
     shape = a.n_items, a.n_annotators * a.n_classes
     return csr_array((np.ones(a.n_labels, np.int32), columns, a.indptr.astype(np.int32)), shape=shape)
@@ -58,14 +58,14 @@ def product(Z: Any) -> Any:
 
 
 def same(pairs: CoOccurrences, table: Any) -> bool:
-    """Tell whether both ways counted the same."""
+    """Return whether both ways counted the same."""
     M, K = pairs.n_annotators, pairs.n_classes
     blocks = table.toarray().reshape(M, K, M, K)
     return bool(np.array_equal(blocks[pairs.who[:, 0], :, pairs.who[:, 1], :], pairs.counts))
 
 
 def compare(a: Annotations) -> list[Figure]:
-    """Time ours and scipy's in turns, a second or two each, so that whatever else the machine does meets both."""
+    """Time ours and scipy's in turn, a second or two each, so that disturbances of the machine affect both."""
     Z = sparse(a)
     assert same(pair_moments(a), product(Z))
     works = (40, partial(pair_moments, a)), (10, partial(sparse, a)), (1, partial(product, Z))

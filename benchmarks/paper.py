@@ -1,8 +1,8 @@
-"""The simulated crowds of Ibrahim & Fu (2022), App. C.1.1, and the error that their Tables 6 and 7 print.
+"""The simulated crowds of Ibrahim & Fu (2022), App. C.1.1, and the error of their Tables 6 and 7.
 
-M annotators whose columns are drawn from a flat Dirichlet, but for one who knows every class nearly by heart
-(a "class specialist" of all of them): ‖A_m(k, :) - e_k‖ ≤ ε for all k.  Without somebody like that the factor H of
-X = H Hᵀ is not unique; with ε > 0 it is so only nearly.
+M annotators whose columns are drawn from a flat Dirichlet, except for one who is nearly perfect
+(a "class specialist" for all classes): ‖A_m(k, :) - e_k‖ ≤ ε for all k.  Without one the factor H of X = H Hᵀ is not
+unique; with ε > 0 it is nearly unique.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def random_model(rng: np.random.Generator, *, uniform: bool, distance: float | N
     Parameters
     ----------
     rng
-        Source of all that is random.
+        Random generator.
     uniform
-        The paper says that the prior is drawn from a flat Dirichlet too; the figures of its Table 7 come out only with
-        a uniform one.
+        According to the paper the prior is drawn from a flat Dirichlet too; the figures of its Table 7 can be
+        reproduced only with a uniform one.
     distance
-        How far the specialist is from perfect.  By default anything from nothing to ε, each as likely: the paper says
-        no more than that it is within ε.
+        Distance of the specialist from perfect.  By default uniform between 0 and ε: the paper only states that it is
+        within ε.
     """
     confusions = np.ascontiguousarray(rng.dirichlet(np.ones(CLASSES), (CROWD, CLASSES)).transpose(0, 2, 1))
     distance = rng.uniform(0.0, EPSILON) if distance is None else distance
@@ -42,7 +42,7 @@ def random_model(rng: np.random.Generator, *, uniform: bool, distance: float | N
 
 
 def _specialist(rng: np.random.Generator, distance: float) -> Floats:
-    """Draw a confusion matrix of which the worst row is ``distance`` from its unit vector."""
+    """Draw a confusion matrix whose worst row is ``distance`` from its unit vector."""
     identity = np.eye(CLASSES)
     # columns of `away` sum to zero, so those of the result sum to one
     away = rng.dirichlet(np.ones(CLASSES), CLASSES).T - identity
@@ -51,7 +51,7 @@ def _specialist(rng: np.random.Generator, distance: float) -> Floats:
 
 
 def exact_pairs(model: DawidSkene, missing: float, rng: np.random.Generator) -> CoOccurrences:
-    """Give R[m, j] = A_m D A_jᵀ without sampling error; each pair is missing with probability ``missing``."""
+    """Return R[m, j] = A_m D A_jᵀ without sampling error; each pair is missing with probability ``missing``."""
     first, second = np.triu_indices(CROWD, 1)
     seen = rng.random(first.size) >= missing
     first, second = first[seen], second[seen]
@@ -60,7 +60,7 @@ def exact_pairs(model: DawidSkene, missing: float, rng: np.random.Generator) -> 
 
 
 def mean_squared_error(prior: Floats, confusions: Floats, truth: DawidSkene) -> float:
-    """Compare a model with the truth, its classes in the one order for all annotators that brings it nearest.
+    """Compare a model with the truth, with its classes in the best common order for all annotators.
 
     Ibrahim & Fu 2022, eq. (19): min over Π of (‖Πᵀ λ - λ'‖² + Σ_m ‖A_m Π - A'_m‖²) / (M K + 1).
     """

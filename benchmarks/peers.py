@@ -1,11 +1,11 @@
-"""One iteration of each method beside crowd-kit's, in one process; a whole run of ``auto`` beside one of ``ds-em``.
+"""One iteration of each method next to crowd-kit's, in one process; a whole run of ``auto`` next to one of ``ds-em``.
 
-The seconds of an iteration are the difference between a longer and a shorter run, so that reading the data and the
-start do not count; of several runs the fastest counts, by the wall clock and by the processor's (all threads together).
+The seconds of an iteration are the difference between a longer and a shorter run, without reading the data and the
+start; of several runs the fastest counts, in wall-clock and in processor time (all threads).
 
-What an iteration is differs in one place: GLAD's M-step is up to 25 steps of conjugate gradients in crowd-kit, and two
-Newton steps for each parameter here.  crowd-kit's GLAD would take half an hour for one iteration over 10⁶ labels, so
-it is measured on a hundredth of them, and both are compared by the label.
+Iterations are alike except for GLAD, whose M-step takes up to 25 conjugate-gradient steps in crowd-kit, and two
+Newton steps per parameter here.  crowd-kit's GLAD would take half an hour for one iteration over 10⁶ labels, so
+it is measured on a hundredth of them, and both are compared per label.
 
 ``BENCH_LABELS`` sets the number of labels (10⁶).
 """
@@ -28,22 +28,22 @@ from consilience.methods.base import registry
 
 LABELS = int(float(os.environ.get("BENCH_LABELS", "1e6")))
 ANNOTATORS = 1000
-#: Times as fast as crowd-kit, at least; and times as long as ds-em, at most.
+#: Minimum speed-up over crowd-kit; maximum time relative to ds-em.
 FASTER, LONGER = 20, 10
 #: Iterations between the shorter run and the longer one: ours, theirs.
 OURS, THEIRS = 20, 4
-#: Runs that the fastest is taken of.
+#: Repetitions, of which the fastest counts.
 REPEATS = 3
 
 
 class Peer(NamedTuple):
-    """A method of crowd-kit's, and how to run both."""
+    """A method of crowd-kit, and how to run both."""
 
     name: str  #: in crowd-kit
     K: int
-    ours: Mapping[str, Any]  #: what makes our fit run a given number of plain iterations
+    ours: Mapping[str, Any]  #: options that make our fit run a given number of unaccelerated iterations
     theirs: Mapping[str, Any]
-    part: int = 1  #: theirs sees one label in so many
+    part: int = 1  #: crowd-kit gets one label in this many
 
 
 #: crowd-kit stops when its objective gains less than ``tol``
@@ -63,12 +63,12 @@ class Cost(NamedTuple):
     processor: float
 
     def per(self, n: float) -> Cost:
-        """Share the seconds among n."""
+        """Divide the seconds by n."""
         return Cost(self.wall / n, self.processor / n)
 
 
 def cost(work: Callable[[], Any], repeats: int = REPEATS) -> Cost:
-    """Give the least of several runs."""
+    """Return the smallest cost of several runs."""
     runs = []
     for _ in range(repeats):
         wall, processor = time.perf_counter(), time.process_time()
@@ -78,24 +78,24 @@ def cost(work: Callable[[], Any], repeats: int = REPEATS) -> Cost:
 
 
 def cost_of_iteration(work: Callable[[int], Any], few: int, more: int, repeats: int) -> Cost:
-    """Give what an iteration costs: the difference of a longer and a shorter run."""
+    """Return the cost of an iteration: the difference between a longer and a shorter run."""
     short, long = (cost(partial(work, n), repeats) for n in (few, few + more))
     return Cost(long.wall - short.wall, long.processor - short.processor).per(more)
 
 
 def ours(method: str, peer: Peer) -> Cost:
-    """Give seconds an iteration and a label."""
+    """Return the seconds per iteration and label."""
     a = crowd(LABELS, ANNOTATORS, peer.K)
 
     def work(n: int) -> None:
         registry.fit(method, a, max_iter=n, **peer.ours)
 
-    work(1)  # loads and compiles everything
+    work(1)  # load and compile everything
     return cost_of_iteration(work, 2, OURS, REPEATS).per(a.n_labels)
 
 
 def theirs(peer: Peer) -> Cost:
-    """Give seconds an iteration and a label, in crowd-kit."""
+    """Return the seconds per iteration and label of crowd-kit."""
     import crowdkit.aggregation
 
     a = crowd(LABELS // peer.part, ANNOTATORS, peer.K)
@@ -106,7 +106,7 @@ def theirs(peer: Peer) -> Cost:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if peer.part > 1:  # an iteration takes long: there is little to be disturbed by
+        if peer.part > 1:  # an iteration takes long enough to be measured once
             return cost_of_iteration(work, 1, 1, 1).per(a.n_labels)
         work(1)
         return cost_of_iteration(work, 1, THEIRS, REPEATS).per(a.n_labels)
@@ -145,14 +145,14 @@ def votes() -> list[Figure]:
     return made
 
 
-def auto_beside_em() -> list[Figure]:
-    """Measure whole runs, as they come."""
+def auto_and_em() -> list[Figure]:
+    """Measure whole runs with the defaults."""
     crowds = {} if skipped() else {name: public(name).annotations for name in CROWDS}
     for n in (LABELS // 10, LABELS):
         crowds[f"{n:.0e} labels, K = 4"] = crowd(n, ANNOTATORS, 4)
     figures = []
     for name, a in crowds.items():
-        registry.fit("auto", a)  # loads and compiles everything
+        registry.fit("auto", a)  # load and compile everything
         auto, em = (cost(partial(registry.fit, method, a)) for method in ("auto", "ds-em"))
         figures += [
             Figure(f"auto / ds-em, {name} ({1e3 * auto.wall:.0f} ms)", auto.wall / em.wall, LONGER, unit="x"),
@@ -163,4 +163,4 @@ def auto_beside_em() -> list[Figure]:
 
 
 def run() -> list[Figure]:
-    return [*votes(), *iterations(), *auto_beside_em()]
+    return [*votes(), *iterations(), *auto_and_em()]

@@ -1,4 +1,4 @@
-"""Pictures of benchmarks, drawn where matplotlib is installed."""
+"""Plots of benchmarks, if matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FOLDER = Path(__file__).parent / "out"
 
 
 def blank(width: float, height: float) -> Any:
-    """Give an empty picture, or None with a word where matplotlib is missing."""
+    """Return an empty figure, or None with a message if matplotlib is missing."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        print("matplotlib is not installed, so there is no picture; pip install 'consilience[plot]' brings it")
+        print("matplotlib is not installed, so there are no plots; pip install 'consilience[plot]'")
         return None
     picture = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(picture)
@@ -25,7 +25,7 @@ def blank(width: float, height: float) -> Any:
 
 
 def save(picture: Any, name: str) -> None:
-    """Write a picture, and say where."""
+    """Save a plot, and print its path."""
     FOLDER.mkdir(exist_ok=True)
     picture.savefig(FOLDER / name, dpi=150)
     print(f"picture: {FOLDER.name}/{name}")
@@ -40,7 +40,7 @@ def curves(
     log_x: bool,
     ylabel: str = "mean squared error (19)",
 ) -> None:
-    """Draw a panel for each table, a line for each method: an error over ``x``; the paper's is dashed."""
+    """Plot errors over ``x``: a panel for each table, a line for each method; the paper's is dashed."""
     picture = blank(4.6 * len(panels), 3.6)
     if picture is None:
         return
@@ -66,7 +66,7 @@ def curves(
 
 
 def dots(name: str, panels: Mapping[str, Mapping[str, tuple[float, float | None]]]) -> None:
-    """Draw a panel for each measure, a row for each method: what was measured, and beside it what the paper has."""
+    """Plot a panel for each measure, a row for each method: our figure next to the paper's."""
     picture = blank(5.4 * len(panels), 0.6 + 0.28 * max(map(len, panels.values())))
     if picture is None:
         return

@@ -1,12 +1,11 @@
-"""Error against labels bought: ``plan`` beside random labels and beside a random label of the least certain items.
+"""Error over the number of acquired labels: ``plan`` next to random labels, and to random labels of uncertain items.
 
-Labels are revealed on request.  Simulated annotators answer whatever they are asked, up to a quarter of the items each;
-of public crowds the recorded labels can be bought, and no others.  Everybody starts from the same few random labels per
-item, buys the same number in each round, and is judged by the error of ``auto`` on what was bought so far, means over
-several starts.
+Labels are revealed on request.  Simulated annotators answer any item, up to a quarter of the items each; for public
+crowds only recorded labels are available.  Every policy starts from the same few random labels per item, acquires the
+same number in each round, and is scored by the error of ``auto`` on all labels so far; means over several starts.
 
-The saving is the share of labels that a policy needs less than random ones, to reach the error that random labels
-reach with all that can be bought (or with half of it).
+The saving is the share of labels that a policy saves over random acquisition, to reach the error of random labels
+after the whole budget (or half of it).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from consilience.datasets import Crowd
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Bools, Floats, Ints
 
-#: Crowds that are drawn, and public ones with the labels to buy for each item.
+#: Simulated crowds, and public ones with the budget per item.
 SIMULATED = {
     "mixed crowd, 3 classes": {"n_classes": 3, "spammers": 0.2, "experts": 0.1},
     "poor crowd, 2 classes": {"n_classes": 2, "accuracy": (0.5, 0.8)},
@@ -44,7 +43,7 @@ REAL = {
     "zencrowd_us": 2.5,
     "music": 1.5,
 }
-#: Labels of an item at the start.
+#: Labels per item at the start.
 START = 2
 ROUNDS, STARTS = 10, 5
 POLICIES = ("random", "least confident", "plan")
@@ -53,15 +52,15 @@ _COLOURS = {"random": "#6b7280", "least confident": "#c2410c", "plan": "#1d4ed8"
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """All labels that can be had, and the truth."""
+    """All available labels, and the truth."""
 
     labels: Annotations
     truth: Ints
-    to_buy: float  #: labels to buy for each item
-    capacity: int | None  #: labels that one annotator gives in all
+    to_buy: float  #: budget per item
+    capacity: int | None  #: total labels per annotator
 
     def shown(self, known: Bools) -> Annotations:
-        """Give the labels that are known."""
+        """Return the revealed labels."""
         a = self.labels
         before = np.concatenate([[0], np.cumsum(known)])
         return Annotations(
@@ -74,7 +73,7 @@ class World:
         )
 
     def left(self, known: Bools) -> Ints | None:
-        """Give the labels that each annotator can still give."""
+        """Return the remaining capacity of each annotator."""
         if self.capacity is None:
             return None
         given = np.bincount(self.labels.annotator[known], minlength=self.labels.n_annotators)
@@ -82,13 +81,13 @@ class World:
 
 
 def simulated(name: str, seed: int) -> World:
-    """Draw a crowd in which anybody can be asked about anything."""
+    """Draw a crowd in which every annotator can label every item."""
     crowd = cs.simulate(_ITEMS, _ANNOTATORS, labels_per_item=_ANNOTATORS, seed=seed, **SIMULATED[name])  # type: ignore[arg-type]
     return World(crowd.annotations, crowd.truth, 4.0, _ITEMS // 4)
 
 
 def recorded(name: str) -> World:
-    """Take a public crowd."""
+    """Load a public crowd."""
     crowd = cs.datasets.load(name)
     assert isinstance(crowd, Crowd)
     labels = Annotations(
@@ -110,7 +109,7 @@ def random_labels(world: World, run: cs.Consensus, known: Bools, n: int, rng: np
 
 
 def least_confident(world: World, run: cs.Consensus, known: Bools, n: int, rng: np.random.Generator) -> Ints:
-    """Take a random label of the least certain item, then of the next one, and again from the first."""
+    """Choose random labels of the least certain items in turn, then start again from the first."""
     places = rng.permutation(_open(world, known))
     item = np.searchsorted(world.labels.indptr, places, side="right") - 1
     order = np.argsort(item, kind="stable")
@@ -128,11 +127,11 @@ def planned(world: World, run: cs.Consensus, known: Bools, n: int, rng: np.rando
     if world.capacity is not None:
         pairs = None
     found = cs.plan(world.shown(known), n, consensus=run, capacity=world.left(known), candidates=pairs, gold=0)
-    # where the label of each pair is
+    # position of the label of each pair
     key = np.repeat(np.arange(a.n_items), a.labels_per_item) * a.n_annotators + a.annotator
     order = np.argsort(key)
     chosen = order[np.searchsorted(key[order], found.item * a.n_annotators + found.annotator)]
-    if chosen.size < n:  # nothing tells anything more: any will do
+    if chosen.size < n:  # no label is informative: choose any
         rest = known.copy()
         rest[chosen] = True
         chosen = np.concatenate([chosen, rng.permutation(_open(world, rest))[: n - chosen.size]])
@@ -159,7 +158,7 @@ def first_labels(world: World, rng: np.random.Generator) -> Bools:
 
 
 def curve(world: World, policy: str, seed: int) -> tuple[Ints, Floats]:
-    """Give labels bought and error, percent, after every round."""
+    """Return acquired labels and error in percent, after every round."""
     rng = np.random.default_rng(seed)
     known = first_labels(world, rng)
     rng = np.random.default_rng([seed, POLICIES.index(policy)])
@@ -176,7 +175,7 @@ def curve(world: World, policy: str, seed: int) -> tuple[Ints, Floats]:
 
 
 def needed(bought: Ints, errors: Floats, aim: float) -> float:
-    """Give the labels after which the error is first down to the aim, between rounds in proportion."""
+    """Return the number of labels at which the error first reaches the target, interpolated between rounds."""
     down = np.flatnonzero(errors <= aim + 1e-9)
     if not down.size:
         return float("inf")
@@ -220,15 +219,15 @@ def speed() -> list[Figure]:
     """Plan a hundred thousand labels for as many items, with a hundred annotators of limited capacity."""
     labels = cs.simulate(100_000, 100, 4, labels_per_item=3, seed=1).annotations
     fitted = cs.aggregate(labels)
-    cs.plan(labels, 10, consensus=fitted)  # loads everything
+    cs.plan(labels, 10, consensus=fitted)  # load everything
     seconds = best_of(3, lambda: cs.plan(labels, 100_000, consensus=fitted, capacity=1500).table)
     return [Figure("plan, 10^5 labels for 10^5 items and 100 annotators", seconds, 5, unit="s")]
 
 
 def judged(name: str, lines: dict[str, tuple[Ints, Floats]]) -> list[Figure]:
-    """Print the errors of every policy, and give what each saves."""
+    """Print the errors of every policy, and return the savings."""
     bought = lines["random"][0]
-    print(f"\n{name}: error, %, after so many labels bought")
+    print(f"\n{name}: error, %, by number of acquired labels")
     print(f"{'':18s}" + "".join(f"{b:8d}" for b in bought))
     for policy, (_, errors) in lines.items():
         print(f"{policy:18s}" + "".join(f"{e:8.2f}" for e in errors))
@@ -244,7 +243,7 @@ def judged(name: str, lines: dict[str, tuple[Ints, Floats]]) -> list[Figure]:
 
 
 def picture(curves: dict[str, dict[str, tuple[Ints, Floats]]]) -> None:
-    """Draw a panel for each crowd."""
+    """Plot a panel for each crowd."""
     columns = 3
     rows = -(-len(curves) // columns)
     drawn = blank(4.2 * columns, 3.0 * rows)

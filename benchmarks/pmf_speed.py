@@ -1,9 +1,9 @@
-"""One EM iteration on 10^6 rows of 20 variables, beside StepMix and pomegranate in the same run.
+"""One EM iteration on 10^6 rows of 20 variables, next to StepMix and pomegranate in the same run.
 
-Peers run in processes of their own, by the interpreter that ``CONSILIENCE_PEERS_PYTHON`` names (this one where it does
-not), and are left out with a word where they cannot be imported.  What counts is the time of one iteration: that of
-more iterations less that of fewer, so that reading and starting do not count.  A whole fit with F given stands beside:
-coding the table, pairs, CNMF-SPA and EM to the default tolerance.
+Peers run in processes of their own, with the interpreter ``CONSILIENCE_PEERS_PYTHON`` (by default this one), and are
+skipped with a message if they cannot be imported.  The time of one iteration is the difference between longer and
+shorter runs, without reading and starting.  A whole fit with given F is measured too: coding the table, pairs, CNMF-SPA
+and EM to the default tolerance.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AT_LEAST = 50.0
 #: "In seconds".
 WHOLE = 10.0
 
-#: Times iterations of a peer: prints seconds for one iteration as JSON.
+#: Times iterations of a peer, and prints the seconds of one as JSON.
 _STEPMIX = """
 import json, sys, time, warnings
 import numpy as np
@@ -99,7 +99,7 @@ def _ours(codes: np.ndarray, rng: np.random.Generator) -> float:
 
 
 def _peer(name: str, source: str, file: Path) -> float | None:
-    """Seconds for one iteration, or None with the reason printed."""
+    """Return the seconds of one iteration, or None after printing the reason."""
     python = os.environ.get("CONSILIENCE_PEERS_PYTHON", sys.executable)
     try:
         done = subprocess.run(
@@ -109,6 +109,6 @@ def _peer(name: str, source: str, file: Path) -> float | None:
         print(f"skipped {name}: {error}")
         return None
     if done.returncode:
-        print(f"skipped {name}: {(done.stderr.strip().splitlines() or ['it failed without a word'])[-1]}")
+        print(f"skipped {name}: {(done.stderr.strip().splitlines() or ['it failed without a message'])[-1]}")
         return None
     return float(json.loads(done.stdout.strip().splitlines()[-1]))

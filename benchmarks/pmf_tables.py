@@ -1,13 +1,13 @@
 """Tables III-IV of Ibrahim & Fu, "Recovering joint PMF from pairwise marginals": car and mushroom as classification.
 
-Half of the rows train, a fifth chooses, the rest tests; 20 random splits (section IV-C).  Rows named as in the paper
-have components that all classes share, the label being one more variable, and choose the rank (5 … 25) by accuracy as
-there; CTD of mushroom takes the first five splits.  ``JointPMFClassifier`` has components of one class each; it chooses
-rank and smoothing by the log-probability of the fifth's labels, with one start, and then averages five.
+Half of the rows train, a fifth validates, the rest tests; 20 random splits (section IV-C).  Methods named as in the
+paper have components shared by all classes, with the label as one more variable, and select the rank (5 … 25) by
+accuracy as in the paper; CTD of mushroom uses the first five splits.  ``JointPMFClassifier`` has components of one
+class each; it selects rank and smoothing by the validation log-probability, with one start, and then averages five.
 
-The paper does not say how its baselines saw the categories, so scikit-learn's classifiers get both the codes as numbers
-("codes") and one column for each category ("one-hot").  The target is the best of all baselines, as printed in the
-paper or as measured here, whichever is higher.
+The paper does not describe how its baselines encode categories, so scikit-learn's classifiers get both the codes as
+numbers ("codes") and one column for each category ("one-hot").  The target is the best of all baselines, as published
+or as measured here, whichever is higher.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def baselines() -> dict[str, Any]:
 
 
 def shared(method: str, trial: int, codes: Any, parts: tuple[Any, Any, Any]) -> tuple[float, float]:
-    """Accuracy and seconds of the paper's model: components shared by all classes, rank by accuracy."""
+    """Return accuracy and seconds of the paper's model: components shared by all classes, rank by accuracy."""
     train, check, test = parts
     init: Any = method.partition("+")[0]
     refine: Any = "em" if method.endswith("+em") else None
@@ -96,7 +96,7 @@ def shared(method: str, trial: int, codes: Any, parts: tuple[Any, Any, Any]) -> 
 
 
 def by_class(trial: int, codes: Any, parts: tuple[Any, Any, Any]) -> tuple[float, float]:
-    """Accuracy and seconds (of the last fit) of the classifier, rank and smoothing by held-out labels."""
+    """Return accuracy and seconds (of the last fit) of the classifier, rank and smoothing by held-out labels."""
     train, check, test = parts
     X, y = codes[:, :-1], codes[:, -1]
     options: dict[str, Any] = {"max_iter": 300, "tol": 1e-6, "random_state": trial}
@@ -112,7 +112,7 @@ def by_class(trial: int, codes: Any, parts: tuple[Any, Any, Any]) -> tuple[float
 
 
 def one(trial: int, codes: Any, methods: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """Accuracy in percent and seconds by method."""
+    """Return accuracy in percent and seconds by method."""
     from sklearn.preprocessing import OneHotEncoder
 
     S = len(codes)
@@ -130,24 +130,24 @@ def one(trial: int, codes: Any, methods: tuple[str, ...]) -> dict[str, tuple[flo
 
 
 def printed(name: str, method: str) -> float | None:
-    """Give the paper's accuracy of a method."""
+    """Return the paper's accuracy of a method."""
     return PAPER[name][1].get("cnmf-spa+em" if method == OURS else method.partition(",")[0])
 
 
 def report(name: str, done: list[dict[str, tuple[float, float]]]) -> list[Figure]:
     target, paper = PAPER[name]
     accuracy = {method: np.array([each[method][0] for each in done if method in each]) for method in done[0]}
-    # the best baseline of this run, and how sure the difference is
+    # the best baseline of this run, and the standard error of the difference
     best = max((method for method in accuracy if "," in method), key=lambda method: accuracy[method].mean())
     ahead = accuracy[OURS] - accuracy[best]
     error = ahead.std(ddof=1) / np.sqrt(len(done)) if len(done) > 1 else 0.0
     highest = max(value for method, value in paper.items() if not method.startswith(("cnmf", "ctd")))
     figures = []
     for method, values in accuracy.items():
-        beside = printed(name, method)
+        published = printed(name, method)
         aim = max(target, highest, float(accuracy[best].mean())) if method == OURS else None
         figures.append(
-            Figure(f"PMF {name} accuracy: {method} (paper {beside})", float(values.mean()), aim, up=True, unit="%")
+            Figure(f"PMF {name} accuracy: {method} (paper {published})", float(values.mean()), aim, up=True, unit="%")
         )
         seconds = np.mean([each[method][1] for each in done if method in each])
         print(figures[-1], f"± {values.std():.2f}, {seconds:.3f} s", flush=True)

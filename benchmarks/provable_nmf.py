@@ -1,7 +1,7 @@
 """Provable NMF: Figures 1 to 4 of Li & Liang (2017), error against time; real data are in :mod:`benchmarks.nmf_real`.
 
-The paper prints curves, no numbers, and its topic matrix (100 topics of NIPS papers) is not public; ours are drawn, see
-:mod:`consilience.datasets.topics`.  What the paper says of a figure is printed above what is measured here.  Errors are
+The paper shows curves without numbers, and its topic matrix (100 topics of NIPS papers) is not public; ours are drawn,
+see :mod:`consilience.datasets.topics`.  The statements of the paper are printed above our measurements.  Errors are
 total squared correlation errors (100 features, so at most 100), times are processor seconds: the machine is shared.
 
 Settings that are not the paper's (first thresholds of 0.5 for bad starts) were chosen on data of seed 50.
@@ -35,7 +35,7 @@ Kind = Literal["DIR", "CTM", "NEG", "NOISE"]
 
 
 class Clock:
-    """Errors against the time of the method alone; stops it when the budget is spent."""
+    """Records errors over the time of the method alone, and stops it when the budget is spent."""
 
     def __init__(self, truth: Floats, A0: Floats, budget: float = BUDGET) -> None:
         self.truth, self.budget = truth, budget
@@ -43,7 +43,7 @@ class Clock:
         self.spent, self.since = 0.0, time.process_time()
 
     def __call__(self, _: int, A: Floats) -> bool:
-        """Note the error; the time that this takes does not count."""
+        """Record the error; the time of this is not counted."""
         self.spent += time.process_time() - self.since
         self.curve.append((self.spent, correlation_error(A, self.truth)))
         self.since = time.process_time()
@@ -51,7 +51,7 @@ class Clock:
 
 
 def methods(kind: Kind, drawn: TopicSimulation, A0: Floats) -> dict[str, Curve]:
-    """The error against time of every method on one data set."""
+    """Return the error over time of every method on one data set."""
     Y, nonnegative = drawn.data, bool((drawn.data >= 0).all())
 
     def timed(work: Callable[[Clock], Any], first: Floats = A0, budget: float = BUDGET) -> Curve:
@@ -88,7 +88,7 @@ def methods(kind: Kind, drawn: TopicSimulation, A0: Floats) -> dict[str, Curve]:
         long = timed(in_rounds("cd", A, X), A, LONG if kind == "DIR" else BUDGET)
         curves["CD from NNDSVD"] = [(t + extra, error) for t, error in long]
         topics = timed(lambda clock: lda_topics(1000 * Y, A0.shape[1], max_iter=10**6, batch_size=500, callback=clock))
-        curves["LDA"] = topics[1:]  # it starts at random, not from A0
+        curves["LDA"] = topics[1:]  # starts at random, not from A0
     return curves
 
 
@@ -99,7 +99,7 @@ def _nndsvd(Y: Floats, D: int) -> tuple[Floats, Floats]:
 
 
 def descent(drawn: TopicSimulation, A0: Floats, **options: Any) -> Curve:
-    """The error of AND against time."""
+    """Return the error of AND over time."""
     clock = Clock(drawn.features, A0, np.inf)
     and_nmf(drawn.data, A0, callback=clock, **options)
     return clock.curve
@@ -144,7 +144,7 @@ def _when(curve: Curve, error: float) -> str:
 
 
 def _faster(ours: Curve, peer: Curve) -> str:
-    """Where coordinate descent from NNDSVD, which needs no start, is ahead of AND from A*(I ± 0.05)."""
+    """Print where coordinate descent from NNDSVD, which needs no start, is ahead of AND from A*(I ± 0.05)."""
     times = np.unique([t for t, _ in peer])
     mine, yours = (np.interp(times, *np.array(curve).T) for curve in (ours, peer))
     ahead = times[(yours < mine) & (times <= ours[-1][0])]
@@ -158,7 +158,7 @@ def _faster(ours: Curve, peer: Curve) -> str:
 
 
 def promise() -> list[Figure]:
-    """The worst of several seeds, 100 stages at most from A* (I ± 0.05)."""
+    """Return the worst of several seeds, with at most 100 stages from A* (I ± 0.05)."""
     figures = []
     for kind, target in (("DIR", 1e-8), ("NEG", 1e-8), ("CTM", None)):
         errors, stages = [], []
@@ -173,7 +173,7 @@ def promise() -> list[Figure]:
 
 
 def stage_cost(name: str, kind: Kind, words: int, target: float | None, **options: Any) -> Figure:
-    """Stages of AND in dense products with the data: medians over all stages of three runs, products before each."""
+    """Return the time of a stage of AND in dense products with the data: medians over all stages of three runs."""
     drawn = simulate_topics(kind, n_words=words)
     Y, A0 = drawn.data, perturbed(drawn.features)
     decoder = np.linalg.pinv(A0)
@@ -203,7 +203,7 @@ def stage_costs() -> list[Figure]:
     kinds: tuple[Kind, ...] = ("DIR", "CTM", "NEG", "NOISE")
     figures = [stage_cost(f"{kind}, W = {WORDS}", kind, WORDS, 2.0) for kind in kinds]
     figures.append(stage_cost("NOISE, W = 2000", "NOISE", 2000, 2.0))
-    # nothing is zero and nothing can be left out: the two products and all that is D × n
+    # nothing is zero, so nothing can be skipped: the two products and all D × n operations
     name = f"NOISE, W = {WORDS}, thresholds fall for ever"
     figures.append(stage_cost(name, "NOISE", WORDS, None, noise_multiple=0.0))
     return figures
@@ -301,7 +301,7 @@ def _draw(name: str, panels: dict[str, dict[str, Curve]], colours: tuple[str, ..
             colour = colours[(i // 2 if title == "noise" else i) % len(colours)]
             ax.plot(t, np.maximum(error, 1e-16), style, label=label, linewidth=1.4, color=colour)
         ax.set(title=title, xlabel="processor seconds", yscale="log")
-        if max(curve[-1][0] for curve in curves.values()) > 5:  # AND is done before the others have begun
+        if max(curve[-1][0] for curve in curves.values()) > 5:  # AND finishes before the others start
             ax.set(xscale="symlog", xlim=(0, None))
             ax.set_xticks([0, 1, 2, 5, 10, 20], [0, 1, 2, 5, 10, 20])
             ax.set_xlim(0, 1.1 * max(curve[-1][0] for curve in curves.values()))

@@ -1,4 +1,4 @@
-"""Reading 10^7 rows of string ids into Annotations, beside pandas reading the same file into a frame."""
+"""Reading 10^7 rows of string ids into Annotations, next to pandas reading the same file into a frame."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ print(time.perf_counter() - begun)
 
 
 def write(path: Path, n: int) -> None:
-    """Five shuffled rows for each of n / 5 items."""
+    """Write five shuffled rows for each of n / 5 items."""
     rng = np.random.default_rng(0)
     items = pa.array(rng.permutation(np.repeat(np.arange(n // 5), 5))).cast(pa.string())
     workers = pa.array(rng.integers(0, 1000, n)).cast(pa.string())
@@ -61,7 +61,7 @@ def run() -> list[Figure]:
             command = [sys.executable, "-c", script, str(large), str(small)]
             return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
-        # in turns, so that both meet the same weather
+        # in turns, so that disturbances of the machine affect both
         times = [(seconds(OURS), seconds(PANDAS)) for _ in range(7)]
         ours, theirs = (min(column) for column in zip(*times, strict=True))
         coded = seconds(PANDAS_CODED)

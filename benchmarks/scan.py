@@ -1,11 +1,11 @@
-"""Labels larger than memory: what a scan costs beside reading the Parquet columns once, and how much memory it takes.
+"""Labels larger than memory: time of a scan relative to reading the Parquet columns once, and its peak memory.
 
-Crowds of M = 1000, K = 4 and five labels an item, in Parquet files of at most 10^7 rows: together by item, or
+Crowds of M = 1000, K = 4 and five labels per item, in Parquet files of at most 10^7 rows: grouped by item, or
 scattered, one label of each item in every fifth of the rows.  Every scan runs in a process of its own that first scans
-a little, so that everything is loaded and compiled.
+a small file, so that everything is loaded and compiled.
 
-Ratios are those of times on the clock, of runs in turns.  Sizes are compared by processor time: on a shared machine the
-clock tells of other work.
+Ratios are of wall-clock times of alternating runs.  Sizes are compared by processor time, because wall-clock time
+includes other work on a shared machine.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def watch():
         peak = max(peak, resident()); time.sleep(0.002)
 
 cs.scan(little).close()
-# in turns, so that both meet the same weather
+# in turns, so that disturbances of the machine affect both
 reads, scans = [], []
 for _ in range(repeats):
     reads.append(timed(read))
@@ -70,7 +70,7 @@ best = lambda times: [min(column) for column in zip(*times)]
 print(json.dumps({"read": best(reads), "scan": best(scans), "peak": peak}))
 """
 
-#: One EM pass over the labels of a store, all mapped at once: bytes of the whole process at its peak.
+#: One EM pass over the labels of a store, all mapped at once: prints the peak of the process in bytes per label.
 IN_MEMORY = """
 import resource, sys
 import numpy as np
@@ -85,7 +85,7 @@ print(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / labels.n_label
 
 
 def write(folder: Path, n: int, *, text: bool = False, scattered: bool = False) -> Path:
-    """Write n labels in chunks, so that making them takes little memory."""
+    """Write n labels in chunks, to need little memory."""
     folder.mkdir()
     rng, n_items, chunk = np.random.default_rng(0), n // 5, 1 << 20
     for low in range(0, n, 10**7):
@@ -152,7 +152,7 @@ def run(largest: int = 10**8) -> list[Figure]:
                 figures.append(Figure(f"process with {n:.0e} labels in memory", in_memory, 7, unit="bytes/label"))
             shutil.rmtree(folder)
         flat = max(costs) / min(costs)
-        figures.append(Figure(f"cost of a label, dearest / cheapest, {sizes[0]:.0e} to {largest:.0e}", flat, unit="x"))
+        figures.append(Figure(f"cost per label, largest / smallest, {sizes[0]:.0e} to {largest:.0e}", flat, unit="x"))
         figures.append(Figure("the same in processor time", max(used) / min(used), 1.25, unit="x"))
         for n, text in sorted({(min(largest, 10**7), True), (min(largest, 10**7), False), (largest, False)}):
             kind = "text" if text else "number"

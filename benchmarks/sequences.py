@@ -1,8 +1,8 @@
 """Figs 4.2-4.5 of Traganitis (2019): tokens in order, over the number of tokens and over that of annotators.
 
 K = 4 classes; transitions and confusions drawn at random, ⌊M/2⌋ + 1 annotators better than random; sequences of 50
-tokens, all labelled by all.  The thesis does not say how long its sequences are, and has its figures as pictures only:
-what can be held beside ours is what its text says of them.
+tokens, all labelled by all.  The thesis does not state the length of its sequences, and shows its figures without
+numbers: only the statements of its text can be compared.
 
 ========================= ==========================================================================================
 in the thesis             here
@@ -11,15 +11,15 @@ MV, MM                    ``majority``; ``tensor-admm``, tokens taken as indepen
 Alg. 4.2                  ``tensor-admm+hmm``
 Alg. 4.2 + Alg. 4.1       ``tensor-admm+hmm+em``
 MV + Alg. 4.1             ``majority+hmm+em``
-oracle                    Viterbi with the parameters that drew the data
+oracle                    Viterbi with the true parameters
 ========================= ==========================================================================================
 
 F-score: (4.24) with the erratum, over all tokens, and as the mean of those of the sequences (as in the thesis; a class
-that a sequence lacks, in truth and in labels, does not count).  Errors of the confusions (4.30) and of the transitions
-are the norm |X|₁ = largest column sum of |X|, the one under which |Γ|₁ = 1 as (4.30) has it.  Counting the true states
-has an error too: no method can be expected below that.
+that a sequence lacks, in truth and in labels, is not counted).  Errors of the confusions (4.30) and of the transitions
+are in the norm |X|₁ = largest column sum of |X|, for which |Γ|₁ = 1 as in (4.30).  Counting the true states has an
+error too: a lower limit for every method.
 
-Ten data sets for each figure (``BENCH_TRIALS``); the same people and transitions for every number of tokens.
+Ten data sets for each figure (``BENCH_TRIALS``); the same annotators and transitions for every number of tokens.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ CROWDS, TOKENS = (5, 10, 20, 50), 1000
 ALONE, TWO_STEPS = ("majority", "tensor-admm", "ds-em"), "tensor-admm+hmm"
 CHAINS = "tensor-admm+hmm+em", "ds-em+hmm+em", "majority+hmm+em", "auto"
 ORACLE, COUNTED = "oracle (Viterbi)", "counting the true states"
-#: The methods that are to reach the oracle, and how near.
+#: The methods with a target relative to the oracle, and the tolerance.
 PROMISED, NEAR_F, NEAR_T = ("tensor-admm+hmm+em", "ds-em+hmm+em", "auto"), 0.005, 0.02
 NOTHING = float("nan")
 
 
 class Score(NamedTuple):
-    """How a method did; nan where it does not tell."""
+    """Scores of a method; NaN if it has none."""
 
     f: float = NOTHING  #: F-score over all tokens
     f_by_sequence: float = NOTHING
@@ -70,7 +70,7 @@ class Score(NamedTuple):
 
 
 def column_norm(X: Floats) -> Floats:
-    """|X|₁ of one matrix or of several."""
+    """Return |X|₁ of one matrix or of several."""
     return np.asarray(np.abs(X).sum(axis=-2).max(axis=-1))
 
 
@@ -85,7 +85,7 @@ def score(
 
 
 def one(trial: int, N: int, M: int) -> tuple[dict[str, Score], bool]:
-    """Run every method on one draw; whether auto took labels to depend on the truth alone."""
+    """Run every method on one draw; also return whether auto chose labels without context."""
     drawn = simulate_sequences(N // LENGTH, LENGTH, M, K, seed=trial)
     s, a = drawn.annotations, drawn.annotations.tokens
     rows, plain = {}, False
@@ -113,14 +113,14 @@ def one(trial: int, N: int, M: int) -> tuple[dict[str, Score], bool]:
 
 
 def counted(drawn: SequenceSimulation) -> Score:
-    """What one who knows the truth has left to err: the parameters are counted, not known."""
+    """Return the scores of parameters that are counted from the true states."""
     a, y = drawn.annotations.tokens, drawn.truth
     later = np.flatnonzero(has_predecessor(drawn.annotations.indptr))
     pairs, said = np.zeros((K, K)), np.zeros((a.n_annotators, K, K))
     np.add.at(pairs, (y[later], y[later - 1]), 1.0)
     np.add.at(said, (a.annotator, a.label, y[a.item_of_label()]), 1.0)
     T, wrong = (x / np.maximum(x.sum(axis=-2, keepdims=True), 1.0) for x in (pairs, said))
-    # labels play no part: their scores are those of the truth itself
+    # labels are not used: their scores are those of the truth itself
     return score(drawn, y, NOTHING, wrong, T)._replace(f=NOTHING, f_by_sequence=NOTHING)
 
 
@@ -183,11 +183,11 @@ def over_annotators() -> list[Figure]:
     ]
 
 
-# ---- pictures -------------------------------------------------------------------------------------------
+# ---- plots -------------------------------------------------------------------------------------------
 
-#: A loss below this is drawn as this: a logarithmic scale has no zero.
+#: Smaller losses are plotted as this: a logarithmic scale has no zero.
 PERFECT = 1e-3
-#: method: its name in the picture, colour and line
+#: method: its name in the plot, colour and line
 LOOK = {
     "majority": ("majority voting", "0.55", "o-"),
     "tensor-admm": ("tensor-admm", "#c2410c", "o-"),
@@ -202,7 +202,7 @@ LOOK = {
 
 
 def draw(name: str, xlabel: str, tables: Mapping[int, Table], *, log_x: bool) -> None:
-    """Draw F-score, confusion error and transition error, a line for each method."""
+    """Plot F-score, confusion error and transition error, a line for each method."""
     picture = blank(13.0, 4.6)
     if picture is None:
         return
@@ -223,7 +223,7 @@ def draw(name: str, xlabel: str, tables: Mapping[int, Table], *, log_x: bool) ->
         ax.grid(color="0.9", linewidth=0.6)
         ax.spines[["top", "right"]].set_visible(False)
     first, *others = picture.axes
-    # what is lost to a perfect score, on a logarithmic scale: up is better
+    # the difference from a perfect score, on a logarithmic scale: up is better
     scores = [0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999]
     low, high = first.get_ylim()
     shown = [f for f in scores if low <= 1.0 - f <= high]
@@ -241,5 +241,5 @@ def draw(name: str, xlabel: str, tables: Mapping[int, Table], *, log_x: bool) ->
 def run() -> list[Figure]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
-        one(0, SIZES[0], ANNOTATORS)  # compiles everything
+        one(0, SIZES[0], ANNOTATORS)  # compile everything
         return over_tokens() + over_annotators()

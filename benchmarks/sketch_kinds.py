@@ -1,8 +1,8 @@
 """Kinds of sketch: Fig. 2.1 of Traganitis (2019), accuracy of Sketch-LSR against n for four random matrices.
 
-The thesis prints curves: on Extended Yale B all kinds are comparable, on COIL-100 (not public here; a simulated union
+The thesis shows curves: on Extended Yale B all kinds are comparable, on COIL-100 (not public here; a simulated union
 and 5,000 digits take its place) the Rademacher sketch is the most consistent.  λ and k of Yale B are the thesis'.  The
-time of drawing and applying each sketch to 10^5 samples of 100 features stands beside.
+time of drawing and applying each sketch to 10^5 samples of 100 features is printed too.
 """
 
 from __future__ import annotations

@@ -1,34 +1,35 @@
 """Sketched against batch subspace clustering: Figs 2.2, 2.3, 2.5 and 2.6 of Traganitis (2019).
 
-The thesis prints curves, no numbers.  What it says of them, for faces of 2,016 pixels (ours have 1,024):
+The thesis shows curves without numbers.  Its statements, for faces of 2,016 pixels (ours have 1,024):
 
 * Fig. 2.2, accuracy and time against n: with n ≈ 0.03 N ≈ 70 the sketched methods reach the accuracy of batch SSC,
   later exceed OMP and ORGEN (elastic nets), and take markedly less time than all of them.
 * Fig. 2.3, the same on COIL-100, which is not public here: 5,000 digits and a simulated union take its place.
 * Fig. 2.5, against the number of features d kept, n = 70: Sketch-LSR and Sketch-SSC are above LSR, SSC, OMP and ORGEN.
-  (Low-rank codes are left out, as there: "the algorithm failed for small values of d".)  Which d it took is in the
-  picture alone.  Every method gets the same mixed features, and every accuracy is the mean over three mixings.
+  (Low-rank codes are left out, as there: "the algorithm failed for small values of d".)  Its values of d
+  are in the plot only.  Every method gets the same mixed features, and every accuracy is the mean over three mixings.
 * Fig. 2.6, against the share of entries observed, n = 150: comparable with batch LSR, far less time a node (of 50).
-  The thesis' dictionary has zeros in the gaps; the estimator's has what :mod:`consilience.subspace.completion` puts.
+  The thesis' dictionary has zeros for missing entries; the estimator's is imputed by
+  :mod:`consilience.subspace.completion`.
   DS-SSC has the thesis' λ = 100.  One seed; DS-SSC and DS-LRR take up to a minute for each share.
 
 Settings of Yale B are the thesis' of Section 2.5.2 where it gives them: LSR λ = 10^6, SSC α = 30, OMP 5 atoms, ORGEN
-τ = 0.7 and α = 200, k = 5 neighbours; nothing was tuned on the truth here.  Sketch-LRR has the λ of Sketch-LSR, for
-the thesis' 0.15 is for an l2,1 fit; Sketch-SSC has the estimator's own λ, for the thesis' α = 50 does far worse here.
-(With the λ of Sketch-LSR the other two come to what it does: the penalty hardly counts.)  Elsewhere every method has
+τ = 0.7 and α = 200, k = 5 neighbours; nothing was tuned on the truth here.  Sketch-LRR has the λ of Sketch-LSR, because
+the thesis' 0.15 is for an l2,1 fit; Sketch-SSC has the estimator's own λ, because the thesis' α = 50 is far worse here.
+(With the λ of Sketch-LSR the other two give the same result: the penalty hardly matters.)  Elsewhere every method has
 the λ that the sketched one chooses by itself.  Batch SSC is solved by an active set (:mod:`consilience.subspace.ensc`
 with τ = 1), which is faster here than ADMM on 2,414 atoms.  Batch codes Z give the graph |Z| + |Z|ᵀ, as is usual; "+
 neighbours" is the same codes with the graph of Alg. 2.3, which the thesis allows for batch methods too (Remark 2.5).
 
-Public implementations of OMP and ORGEN run beside ours where :mod:`benchmarks.subspace_peers` finds them.  The authors'
-elastic nets take some minutes a fit.
+Public implementations of OMP and ORGEN are included if :mod:`benchmarks.subspace_peers` finds them.  The authors'
+elastic nets take some minutes per fit.
 
-At d = 50 the finding of Fig. 2.5 does not hold here.  Where d is near n the dictionary, n × d, is all but square; such
-a random matrix has some very small singular values, which λ = 10^6 does not damp, and the least-squares codes are long
-along them whatever the sample.  To show it there is one more curve, Sketch-LSR with the λ that the estimator chooses
-without the truth, and the condition of the dictionary is printed: that curve is above the thesis' batch methods at
-every d.  Why Sketch-SSC is low at d = 50 was not found.  Batch LSR with the graph of nearest codes, which the thesis
-does not draw, is above all.
+At d = 50 the finding of Fig. 2.5 does not hold here.  If d is near n the dictionary, n × d, is nearly square; such a
+random matrix has some very small singular values, which λ = 10^6 does not damp, and the least-squares codes are long
+along them for every sample.  To show it there is one more curve, Sketch-LSR with the λ that the estimator chooses
+without the truth, and the condition number of the dictionary is printed: that curve is above the thesis' batch methods
+at every d.  The reason for the low accuracy of Sketch-SSC at d = 50 is unknown.  Batch LSR with the graph of nearest
+codes, which the thesis does not include, is above all.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ MARKERS = "osD^v<>Px+1"
 
 
 class Problem(NamedTuple):
-    """Samples, their classes, how many there are, and λ of LSR (None: chosen by the estimator)."""
+    """Samples, their classes, the number of classes, and λ of LSR (None: chosen by the estimator)."""
 
     name: str
     X: Floats
@@ -83,15 +84,15 @@ class Problem(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What one fit came to."""
+    """Result of one fit."""
 
     accuracy: float
     seconds: float  #: wall clock
-    processor: float  #: seconds of all threads, which a shared machine does not disturb
+    processor: float  #: processor seconds of all threads, robust on a shared machine
 
 
 def problems() -> list[Problem]:
-    """The sets of Figs 2.2 and 2.3."""
+    """Return the sets of Figs 2.2 and 2.3."""
     faces, digits = load_yaleb(), load_mnist5k()
     drawn = simulate_subspaces(3000, 100, 10, 5, noise=0.7, random_state=1)
     return [
@@ -102,7 +103,7 @@ def problems() -> list[Problem]:
 
 
 def accuracy(labels: Ints, truth: Ints) -> float:
-    """Share of samples in the right cluster, under the best matching of clusters with classes."""
+    """Return the share of samples in the right cluster, under the best matching of clusters with classes."""
     from scipy.optimize import linear_sum_assignment
 
     table = np.zeros((int(labels.max()) + 1, int(truth.max()) + 1))
@@ -122,7 +123,7 @@ def mean(runs: Sequence[Run]) -> Run:
 
 
 def sketched(problem: Problem, n: int, **options: Any) -> Run:
-    """Alg. 2.1 with Alg. 2.3, mean over seeds."""
+    """Run Alg. 2.1 with Alg. 2.3; return the mean over seeds."""
     lam = None if options.get("representation") == "ssc" else problem.lam
     options = {"lam": lam, "n_neighbors": 5, **options}
 
@@ -138,7 +139,7 @@ def by_affinity(Z: Any, K: int) -> Ints:
 
 
 def batch_methods(problem: Problem) -> dict[str, Callable[[], Ints]]:
-    """The methods whose dictionary is all samples."""
+    """Return the methods whose dictionary is all samples."""
     X, K = problem.X, problem.K
     lam = problem.lam or chosen_lam(problem)
     return {
@@ -151,7 +152,7 @@ def batch_methods(problem: Problem) -> dict[str, Callable[[], Ints]]:
 
 
 def batch(problem: Problem, names: Iterable[str]) -> dict[str, Run]:
-    """Some of them, each once."""
+    """Run some of them, each once."""
     methods, found = batch_methods(problem), {}
     for name in names:
         found[name] = timed(methods[name], problem.truth)
@@ -160,7 +161,7 @@ def batch(problem: Problem, names: Iterable[str]) -> dict[str, Run]:
 
 
 def public(problem: Problem) -> dict[str, Run]:
-    """SSC-OMP and elastic nets by other implementations, where there are any: their codes, our graph of them."""
+    """Run available public implementations of SSC-OMP and elastic nets: their codes, our graph."""
     found = {}
     for name in PUBLIC:
         codes_ = coded(name, problem.X)
@@ -172,7 +173,7 @@ def public(problem: Problem) -> dict[str, Run]:
 
 
 def chosen_lam(problem: Problem) -> float:
-    """The λ that the sketched method takes by itself; Bᵀ B is on average Xᵀ X, so it serves all samples too."""
+    """Return the default λ of the sketched method; E[Bᵀ B] = Xᵀ X, so it suits all samples too."""
     model = SketchedSubspaceClustering(problem.K, random_state=0).fit(problem.X)
     return float(model.lam_)
 
@@ -188,10 +189,10 @@ Curves = dict[str, list[Run]]
 
 
 def against_n(problem: Problem) -> tuple[Curves, dict[str, Run]]:
-    """Figs 2.2 and 2.3."""
+    """Run Figs 2.2 and 2.3."""
     curves: Curves = {"Sketch-LSR": [], "Sketch-SSC": [], "Sketch-LRR": []}
     few = problem._replace(X=problem.X[:200], truth=problem.truth[:200], K=2)
-    for name in curves:  # loads and compiles
+    for name in curves:  # load and compile
         sketched(few, 5, representation=name[-3:].lower())
     for n in SKETCHES:
         for name, runs in curves.items():
@@ -204,13 +205,13 @@ def against_n(problem: Problem) -> tuple[Curves, dict[str, Run]]:
 
 
 def against_d(problem: Problem) -> Curves:
-    """Fig. 2.5: features reduced to d by a sketch, n = 70."""
+    """Run Fig. 2.5: features reduced to d by a sketch, n = 70."""
     N, D = problem.X.shape
     curves: Curves = {name: [] for name in (*REDUCED_SKETCHES, *REDUCED_BATCH)}
     for d in REDUCED:
         for name, options in REDUCED_SKETCHES.items():
             curves[name].append(sketched(problem, 70, representation=name[7:10].lower(), n_features=d, **options))
-        # the mixings of the estimator, whose second sketch has the seed after its first
+        # as in the estimator, whose second sketch has the next seed
         mixed = [make_sketch("rademacher", D, d, seed + 1).apply_right(problem.X) for seed in SEEDS]
         methods = [batch_methods(problem._replace(X=X)) for X in mixed]
         for name in REDUCED_BATCH:
@@ -227,7 +228,7 @@ def against_d(problem: Problem) -> Curves:
 
 
 def against_missing(problem: Problem) -> Curves:
-    """Fig. 2.6: entries missing at random, n = 150, Gaussian sketches, heat weights, k = 5."""
+    """Run Fig. 2.6: entries missing at random, n = 150, Gaussian sketches, heat weights, k = 5."""
     N, K = len(problem.X), problem.K
     options: dict[str, Any] = {"n_neighbors": 5, "weights": "heat"}
 
@@ -285,7 +286,7 @@ def run() -> list[Figure]:
 
 
 def judged(problem: Problem, curves: Curves, flat: dict[str, Run]) -> Iterable[Figure]:
-    """Sketch-LSR at n = 70 beside the batch methods."""
+    """Compare Sketch-LSR at n = 70 with the batch methods."""
     at = SKETCHES.index(70)
     ours = curves["Sketch-LSR"][at]
     yield Figure(f"{problem.name}: accuracy of Sketch-LSR, n = 70", ours.accuracy)
@@ -304,7 +305,7 @@ def judged(problem: Problem, curves: Curves, flat: dict[str, Run]) -> Iterable[F
 
 
 def judged_reduced(curves: Curves) -> Iterable[Figure]:
-    """The sketched methods at every d above the best of the thesis' batch methods, and above our graph of LSR."""
+    """Compare the sketched methods at every d with the best of the thesis' batch methods, and with our graph of LSR."""
     for at, d in enumerate(REDUCED):
         found = {name: runs[at].accuracy for name, runs in curves.items()}
         best = max((name for name in REDUCED_BATCH if name != EXTRA), key=found.__getitem__)
@@ -320,13 +321,13 @@ def _by_default(problem: Problem, seed: int) -> Ints:
 
 
 def draw(file: str, xlabel: str, x: Sequence[float], curves: Curves, flat: dict[str, Run], title: str) -> None:
-    """Accuracy and time in two panels; batch methods are dashed, and without marks where they know no n."""
+    """Plot accuracy and time in two panels; batch methods are dashed, without markers if they have no n."""
     picture = blank(10.0, 3.9)
     if picture is None:
         return
     panels = picture.subplots(1, 2)
     for ax, field, label in zip(panels, ("accuracy", "seconds"), ("accuracy", "seconds"), strict=True):
-        # a method by others has the colour of ours, and dots
+        # implementations by others have the colour of ours, dotted
         colours = dict(zip(curves, COLOURS, strict=False))
         colours |= dict(zip(flat, ("0.1", "0.45", *COLOURS[3:]), strict=False))
         for (name, runs), marker in zip(curves.items(), MARKERS, strict=False):

@@ -2,9 +2,9 @@
 
 * SSC-OMP of cr-sparse, on PyPI.  Version 0.4.0 needs the JAX of 2023: ``pip install cr-sparse 'jax==0.4.20'
   'jaxlib==0.4.20' 'numpy<2' 'scipy<1.12' 'pandas<2.3' 'chex<0.1.86'`` in an environment of its own, whose interpreter
-  ``CONSILIENCE_PEERS_PYTHON`` names.
-* SSC-OMP and elastic nets of the authors, github ChongYou/subspace-clustering, which is not on PyPI: run where
-  ``CONSILIENCE_SELFREPRESENTATION`` names its ``cluster/selfrepresentation.py``, by the same interpreter, which needs
+  is ``CONSILIENCE_PEERS_PYTHON``.
+* SSC-OMP and elastic nets of the authors, github ChongYou/subspace-clustering, which is not on PyPI: run if
+  ``CONSILIENCE_SELFREPRESENTATION`` names its ``cluster/selfrepresentation.py``, with the same interpreter, which needs
   scikit-learn, progressbar2 and spams-bin.  Their elastic nets keep the 50 largest weights of a sample.
 
 No other package was found on PyPI by the names of these methods.
@@ -66,7 +66,7 @@ sparse.save_npz(out, Z)
 
 
 class Codes(NamedTuple):
-    """What a public implementation found, and how long it took without graph and eigenvectors."""
+    """Codes of a public implementation, and its time without graph and eigenvectors."""
 
     Z: Any
     seconds: float
@@ -74,7 +74,7 @@ class Codes(NamedTuple):
 
 
 def coded(method: str, X: Floats) -> Codes | None:
-    """Run one of :data:`PUBLIC` with the thesis' settings on samples; None, with the reason, where it cannot run."""
+    """Run one of :data:`PUBLIC` with the thesis' settings; return None, after printing the reason, if it cannot run."""
     from scipy.sparse import csr_array, load_npz
 
     python = os.environ.get("CONSILIENCE_PEERS_PYTHON", "")
@@ -93,7 +93,7 @@ def coded(method: str, X: Floats) -> Codes | None:
             print(f"skipped {method}: {error}", flush=True)
             return None
         if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["it failed without a word"])[-1]
+            reason = (done.stderr.strip().splitlines() or ["it failed without a message"])[-1]
             print(f"skipped {method}: {reason}", flush=True)
             return None
         seconds, processor = json.loads(done.stdout.strip().splitlines()[-1])

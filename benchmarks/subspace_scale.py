@@ -1,16 +1,16 @@
-"""Unions of ten subspaces with 10^4, 10^5 and 10^6 samples: the sketched method beside SSC-OMP and elastic nets.
+"""Unions of ten subspaces with 10^4, 10^5 and 10^6 samples: the sketched method next to SSC-OMP and elastic nets.
 
 Samples of 100 features lie near subspaces of dimension 5, with noise half as long as the signal.  The sketched method
 runs with its defaults.  Of its peers SSC-OMP is told the dimension (5 atoms) and elastic nets have τ = 0.9 and their
 authors' γ = 50; both in our compiled implementation and in the authors' own in Python: github
-ChongYou/subspace-clustering, ``cluster/selfrepresentation.py``, which is run where ``CONSILIENCE_SELFREPRESENTATION``
-names that file, by the interpreter that ``CONSILIENCE_PEERS_PYTHON`` names.
+ChongYou/subspace-clustering, ``cluster/selfrepresentation.py``, which is run if ``CONSILIENCE_SELFREPRESENTATION``
+names that file, with the interpreter ``CONSILIENCE_PEERS_PYTHON``.
 
-A peer's time grows with N², so beyond 10^4 (the authors' always) it codes the first samples alone, against all as a
-dictionary; what more samples add to the time of one is scaled to N, and graph and eigenvectors are left out, in the
-peer's favour.  ``python -m benchmarks.subspace_scale whole`` codes all 10^5 by our SSC-OMP and then knows its accuracy.
-Each run is a process of its own with the same threads; memory is the peak beyond the samples.  The machine may be
-shared: ratios are of wall clock, and of processor time beside it.
+A peer's time grows with N², so beyond 10^4 (the authors' always) it codes only the first samples, against all as a
+dictionary; the time beyond that of a single sample is scaled to N, without graph and eigenvectors, in the peer's
+favour.  ``python -m benchmarks.subspace_scale whole`` codes all 10^5 by our SSC-OMP and measures its accuracy.
+Each run is a process of its own with the same threads; memory is the peak beyond the samples.  Ratios are of wall-clock
+and of processor time, because the machine may be shared.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from consilience.datasets.subspaces import simulate_subspaces
 
 FEATURES, SUBSPACES, DIMENSION, NOISE = 100, 10, 5, 0.5
 SIZES = (10_000, 100_000, 1_000_000)
-#: Samples coded by a peer where it does not code all.
+#: Samples coded by a peer that does not code all.
 PART, AUTHORS_PART = 500, 50
 OURS = ("sketched", "SSC-OMP", "elastic net")
 AUTHORS = ("SSC-OMP, authors'", "elastic net, authors'")
 
-#: Runs a method of ours: prints what was measured as JSON.  Small runs come first, to load and compile.
+#: Runs a method of ours, and prints the measurements as JSON.  Small runs come first, to load and compile.
 _OURS = """
 import json, resource, sys, threading, time
 import numpy as np
@@ -98,7 +98,7 @@ if Z is not None:
 print(json.dumps(result))
 """
 
-#: Runs a method of the authors' on its first samples; the bar that shows progress also says over what to loop.
+#: Runs a method of the authors on its first samples, by limiting the iterable of its progress bar.
 _AUTHORS = """
 import importlib.util, itertools, json, sys, time
 import numpy as np
@@ -124,7 +124,7 @@ print(json.dumps({"seconds": wall, "processor": processor, "once": once}))
 
 
 def measure(method: str, N: int, part: int, file: Path | None = None) -> dict[str, Any] | None:
-    """Run one method in a process of its own; times are those of all N samples.  None, with the reason, if it fails."""
+    """Run one method in a process of its own; times are for all N samples.  Return None if it fails."""
     if method in AUTHORS:
         source = os.environ.get("CONSILIENCE_SELFREPRESENTATION", "")
         python = os.environ.get("CONSILIENCE_PEERS_PYTHON", sys.executable)
@@ -141,7 +141,7 @@ def measure(method: str, N: int, part: int, file: Path | None = None) -> dict[st
         print(f"skipped {method}, N = {N:,}: {error}")
         return None
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["it failed without a word"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["it failed without a message"])[-1]
         print(f"skipped {method}, N = {N:,}: {reason}")
         return None
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
@@ -213,7 +213,7 @@ def _figures(found: dict[tuple[str, int], dict[str, Any]]) -> list[Figure]:
             exponent = float(np.log(ratio) / np.log(second / first))
             figures.append(Figure(f"from N = {first:,} to {second:,}: time grows with the power", exponent))
             bound = second * np.log(second) / (first * np.log(first))
-            figures.append(Figure("  the same: growth of time beside that of N log N", ratio / bound, 1.0))
+            figures.append(Figure("  the same: growth of time relative to N log N", ratio / bound, 1.0))
     return figures
 
 

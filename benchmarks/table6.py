@@ -1,9 +1,9 @@
-"""Table 6 of Ibrahim & Fu (2022): how well exact co-occurrences with missing blocks give the model back.
+"""Table 6 of Ibrahim & Fu (2022): recovery of the model from exact co-occurrences with missing blocks.
 
-There is no sampling error here.  What is left comes from the specialist, who is only nearly perfect: then many
-rotations of the square root are nonnegative, and nothing in X tells which is the true one.  A rare class makes it
-worse, because the specialist's row of H for class k, A(k, :) D^(1/2), points to e_k only where √λ_k is large beside
-what leaks from the others.
+There is no sampling error here.  The remaining error comes from the specialist, who is only nearly perfect: then many
+rotations of the square root are nonnegative, and X does not determine the true one.  A rare class makes it worse,
+because the specialist's row of H for class k, A(k, :) D^(1/2), is close to e_k only if √λ_k is large relative to the
+other entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments import CoOccurrences
 from consilience.moments.imputation import designated, random_factors, robust
 
-#: method, share of missing blocks: the paper's MSE, and ours at most
+#: method, share of missing blocks: the paper's MSE, and our target
 TARGETS = {
     ("rob-symnmf", 0.7): (4.10e-3, 4.1e-3),
     ("rob-symnmf", 0.5): (1.70e-3, 5.8e-4),
@@ -32,21 +32,21 @@ TARGETS = {
     ("des-symnmf", 0.3): (3.05e-4, 4.4e-4),
 }
 STARTS, ROTATIONS, XI = 16, 20, 1e-6
-#: An MSE that an inexact specialist does not explain while classes are equal.
+#: With equal classes, an inexact specialist does not explain a larger MSE.
 FAR = 1e-3
-#: Entries of X that differ by less are the same: labels of 1e10 items would not show more.
+#: Entries of X that differ by less count as equal: 1e10 items would not distinguish them.
 SAME = 1e-5
 
 
 class Trial(NamedTuple):
-    """What came of one crowd."""
+    """Result for one crowd."""
 
     mse: float
-    lookalike: bool  #: whether the model is far from the truth and yet reproduces X: then X cannot tell them apart
+    lookalike: bool  #: whether the model is far from the truth and yet reproduces X, so that X cannot distinguish them
 
 
 def robust_root(pairs: CoOccurrences, rng: np.random.Generator) -> Floats:
-    """Give the factors with the smallest objective of several random starts; an exact fit cannot be beaten."""
+    """Return the factors with the smallest objective of several random starts; stop at an exact fit."""
     fits = []
     for _ in range(STARTS):
         start = random_factors(rng, CROWD, CLASSES)
@@ -57,13 +57,13 @@ def robust_root(pairs: CoOccurrences, rng: np.random.Generator) -> Floats:
 
 
 def error(H: Floats, truth: DawidSkene) -> float:
-    """Give the MSE of the model that is read off H, as it is."""
+    """Return the MSE of the model given by H."""
     model = model_of_factor(H.reshape(CROWD, CLASSES, CLASSES), np.ones(CROWD, np.int64), 0.0)
     return mean_squared_error(*model, truth)
 
 
 def complete(model: DawidSkene) -> Floats:
-    """Give X = H Hᵀ with all its blocks, the diagonal ones too, eq. (6)."""
+    """Return X = H Hᵀ with all its blocks, the diagonal ones too, eq. (6)."""
     H = (model.confusions * np.sqrt(model.prior)).reshape(-1, CLASSES)
     X: Floats = H @ H.T
     return X
@@ -72,7 +72,7 @@ def complete(model: DawidSkene) -> Floats:
 def rotated(U: Floats, truth: DawidSkene, rng: np.random.Generator) -> Trial:
     """Rotate a square root and compare the model with the truth.
 
-    Where they differ much, the rotation goes on to its very end, to see whether it stopped early or came to rest in a
+    If they differ much, the rotation continues to convergence, to see whether it stopped early or reached a
     model that reproduces X as well as the truth does.
     """
     found = rotate(U, starts=ROTATIONS, random_state=rng)
@@ -96,7 +96,7 @@ def trials(missing: float, *, uniform: bool, distance: float | None) -> dict[str
 
 
 def exact_specialist() -> float:
-    """Give the largest MSE with somebody who never errs and every block of X known."""
+    """Return the largest MSE with a perfect specialist and all blocks of X."""
     worst = 0.0
     for trial in range(TRIALS):
         rng = np.random.default_rng(trial)

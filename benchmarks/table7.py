@@ -1,8 +1,9 @@
-"""Table 7 of Ibrahim & Fu (2022): how well labels of N items, each kept with probability 0.3, give the model back.
+"""Table 7 of Ibrahim & Fu (2022): recovery of the model from labels of N items, each kept with probability 0.3.
 
-EM from the truth is as good as any start can be.  With equal classes ``rob-symnmf+em`` has to end where it does.
-With a prior from a flat Dirichlet some classes are so rare that another optimum of the likelihood may lie above the
-truth's: no fit can know better.  A trial is lost only if ours is the worse model *and* has the lower objective.
+EM from the truth is the limit for any start.  With equal classes ``rob-symnmf+em`` has to reach it.
+With a prior from a flat Dirichlet some classes are so rare that another optimum may have a higher likelihood than the
+one near the truth, which no fit can detect.  A trial fails only if ours is the worse model *and* has the lower
+objective.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from consilience.methods.base.refinement import refine
 from consilience.methods.base.registry import fit
 from consilience.methods.ds_em import dawid_skene_em
 
-#: method: the paper's MSE at N = 1000, 5000 and 10,000, that of the prototypes, and ours at most
+#: method: the paper's MSE at N = 1000, 5000 and 10,000, that of the prototypes, and our target
 TARGETS = {
     "rob-symnmf": ((0.0099, 0.0019, 0.0012), (0.0086, 0.0021, 0.0014), (0.0086, 0.0019, 0.0012)),
     "des-symnmf": ((0.0127, 0.0038, 0.0029), (0.0102, 0.0038, 0.0028), (0.0102, 0.0038, 0.0028)),
@@ -29,20 +30,20 @@ TARGETS = {
 PAPER_SECONDS = {"rob-symnmf": 0.342, "des-symnmf": 0.072}
 SIZES = 1000, 5000, 10_000
 REFINED = "rob-symnmf+em"
-#: Models whose MSEs are within this factor are as good as each other.
+#: Models whose MSEs are within this factor count as equally good.
 AS_GOOD = 1.02
 
 
 class Trial(NamedTuple):
-    """Errors and seconds by method; "truth" stands for EM from there."""
+    """Errors and seconds by method; "truth" stands for EM from the truth."""
 
     mse: dict[str, float]
     seconds: dict[str, float]
-    ahead: float  #: by how much the objective of ours is above that of EM from the truth
+    ahead: float  #: our objective minus that of EM from the truth
 
     @property
     def ratio(self) -> float:
-        """MSE of ours over that of EM from the truth."""
+        """Our MSE relative to that of EM from the truth."""
         return self.mse[REFINED] / self.mse["truth"]
 
 
@@ -64,7 +65,7 @@ def one(trial: int, N: int, *, uniform: bool) -> Trial:
 
 
 def run() -> list[Figure]:
-    one(0, 1000, uniform=True)  # compiles everything
+    one(0, 1000, uniform=True)  # compile everything
     panels: dict[str, dict[str, list[float]]] = {"equal classes": {}, "Dirichlet prior": {}}
     for method, (paper, _, _) in TARGETS.items():
         panels["equal classes"][f"{method}, paper"] = list(paper)
@@ -94,7 +95,7 @@ def equal_classes(lines: dict[str, list[float]]) -> list[Figure]:
 
 
 def note(lines: dict[str, list[float]], trials: list[Trial]) -> None:
-    """Add the means of these trials to the lines of the picture."""
+    """Add the means of these trials to the lines of the plot."""
     for name in trials[0].mse:
         label = "EM from the truth" if name == "truth" else name
         lines.setdefault(label, []).append(float(np.mean([t.mse[name] for t in trials])))

@@ -1,17 +1,17 @@
-"""``auto`` on crowds that it was not made for: public crowds with labels taken away, and simulated ones.
+"""``auto`` on thinned public crowds and on simulated ones.
 
-The eleven public crowds were in view when ``auto`` was made, so they are no evidence for others.  Three families are
-nearer to that, though the first has the same people in it, and the way models are averaged was chosen with all of
-them in view:
+``auto`` was developed with the eleven public crowds in view, so they are not evidence for others.  These three families
+are better evidence, although the first has the same annotators, and the averaging of models was chosen with all of them
+in view:
 
 thinned     every public crowd with 30 % and 60 % of its labels, with half of its annotators, with at most three labels
-            an item, and with 30 % of its items; two draws each
-simulated   two, three and five classes, three, five and ten labels an item, with and without spammers and adversaries;
+            per item, and with 30 % of its items; two draws each
+simulated   two, three and five classes, three, five and ten labels per item, with and without spammers and adversaries;
             two crowds of a thousand annotators with five labels each
 unequal     the same with classes as unequal as 97 to 3
 
-Error in percent, how much a method is above voting where it is, the crowds where that is more than half a point,
-expected calibration error and log-loss: means over the crowds of a family.
+Error in percent, excess over voting where positive, number of crowds where it exceeds half a point, expected
+calibration error and log-loss: means over the crowds of a family.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from consilience.kernels._arrays import Bools
 from consilience.methods.base import registry
 
 METHODS = ("majority", "one-coin", "ds-em", "hierarchical", "ibcc", "auto")
-#: What is left of a crowd, and how it is told.
+#: Ways of thinning, and their names.
 WAYS = {"labels": (0.3, 0.6), "annotators": (0.5,), "labels an item": (3,), "items": (0.3,)}
 DRAWS = range(2)
 ROLES: tuple[dict[str, float], ...] = (
@@ -43,7 +43,7 @@ SIZES = ((400, 30, 3), (400, 30, 5), (2000, 50, 5), (300, 20, 10))
 
 
 class Mean(NamedTuple):
-    """What a method came to on a family of crowds."""
+    """Mean scores of a method on a family of crowds."""
 
     error: float
     above_votes: float
@@ -53,7 +53,7 @@ class Mean(NamedTuple):
 
 
 def kept(annotations: Annotations, way: str, much: float, seed: int) -> Bools:
-    """Draw the labels that are left."""
+    """Draw the labels to keep."""
     a, rng = annotations, np.random.default_rng(seed)
     item = a.item_of_label()
     if way == "labels":
@@ -69,7 +69,7 @@ def kept(annotations: Annotations, way: str, much: float, seed: int) -> Bools:
 
 
 def thinned(on: Crowd, way: str, much: float, seed: int) -> Crowd:
-    """Take labels away; items without any are not judged."""
+    """Remove labels; items without labels are not scored."""
     a, left = on.annotations, kept(on.annotations, way, much, seed)
     before = np.concatenate([[0], np.cumsum(left)])
     ends = before[a.indptr]
@@ -149,7 +149,7 @@ def run() -> list[Figure]:
         others = [m for method, m in means.items() if method != "auto"]
         best, surest = min(m.error for m in others), min(m.log_loss for m in others)
         figures += [
-            Figure(f"{name}: mean error of auto, beside the best of the others", ours.error, best),
+            Figure(f"{name}: mean error of auto, next to the best of the others", ours.error, best),
             Figure(f"{name}: log-loss of auto, likewise", ours.log_loss, surest),
             Figure(f"{name}: calibration error of auto", ours.calibration),
         ]

@@ -59,7 +59,7 @@ def same_tolerance(name: str, a: Annotations) -> list[Figure]:
         "unaccelerated EM": partial(our_fit, a, tol=TOLERANCE, accelerate=False),
         "crowd-kit": partial(crowd_kit_fit, frame),
     }
-    fits["SQUAREM"]()  # loads and compiles everything
+    fits["SQUAREM"]()  # load and compile everything
     repeats = dict.fromkeys(fits, OURS) | {"crowd-kit": THEIRS if a.n_labels < 10**6 else 1}
     times: dict[str, list[float]] = {fit: [] for fit in fits}
     for repetition in range(OURS):
