@@ -156,9 +156,9 @@ def test_classes_may_be_given() -> None:
 def test_parts_that_do_not_belong_together_are_refused() -> None:
     tokens = Annotations.from_matrix(np.array([[0, 1], [1, 1], [0, 0]]))
     for indptr, position in (([0, 2], [0, 1, 2]), ([0, 1, 3], [0, 0, 1]), ([0, 3], [0, 1]), ([1, 3], [0, 1, 2])):
-        with pytest.raises(DataError, match="do not belong together"):
+        with pytest.raises(DataError, match="sizes that do not match"):
             SequenceAnnotations(tokens, np.array(indptr), Ids(["s"]), np.array(position, np.int32), Ids.range(3))
-    with pytest.raises(DataError, match="do not belong together"):  # no sequence is shorter than nothing
+    with pytest.raises(DataError, match="sizes that do not match"):  # no sequence is shorter than nothing
         SequenceAnnotations(tokens, np.array([0, 3, 2, 3]), Ids.range(3), np.zeros(3, np.int32), Ids.range(3))
     s = SequenceAnnotations(tokens, np.array([0, 3]), Ids(["s"]), np.arange(3, dtype=np.int32), Ids.range(3))
     with pytest.raises(ValueError, match="read-only"):

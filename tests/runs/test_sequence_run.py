@@ -99,7 +99,7 @@ def test_a_damaged_folder_is_refused(run: SequenceRun, tmp_path: Path) -> None:
 def test_classes_that_are_no_tags_have_no_spans() -> None:
     crowd = cs.datasets.simulate_sequences(10, 6, 4, 3, seed=0).annotations
     made = cs.aggregate(crowd, "ds-em+hmm")
-    with pytest.raises(DataError, match="no BIO tags"):
+    with pytest.raises(DataError, match="not BIO tags"):
         _ = made.spans  # type: ignore[attr-defined]
 
 

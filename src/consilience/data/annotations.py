@@ -42,7 +42,7 @@ from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
 if TYPE_CHECKING:
     from consilience.data.times import Times
 
-__all__ = ["Annotations", "Duplicates", "Origin", "min_median_max"]
+__all__ = ["Annotations", "Duplicates", "Origin", "entries_of", "min_median_max"]
 
 #: The attributes; without their underscores, the arguments of __init__.
 _FIELDS = ("indptr", "annotator", "label", "_items", "_annotators", "_classes", "gold", "origin", "time")
@@ -302,20 +302,9 @@ class Annotations:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Annotations):
             return NotImplemented
-        same_gold = (
-            self.gold is other.gold
-            if self.gold is None or other.gold is None
-            else np.array_equal(self.gold, other.gold)
-        )
-        return bool(
-            same_gold
-            and self._classes == other._classes
-            and self._annotators == other._annotators
-            and self._items == other._items
-            and np.array_equal(self.indptr, other.indptr)
-            and np.array_equal(self.annotator, other.annotator)
-            and np.array_equal(self.label, other.label)
-        )
+        same_names = all(getattr(self, of) == getattr(other, of) for of in ("_classes", "_annotators", "_items"))
+        arrays = ("gold", "indptr", "annotator", "label")
+        return same_names and all(np.array_equal(getattr(self, of), getattr(other, of)) for of in arrays)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -371,11 +360,8 @@ class Annotations:
 
     def select_items(self, which: Any) -> Annotations:
         """Return these items (positions, a slice or a mask), in the order given, with all annotators and classes."""
-        chosen = np.arange(*which.indices(self.n_items)) if isinstance(which, slice) else np.arange(self.n_items)[which]
-        lengths = self.indptr[chosen + 1] - self.indptr[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        # position of each kept label: the start of its item, plus its place within the item
-        at = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        chosen = np.arange(self.n_items)[which]
+        indptr, at = entries_of(self.indptr, chosen)
         return self._with(
             indptr=indptr,
             annotator=self.annotator[at],
@@ -426,6 +412,14 @@ class Annotations:
             annotators=annotators,
             classes=classes,
         )
+
+
+def entries_of(indptr: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+    """Return where each of the chosen rows of a compressed table begins, and the positions of their entries."""
+    lengths = indptr[chosen + 1] - indptr[chosen]
+    new = np.concatenate([[0], np.cumsum(lengths)])
+    # position of an entry: the start of its row, plus its place within the row
+    return new, np.repeat(indptr[chosen] - new[:-1], lengths) + np.arange(new[-1])
 
 
 def min_median_max(counts: Ints) -> dict[str, float]:

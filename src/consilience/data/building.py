@@ -64,14 +64,14 @@ class Parts(TypedDict):
 
 
 class RowOptions(TypedDict, total=False):
-    """Options of :func:`parts_of_codes`, which explains them."""
+    """Options of :func:`parts_of_codes`."""
 
-    classes: Sequence[Any] | None
-    duplicates: Duplicates
-    origin: Origin | None
-    where: str
-    untyped: bool
-    time: Times | None
+    classes: Sequence[Any] | None  #: in order; by default those that occur, ascending
+    duplicates: Duplicates  #: which of repeated answers to keep
+    origin: Origin | None  #: column names of the source
+    where: str  #: what to call the data in messages
+    untyped: bool  #: whether names that are all numbers become numbers
+    time: Times | None  #: when each label was given
 
 
 def columns_of_frame(frame: Any, **given: str | None) -> tuple[dict[str, pa.Array], dict[str, str]]:
@@ -125,25 +125,7 @@ def parts_of_codes(
     untyped: bool = False,
     time: Times | None = None,
 ) -> Parts:
-    """Group coded rows by item; rows without a label and repeated answers are left out with a warning.
-
-    Parameters
-    ----------
-    item, annotator, label
-        Codes of the rows and their names; the array of label codes is overwritten.
-    classes
-        All classes, in order; by default those that occur, ascending.
-    duplicates
-        Which of repeated answers to keep: "last", "first", "keep" (all) or "error".
-    origin
-        Column names of the source.
-    where
-        What to call the data in messages.
-    untyped
-        Whether names that are all numbers become numbers.
-    time
-        When each row was given.
-    """
+    """Group coded rows by item; rows without a label and repeated answers are left out with a warning."""
     check_duplicates(duplicates)
     origin = origin or Origin()
     (item_code, items), (annotator_code, annotators), (label_code, label_ids) = item, annotator, label

@@ -1,4 +1,4 @@
-"""The names behind the codes: items, annotators and classes keep the values and the type that the user gave them.
+"""Names of items, annotators and classes, with the values and the type that the user gave them.
 
 Columns arrive as pyarrow arrays, whatever frame or file they came from.  :func:`encode` turns one into codes
 0 … n - 1 and an :class:`Ids`, the vocabulary that turns codes back into names.
@@ -24,6 +24,7 @@ __all__ = [
     "is_text",
     "name_rows",
     "numbers_where_all_are",
+    "text_buffers",
     "to_column",
     "without",
     "without_blanks",
@@ -32,10 +33,12 @@ __all__ = [
 
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 _DECIMAL = r"^-?(0|[1-9][0-9]*)\.[0-9]+$"
+#: Bytes of text that 32-bit offsets cannot address.
+_LONG = 1 << 31
 
 
 class Ids(Sequence[Any]):
-    """An immutable vocabulary: code k stands for ``ids[k]``."""
+    """An immutable vocabulary: code k means ``ids[k]``."""
 
     __slots__ = ("_held", "_load", "_numpy", "_size")
 
@@ -47,7 +50,7 @@ class Ids(Sequence[Any]):
 
     @classmethod
     def lazily(cls, size: int, load: Callable[[], pa.Array]) -> Ids:
-        """Give a vocabulary of this size whose names are loaded when they are first asked for."""
+        """Return a vocabulary of this size whose names are loaded when first needed."""
         made = cls.__new__(cls)
         made._held, made._load, made._size, made._numpy = None, load, size, None
         return made
@@ -64,15 +67,15 @@ class Ids(Sequence[Any]):
 
     @classmethod
     def range(cls, n: int) -> Ids:
-        """Give the vocabulary 0 … n - 1, for what has no name of its own."""
+        """Return the vocabulary 0 … n - 1, for items without names."""
         return cls(np.arange(n))
 
     def to_arrow(self) -> pa.Array:
-        """Give the names as a pyarrow array."""
+        """Return the names as a pyarrow array."""
         return self._arrow
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Give the names as a numpy array: numbers as numbers, everything else as objects."""
+        """Return the names as a numpy array: numbers as numbers, everything else as objects."""
         if self._numpy is None:
             kind = self._arrow.type
             if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
@@ -85,19 +88,19 @@ class Ids(Sequence[Any]):
         return self._numpy
 
     def take(self, codes: Any) -> Ids:
-        """Give the vocabulary of these codes, in their order."""
+        """Return the vocabulary of these codes, in their order."""
         return Ids(self._arrow.take(pa.array(codes)))
 
     def codes_of(self, values: Any) -> Ints:
-        """Look names up: the code of each, -1 for a name that is not here.
+        """Return the code of each name, -1 for an unknown one.
 
         Numbers and strings are compared as text, so that a truth file whose ids all happen to be numbers
-        still meets a label file where some are not.
+        matches a label file where some are not.
         """
         wanted = to_column(values, "values")
         known = self._arrow
         if wanted.type != known.type:
-            # text is exact for whole numbers of all sizes; 7 and 7.0 only meet as numbers
+            # text is exact for integers of all sizes; 7 and 7.0 are only equal as numbers
             kinds = (wanted.type, known.type)
             number = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds]
             if all(number) and any(map(pa.types.is_floating, kinds)):
@@ -108,14 +111,14 @@ class Ids(Sequence[Any]):
         return np.asarray(codes, np.int64)
 
     def sorted(self) -> tuple[Ids, Ints]:
-        """Give the vocabulary in ascending order and, for each old code, its new one."""
+        """Return the vocabulary in ascending order and, for each old code, its new one."""
         order = np.asarray(pc.sort_indices(self._arrow), np.int64)
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
         return self.take(order), rank
 
     def to_json(self) -> dict[str, Any]:
-        """Give the names with their type, in plain values, so that 7 and "7" come back as what they were."""
+        """Return the names and their type as plain values, so that 7 and "7" stay different."""
         names = self._arrow
         kind = str(names.type)
         if pa.types.is_temporal(names.type):
@@ -124,7 +127,7 @@ class Ids(Sequence[Any]):
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Ids:
-        """Read what :meth:`to_json` gave."""
+        """Return the vocabulary that :meth:`to_json` described."""
         kind = pa.type_for_alias(content["type"])
         if pa.types.is_temporal(kind):
             return cls(pa.array(content["names"], pa.string()).cast(kind))
@@ -154,26 +157,20 @@ class Ids(Sequence[Any]):
 
 
 def to_column(values: Any, column: str) -> pa.Array:
-    """Give values as one pyarrow array of a plain type; mixed types are an error that names the rows."""
-    if isinstance(values, pa.ChunkedArray | pa.Array):
-        array = values
-    else:
-        if hasattr(values, "to_arrow") and not isinstance(values, np.ndarray):
-            values = values.to_arrow()
-        try:
-            array = values if isinstance(values, pa.ChunkedArray | pa.Array) else _array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise _mixed_types(values, column) from error
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _plain(array, column)
+    """Return values as one pyarrow array of a plain type; mixed types are an error that names the rows."""
+    if hasattr(values, "to_arrow"):
+        values = values.to_arrow()
+    try:
+        array = values if isinstance(values, pa.ChunkedArray | pa.Array) else _array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise _mixed_types(values, column) from error
     return _one_chunk(_plain(array, column))
 
 
 def _array(values: Any) -> Any:
     try:
         return pa.array(values, from_pandas=True)
-    except OverflowError:  # whole numbers of 64 bits without a sign
+    except OverflowError:  # unsigned 64-bit integers
         try:
             return pa.array(values, pa.uint64(), from_pandas=True)
         except OverflowError as error:
@@ -181,7 +178,7 @@ def _array(values: Any) -> Any:
 
 
 def _plain(array: Any, column: str) -> Any:
-    """Reduce the many types of ids to int64, float64, bool, string or a kind of date."""
+    """Convert to int64, uint64, float64, bool, string or a temporal type."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         whole = _one_chunk(array.unify_dictionaries() if isinstance(array, pa.ChunkedArray) else array)
@@ -193,7 +190,7 @@ def _plain(array: Any, column: str) -> Any:
     if pa.types.is_floating(kind):
         return array.cast(pa.float64())
     if pa.types.is_large_string(kind) or kind == pa.string_view():
-        return array if _too_long_for_32_bits(array) else array.cast(pa.string())
+        return array if array.nbytes >= _LONG else array.cast(pa.string())
     if pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
         return array
     raise IdError(
@@ -202,14 +199,10 @@ def _plain(array: Any, column: str) -> Any:
     )
 
 
-def _too_long_for_32_bits(array: Any) -> bool:
-    return bool(array.nbytes >= 1 << 31)
-
-
 def _one_chunk(array: Any) -> pa.Array:
     if not isinstance(array, pa.ChunkedArray):
         return array
-    if pa.types.is_string(array.type) and _too_long_for_32_bits(array):
+    if pa.types.is_string(array.type) and array.nbytes >= _LONG:
         array = array.cast(pa.large_string())
     if array.num_chunks == 1:
         return array.chunk(0)
@@ -233,18 +226,17 @@ def _mixed_types(values: Any, column: str) -> IdError:
 
 
 def encode(column: pa.Array) -> tuple[Codes, Ids]:
-    """Code a column: one int32 per row in order of first appearance, and the vocabulary.
+    """Return the code of every row (int32, in order of first appearance) and the vocabulary.
 
-    A row without a value (null, NaN, or a string of nothing but white space) has code -1.
+    A row without a value (null, NaN or a blank string) has code -1.
     """
     if pa.types.is_dictionary(column.type):
         inner, seen = encode(column.indices)
         names = column.dictionary.take(seen.to_arrow())
         codes, ids = encode(names)
         return np.append(codes, np.int32(-1))[inner], ids
-    gone = np.asarray(pc.is_null(column, nan_is_null=True)) if _may_lack(column) else np.zeros(0, np.bool_)
-    if gone.any():
-        present = np.flatnonzero(~gone)
+    if column.null_count or pa.types.is_floating(column.type):
+        present = np.flatnonzero(~np.asarray(pc.is_null(column, nan_is_null=True)))
         codes = np.full(len(column), -1, np.int32)
         codes[present], names = _first_seen(column.take(pa.array(present)))
     else:
@@ -253,19 +245,15 @@ def encode(column: pa.Array) -> tuple[Codes, Ids]:
 
 
 def encode_all(*columns: pa.Array) -> list[tuple[Codes, Ids]]:
-    """Encode columns side by side: the loops hold no lock."""
+    """Encode columns in parallel: the loops release the interpreter lock."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(len(columns)) as pool:
         return list(pool.map(encode, columns))
 
 
-def _may_lack(column: pa.Array) -> bool:
-    return bool(column.null_count) or pa.types.is_floating(column.type)
-
-
 def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[Codes, Ids]:
-    """Take names that stand for "no value" (blank, or one of ``tokens``) out of a vocabulary; their rows get -1."""
+    """Remove names that mean "no value" (blank, or one of ``tokens``) from a vocabulary; their rows get -1."""
     if not is_text(names) or not len(names):
         return codes, Ids(names)
     try:
@@ -276,7 +264,7 @@ def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[
 
 
 def without_blanks(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[Codes, Ids]:
-    """Do the same for names that are known to be text."""
+    """Do the same as :func:`without` for names that are known to be valid text."""
     gone = blanks(names, tokens)
     if not gone.any():
         return codes, Ids(names)
@@ -284,15 +272,12 @@ def without_blanks(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) ->
 
 
 def blanks(names: pa.Array, tokens: Sequence[str] = ()) -> Bools:
-    """Mark text that stands for "no value": nothing but white space, or one of ``tokens``."""
+    """Return which names mean "no value": blank, or one of ``tokens``."""
     gone = np.zeros(len(names), np.bool_)
     if not len(names):
         return gone
-    # Only what is short or may begin with a space of some kind is worth a look.
-    _, ends, data = names.buffers()
-    width = np.int64 if pa.types.is_large_string(names.type) else np.int32
-    offsets: Codes = np.frombuffer(ends, width)[names.offset : names.offset + len(names) + 1]
-    characters = np.frombuffer(data or b"", np.uint8)
+    # Only names that are short, or may begin with white space, need a check.
+    offsets, characters = text_buffers(names)
     first = np.take(characters, offsets[:-1], mode="clip") if characters.size else np.zeros(1, np.uint8)
     suspects = np.flatnonzero((np.diff(offsets) <= max(map(len, tokens), default=0)) | (first <= 32) | (first >= 0xC2))
     if suspects.size:
@@ -304,7 +289,7 @@ def blanks(names: pa.Array, tokens: Sequence[str] = ()) -> Bools:
 
 
 def without_code(codes: Codes, ids: Ids, code: int) -> tuple[Codes, Ids]:
-    """Take one name out of a vocabulary; its rows get -1."""
+    """Remove one name from a vocabulary; its rows get -1."""
     return _renumbered(codes, ids.to_arrow(), np.arange(len(ids)) == code)
 
 
@@ -314,7 +299,7 @@ def _renumbered(codes: Codes, names: pa.Array, gone: Bools) -> tuple[Codes, Ids]
 
 
 def is_text(column: pa.Array) -> bool:
-    """Tell whether a column holds strings."""
+    """Return whether a column holds strings."""
     return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
@@ -322,25 +307,30 @@ def _first_seen(column: pa.Array) -> tuple[Codes, pa.Array]:
     if is_text(column):
         from consilience.kernels.strings import encode_bytes
 
-        width = np.int64 if pa.types.is_large_string(column.type) else np.int32
-        _, offsets, data = column.buffers()
-        window = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
-        codes, first = encode_bytes(window, np.frombuffer(data or b"", np.uint8))
+        codes, first = encode_bytes(*text_buffers(column))
         return codes, column.take(pa.array(first))
     dictionary = pc.dictionary_encode(column)
     return np.asarray(dictionary.indices, np.int32), dictionary.dictionary
 
 
-def numbers_where_all_are(ids: Ids) -> Ids:
-    """Make text ids numbers when every one is written as a number is: ``7`` but not ``007``.
+def text_buffers(column: pa.Array) -> tuple[Codes, Codes]:
+    """Return the offsets and the bytes of a column of strings."""
+    width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    _, offsets, data = column.buffers()
+    window = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
+    return window, np.frombuffer(data or b"", np.uint8)
 
-    Files of text have no types.  Nothing is lost on the way: the numbers, written again, are the same text.
+
+def numbers_where_all_are(ids: Ids) -> Ids:
+    """Convert text ids to numbers if all are written as numbers are: ``7`` but not ``007``.
+
+    Text files have no types.  Nothing is lost: the numbers, written again, are the same text.
     """
     names = ids.to_arrow()
     if not len(ids) or not pa.types.is_string(names.type):
         return ids
     for pattern, kind in ((_INTEGER, pa.int64()), (_DECIMAL, pa.float64())):
-        # a look at the first few spares the millions where they are not numbers
+        # the first few decide in most cases
         if all(pc.all(pc.match_substring_regex(part, pattern)).as_py() for part in (names[:100], names)):
             numbers = names.cast(kind)
             return Ids(numbers) if _as_text(numbers).equals(names) else ids
@@ -348,14 +338,14 @@ def numbers_where_all_are(ids: Ids) -> Ids:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Write numbers as Python does: 1.0 and not 1."""
+    """Return numbers as Python writes them: 1.0 and not 1."""
     if pa.types.is_floating(column.type):
         return pa.array([None if x is None else repr(x) for x in column.to_pylist()], pa.string())
     return column.cast(pa.string())
 
 
 def name_rows(rows: Ints, most: int = 5) -> str:
-    """Name rows for a person, counted from 1: ``rows 3, 7 and 9``."""
+    """Return rows as text, counted from 1: ``rows 3, 7 and 9``."""
     numbers = [str(int(row) + 1) for row in rows[:most]]
     if len(rows) > most:
         return f"rows {', '.join(numbers)} and {len(rows) - most} more"

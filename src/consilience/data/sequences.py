@@ -1,4 +1,4 @@
-"""Labels of tokens that stand in order: words of a sentence, frames of a video, minutes of a night.
+"""Labels of tokens in order: words of a sentence, frames of a video, minutes of a night.
 
 A token is an item of :class:`consilience.Annotations`; the tokens of sequence s are the items ``indptr[s]`` up to
 ``indptr[s + 1]``, in ascending order of their position.
@@ -6,28 +6,28 @@ A token is an item of :class:`consilience.Annotations`; the tokens of sequence s
 ============= ============================================== ===================
 name          meaning                                        shape, type
 ============= ============================================== ===================
-``tokens``    what annotators said of every token            Annotations
+``tokens``    labels of every token                          Annotations
 ``indptr``    where the tokens of each sequence begin        (S + 1,) int64
 ``position``  place of each token, as a code                 (N,) int32
-``words``     what stands there, where the source tells      (N,) strings or None
+``words``     the word of each token, if the source has it   (N,) strings or None
 ============= ============================================== ===================
 
-Positions say the order alone: a token and the next one of the same sequence are neighbours, whatever number lies
-between them.
+Positions only define the order: consecutive tokens of a sequence are neighbours, whatever their positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience.data import frames as _frames
-from consilience.data.annotations import Annotations, Duplicates, Origin
+from consilience.data.annotations import Annotations, Duplicates, Origin, entries_of, min_median_max
+from consilience.data.building import RowOptions, columns_of_frame
 from consilience.data.ids import Ids, encode, encode_all, name_rows, numbers_where_all_are, to_column
 from consilience.data.truth import arrow_or_values
 from consilience.exceptions import DataError, DataWarning, IdError, warn
@@ -57,9 +57,9 @@ class SequenceAnnotations:
         S, N = len(self.sequence_ids), self.tokens.n_items
         indptr = self.indptr
         if indptr.shape != (S + 1,) or indptr[0] != 0 or indptr[-1] != N or (np.diff(indptr) < 0).any():
-            raise DataError("tokens, indptr and sequences do not belong together")
+            raise DataError("tokens, indptr and sequences have sizes that do not match")
         if self.position.shape != (N,):
-            raise DataError("tokens and positions do not belong together")
+            raise DataError("tokens and positions have sizes that do not match")
         for name, kind in (("indptr", np.int64), ("position", np.int32)):
             array = np.ascontiguousarray(getattr(self, name), kind).view()
             array.flags.writeable = False
@@ -80,25 +80,20 @@ class SequenceAnnotations:
         duplicates: Duplicates = "last",
         gold: Any = None,
     ) -> SequenceAnnotations:
-        """Read a long frame: one row for each label of a token.
+        """Build from a long frame: one row for each label of a token.
 
         Parameters
         ----------
         frame
-            A pandas, polars or pyarrow frame (anything that narwhals knows).
+            A pandas, polars or pyarrow frame (anything that narwhals reads).
         sequence, position, annotator, label
-            Names of the columns, where they are not recognised by themselves.
+            Names of the columns, unless they have their usual names.
         classes, duplicates
             As for :meth:`consilience.Annotations.from_frame`.
         gold
             Known truths; see :meth:`with_gold`.
         """
-        import narwhals as nw
-
-        table = nw.from_native(frame, eager_only=True)
-        given = {"sequence": sequence, "position": position, "annotator": annotator, "label": label}
-        names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
-        columns = {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
+        columns, names = columns_of_frame(frame, sequence=sequence, position=position, annotator=annotator, label=label)
         made = cls.from_columns(
             **columns,
             classes=classes,
@@ -119,18 +114,16 @@ class SequenceAnnotations:
         label: pa.Array,
         *,
         word: pa.Array | None = None,
-        classes: Sequence[Any] | None = None,
-        duplicates: Duplicates = "last",
-        origin: Origin | None = None,
         sequence_column: str = "sequence",
         position_column: str = "position",
-        where: str = "the data",
-        untyped: bool = False,
+        **options: Unpack[RowOptions],
     ) -> SequenceAnnotations:
-        """Build from pyarrow columns, a row for each label; ``untyped`` text becomes numbers where all are.
+        """Build from pyarrow columns, a row for each label; ``untyped`` text becomes numbers if all of it is.
 
-        A row without a label makes its token known, no more.  ``word`` may tell what stands there.
+        A row without a label only declares its token.  ``word`` may hold the words.
         """
+        where, error_on_repeats = options.get("where", "the data"), options.get("duplicates") == "error"
+        options["origin"] = options.get("origin") or Origin("token")
         if len(sequence) == 0:
             raise DataError(f"{where} has no rows: there is nothing to aggregate")
         coded = encode_all(sequence, position, annotator, label)
@@ -144,7 +137,7 @@ class SequenceAnnotations:
                     "a label without it has no place in the order"
                 )
         (sequence_code, sequences), (position_code, positions), said_by, said = coded
-        if untyped:
+        if options.get("untyped"):
             sequences, positions = numbers_where_all_are(sequences), numbers_where_all_are(positions)
         positions, rank = positions.sorted()
         # a token is a (sequence, position) that occurs; tokens are numbered by sequence, then by position
@@ -153,21 +146,12 @@ class SequenceAnnotations:
         token_sequence, token_position = np.divmod(token_key, len(positions))
         N = token_key.size
         items = Ids.range(N)
-        if duplicates == "error":  # so that the error can name the token
+        if error_on_repeats:  # so that the error can name the token
             names = (sequences.take(token_sequence), positions.take(token_position))
             items = Ids(pc.binary_join_element_wise(*(part.to_arrow().cast(pa.string()) for part in names), ":"))
-        tokens = Annotations.from_codes(
-            (token.astype(np.int32), items),
-            said_by,
-            said,
-            classes=classes,
-            duplicates=duplicates,
-            origin=origin or Origin("token"),
-            where=where,
-            untyped=untyped,
-        )
+        tokens = Annotations.from_codes((token.astype(np.int32), items), said_by, said, **options)
         return cls(
-            tokens if duplicates != "error" else tokens.with_items(Ids.range(N)),
+            tokens.with_items(Ids.range(N)) if error_on_repeats else tokens,
             np.concatenate([[0], np.cumsum(np.bincount(token_sequence, minlength=len(sequences)))]),
             sequences,
             token_position.astype(np.int32),
@@ -178,28 +162,28 @@ class SequenceAnnotations:
         )
 
     def with_gold(self, gold: Any) -> SequenceAnnotations:
-        """Give the same labels with known truths of some tokens, held fixed by every method.
+        """Return the same labels with known truths of some tokens, which every method keeps fixed.
 
         Parameters
         ----------
         gold
             A frame with the sequence, the position and the label, or an array with one class for each token (NaN,
-            None or -1 where unknown).  None removes it.
+            None or -1 where unknown).  None removes them.
         """
         if gold is None:
             return replace(self, tokens=self.tokens.with_gold(None))
         return replace(self, tokens=self.tokens.with_gold(self._by_token(gold, "gold")))
 
     def codes_of_truth(self, truth: Any, what: str = "truth", *, strict: bool = True) -> Codes:
-        """Give the class code of every token under these truths, -1 where there is none.
+        """Return the class code of every token under these truths, -1 where unknown.
 
-        Truths of unknown tokens are left out with a warning.  A truth that is no class is an error, or gets the code K
-        if not ``strict``.
+        Truths of unknown tokens are left out with a warning.  A truth that is not a class is an error, or gets the code
+        K if not ``strict``.
         """
         return self.tokens.codes_of_truth(self._by_token(truth, what), what, strict=strict)
 
     def _by_token(self, truth: Any, what: str) -> Any:
-        """Give truths by sequence and position as truths by token."""
+        """Return truths by sequence and position as truths by token."""
         if not _frames.is_frame(truth):
             return truth
         import narwhals as nw
@@ -225,7 +209,7 @@ class SequenceAnnotations:
         return pa.table({"token": pa.array(token[known]), "label": values.to_arrow().take(pa.array(codes[known]))})
 
     def token_of(self, sequence: Any, position: Any) -> Ints:
-        """Look tokens up by sequence and position: the number of each, -1 for one that is not here."""
+        """Return the number of each token, given its sequence and position; -1 for an unknown one."""
         s, p = self.sequence_ids.codes_of(sequence), self.position_ids.codes_of(position)
         P = max(len(self.position_ids), 1)
         own = self.sequence_of_token() * P + self.position
@@ -256,20 +240,20 @@ class SequenceAnnotations:
         return np.diff(self.indptr)
 
     def sequence_of_token(self) -> Ints:
-        """Sequence of every token, (N,)."""
+        """Return the sequence of every token, (N,)."""
         return np.repeat(np.arange(self.n_sequences), self.lengths)
 
     def turned(self) -> Ints:
-        """Give for every place of a sequence the token that stands there when it is read from the end, (N,)."""
+        """Return the tokens of each sequence in reverse order, (N,)."""
         return np.repeat(self.indptr[:-1] + self.indptr[1:] - 1, self.lengths) - np.arange(self.n_tokens)
 
     def backwards(self) -> SequenceAnnotations:
-        """Give the same sequences read from the end; positions stay in ascending order."""
+        """Return the same sequences in reverse order; positions stay ascending."""
         tokens = self.tokens.select_items(self.turned()).with_items(Ids.range(self.n_tokens))
         return replace(self, tokens=tokens, words=None)
 
     def token_columns(self) -> dict[str, pa.Array]:
-        """Give the columns that tell the tokens apart: sequence, position and, where known, the word."""
+        """Return the columns that identify the tokens: sequence, position and, if known, the word."""
         columns = {
             self.sequence_column: self.sequence_ids.to_arrow().take(pa.array(self.sequence_of_token())),
             self.position_column: self.position_ids.to_arrow().take(pa.array(self.position)),
@@ -277,21 +261,16 @@ class SequenceAnnotations:
         return columns if self.words is None else {**columns, "word": self.words}
 
     def describe(self) -> dict[str, Any]:
-        """Sum the data up in plain numbers."""
-        lengths = self.lengths
+        """Return the sizes of the data in plain numbers."""
         return {
             "sequences": self.n_sequences,
             "tokens": self.n_tokens,
-            "tokens_per_sequence": {
-                "min": int(lengths.min()),
-                "median": float(np.median(lengths)),
-                "max": int(lengths.max()),
-            },
+            "tokens_per_sequence": min_median_max(self.lengths),
             **{key: value for key, value in self.tokens.describe().items() if key != "items"},
         }
 
     def to_frame(self, kind: str | None = None) -> Any:
-        """Give the labels as a long frame, of the kind that they came from unless another is named."""
+        """Return the labels as a long frame, of the kind that they came from unless another is named."""
         a = self.tokens
         row = pa.array(a.item_of_label())
         columns = {name: column.take(row) for name, column in self.token_columns().items()}
@@ -310,11 +289,9 @@ class SequenceAnnotations:
     # ---- taking parts of it -----------------------------------------------------------------------------
 
     def select_sequences(self, which: Any) -> SequenceAnnotations:
-        """Keep these sequences (positions, a slice or a mask), in the order given, with all annotators and classes."""
+        """Return these sequences (positions, a slice or a mask) in the order given, with all annotators and classes."""
         chosen = np.arange(self.n_sequences)[which]
-        lengths = self.lengths[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        indptr, at = entries_of(self.indptr, chosen)
         return replace(
             self,
             tokens=self.tokens.select_items(at).with_items(Ids.range(at.size)),

@@ -1,4 +1,4 @@
-"""When labels were given: columns of dates, of text that looks like them, or of any numbers that grow with time."""
+"""Times of labels: columns of dates, of text that holds dates, or of increasing numbers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 __all__ = ["NAMES", "Times", "find_time_column", "parse_times", "unknown_time"]
 
-#: Either datetime64[us], in UTC, or float64; NaT or NaN where it is not known.
+#: Either datetime64[us], in UTC, or float64; NaT or NaN where unknown.
 Times: TypeAlias = NDArray[Any]
 
-#: Columns that are taken for times without being named.
+#: Columns that are read as times without being named.
 NAMES = ("timestamp", "created_at", "submitted_at", "completed_at", "time")
 
 
 def find_time_column(columns: Sequence[str], taken: Sequence[str]) -> str | None:
-    """Find the column of times by the names that people use for it."""
+    """Return the column with one of the usual names for times, or None."""
     free = {str(name).strip().lower(): name for name in columns if name not in taken}
     return next((free[name] for name in NAMES if name in free), None)
 
 
 def parse_times(column: Any) -> Times | None:
-    """Give the times in a column, or None where it holds something else."""
+    """Return the times in a column, or None if it holds something else."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else pa.array(column)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -45,7 +45,7 @@ def parse_times(column: Any) -> Times | None:
         except pa.ArrowInvalid:
             continue
         return parse_times(parsed)
-    # 2/24/2015 11:35:55, and Mon Jan 05 10:00:00 PST 2026, whose zone is left out: all rows have it
+    # 2/24/2015 11:35:55, and Mon Jan 05 10:00:00 PST 2026, without the zone, which is the same in all rows
     plain = pc.replace_substring_regex(values, r"^\w{3} (\w{3} +\d+ \d+:\d+:\d+) \w+ (\d{4})$", r"\1 \2")
     for form in ("%m/%d/%Y %H:%M:%S", "%b %d %H:%M:%S %Y"):
         try:
@@ -56,7 +56,7 @@ def parse_times(column: Any) -> Times | None:
 
 
 def unknown_time(like: Times) -> Times:
-    """Give what stands for a time that is not known."""
+    """Return the value for an unknown time."""
     return np.array("NaT" if like.dtype.kind == "M" else "nan", like.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Known truths, in whatever form they come, as class codes by item."""
+"""Known truths in any accepted form, as class codes by item."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["arrow_or_values", "is_named", "truth_codes", "truth_columns"]
 
 
 def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str, strict: bool) -> Codes:
-    """Give the class code of every item under these truths, -1 where there is none.
+    """Return the class code of every item under these truths, -1 where unknown.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
     items, classes
         The vocabularies.
     column
-        Name of the item column in a frame, where it is there.
+        Name of the item column in a frame, if it has one of that name.
     what
-        What to call it in messages.
+        What to call the truths in messages.
     strict
-        A truth that no annotator ever said is an error; otherwise it gets the code K, which no label has.
+        A truth that no annotator ever used is an error; otherwise it gets the code K, which no label has.
     """
     names, values = truth_columns(truth, items, column, what)
     value_codes, value_ids = encode(values)
@@ -65,7 +65,7 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
 
 
 def is_named(truth: Any) -> bool:
-    """Tell whether truths say which items they are of, or stand in the items' order."""
+    """Return whether truths name their items, instead of being in the order of the items."""
     return (
         isinstance(truth, Mapping)
         or _frames.is_frame(truth)
@@ -74,7 +74,7 @@ def is_named(truth: Any) -> bool:
 
 
 def truth_columns(truth: Any, items: Ids | None, column: str, what: str) -> tuple[pa.Array, pa.Array]:
-    """Give the names and the classes; truths that are not named need the ``items``."""
+    """Return the names and the classes; truths without names need the ``items``."""
     if isinstance(truth, Mapping):
         return to_column(list(truth.keys()), what), to_column(list(truth.values()), what)
     if _frames.is_frame(truth):
@@ -97,7 +97,7 @@ def truth_columns(truth: Any, items: Ids | None, column: str, what: str) -> tupl
 
 
 def arrow_or_values(series: Any) -> Any:
-    """Give a narwhals series as arrow where it can be, else as a list, so that an error can name the rows."""
+    """Return a narwhals series as arrow if possible, else as a list, so that an error can name the rows."""
     try:
         return series.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError):

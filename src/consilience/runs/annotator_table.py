@@ -1,4 +1,4 @@
-"""How good each annotator is, in numbers and words.
+"""Accuracy, information, bias and flags of each annotator.
 
 T. Louis, "Finding the observed information matrix when using the EM algorithm" (1982).
 """
@@ -17,20 +17,20 @@ from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["FEW", "Change", "Health", "annotator_columns", "information"]
 
-#: With fewer labels than this, what we say of an annotator is mostly noise.
+#: With fewer labels than this, the figures of an annotator are mostly noise.
 FEW = 10
-#: An annotator whose labels carry less than this share of the class entropy tells nearly nothing.
+#: An annotator whose labels carry less than this share of the class entropy is a spammer.
 _SPAM = 0.02
-#: Somebody is biased when chance makes it look so with a probability below this.
+#: Significance level of the test for bias.
 _CHANCE = 0.01
-#: However doubtful the truths are, a label is worth so much of one whose truth is known.
+#: A label of uncertain truth counts at least this much of one whose truth is known.
 _LEAST_WORTH = 0.1
-#: A specialist recognises a class at least so often, and is right on others less often by at least this.
+#: Least recall and precision of a specialist, and least difference to their accuracy on other classes.
 _KNOWS, _BETTER = 0.85, 0.1
 
 
 def information(prior: Floats, confusions: Floats) -> Floats:
-    """Give the bits that one label of each annotator tells about the truth: I(truth; label), (M,)."""
+    """Return the mutual information of the truth and one label of each annotator, in bits, (M,)."""
     # I = Σ_k π_k Σ_i A(i, k) log2( A(i, k) / Σ_k' π_k' A(i, k') )
     marginal = confusions @ prior
     ratio = np.divide(
@@ -47,29 +47,29 @@ class Change(NamedTuple):
     """An annotator whose quality changes over time."""
 
     annotator: int  #: code
-    when: str  #: the time from which it is different
-    before: float  #: share of right labels before
-    after: float  #: and from then on
-    chance: float  #: probability of such a change in a steady annotator
+    when: str  #: time of the change
+    before: float  #: share of right labels before the change
+    after: float  #: and after it
+    chance: float  #: probability of such a change if the annotator is steady
 
 
 @dataclass(frozen=True)
 class Health:
-    """What only the labels themselves show of annotators."""
+    """What the labels show about annotators beyond their confusions."""
 
     effective: float | None = None  #: effective number of independent annotators
-    by_gold: bool = False  #: whether known answers told it; else errors that all share do not show
-    copies: tuple[tuple[int, ...], ...] = ()  #: codes of annotators who answer as one
-    changes: tuple[Change, ...] = ()  #: who changes over time
+    by_gold: bool = False  #: whether it comes from known answers; without them, errors shared by all are not seen
+    copies: tuple[tuple[int, ...], ...] = ()  #: codes of annotators who copy each other
+    changes: tuple[Change, ...] = ()  #: annotators who change over time
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values, as JSON holds them."""
+        """Return plain values for JSON."""
         changes = [change._asdict() for change in self.changes]
         return {"by_gold": self.by_gold, "copies": [list(group) for group in self.copies], "changes": changes}
 
     @classmethod
     def from_dict(cls, effective: float | None, content: Mapping[str, Any] | None) -> Health:
-        """Read what :meth:`to_dict` gave."""
+        """Return what :meth:`to_dict` described."""
         content = content or {}
         return cls(
             effective,
@@ -82,15 +82,15 @@ class Health:
 def annotator_columns(
     model: DawidSkene, counts: Floats, doubt: Floats | None = None, health: Health | None = None
 ) -> dict[str, Any]:
-    """Give n_labels, accuracy, information, bias, flags and the 95 % interval of the accuracy, by column.
+    """Return the columns n_labels, accuracy, information, bias, flags, low and high (95 % interval of the accuracy).
 
-    The accuracy is the expected share of an annotator's labels that are right, over the items that they labelled.  If
-    the truths were known, its interval would be Jeffreys' for so many labels.  They are known with probabilities r
-    only.  The information about p that this leaves is what known truths would give, less what is missing (Louis 1982):
+    The accuracy is the expected share of an annotator's labels that are right.  If the truths were known, its interval
+    would be Jeffreys' for n labels.  They are only known with probabilities r, so the information about p is that of
+    known truths, less the missing information (Louis 1982):
 
         n / (p (1 - p))  -  Σ r (1 - r) / (p (1 - p))²   =   n (1 - f) / (p (1 - p)),   f = Σ r (1 - r) / (n p (1 - p)),
 
-    so the interval is Jeffreys' for n (1 - f) labels.  What the other annotators are like is taken as known.
+    so the interval is Jeffreys' for n (1 - f) labels.  The other annotators' confusions are taken as known.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def annotator_columns(
     doubt
         Σ r (1 - r) over the labels of each annotator, (M,); zero by default.
     health
-        Who copies whom, and who changes.
+        Copies and changes over time.
     """
     M = len(counts)
     n_labels = counts.sum(axis=(1, 2))
@@ -110,7 +110,7 @@ def annotator_columns(
     accuracy = np.divide(right, n_labels, out=np.zeros(M), where=~nobody)
     worth = np.ones(M) if doubt is None else _worth(right, n_labels, doubt)
     low, high = _interval(right * worth, n_labels * worth)
-    # Jeffreys' interval may leave out an accuracy of exactly 0 or 1; what was observed belongs to it.
+    # Jeffreys' interval may leave out an observed accuracy of exactly 0 or 1.
     low, high = np.minimum(low, accuracy), np.maximum(high, accuracy)
     bits = information(model.prior, model.confusions)
     return {
@@ -125,14 +125,14 @@ def annotator_columns(
 
 
 def _worth(right: Floats, n: Floats, doubt: Floats) -> Floats:
-    """Give the share of labels with known truth that would tell as much, (M,)."""
+    """Return 1 - f: the information of a label relative to one of known truth, (M,)."""
     p = (right + 0.5) / (n + 1.0)
     share: Floats = np.maximum(1.0 - doubt / (np.maximum(n, 1.0) * p * (1.0 - p)), _LEAST_WORTH)
     return share
 
 
 def _interval(right: Floats, n: Floats, tail: float = 0.025) -> tuple[Floats, Floats]:
-    """Give Jeffreys' interval of a share."""
+    """Return Jeffreys' interval of a proportion."""
     from scipy.special import betaincinv
 
     a, b = right + 0.5, np.maximum(n - right, 0.0) + 0.5
@@ -143,7 +143,7 @@ def _interval(right: Floats, n: Floats, tail: float = 0.025) -> tuple[Floats, Fl
 
 
 def _flags(model: DawidSkene, counts: Floats, bits: Floats, high: Floats, health: Health) -> list[str]:
-    """Say what is remarkable about each annotator."""
+    """Return what stands out about each annotator, in words."""
     M, K, _ = counts.shape
     entropy = -float(np.sum(model.prior * np.log2(np.maximum(model.prior, 1e-300))))
     few = counts.sum(axis=(1, 2)) < FEW
@@ -167,10 +167,10 @@ def _flags(model: DawidSkene, counts: Floats, bits: Floats, high: Floats, health
 
 
 def _biased(counts: Floats) -> tuple[Ints, Ints]:
-    """Find who says another class for one more often than that one itself: annotators, and what they say.
+    """Return annotators who label a class k as i more often than as k, and i.
 
-    Of the n labels of class k that are k or i, as many as n_ik or more are i with a probability below ``_CHANCE`` if
-    both were alike.
+    It is a one-sided binomial test: if k and i were equally likely, n_ik or more of the n labels of class k that are k
+    or i would be i with a probability below ``_CHANCE`` / K.
     """
     from scipy.special import betainc
 
@@ -182,7 +182,7 @@ def _biased(counts: Floats) -> tuple[Ints, Ints]:
     wrong[:, np.arange(K), np.arange(K)] = -1.0
     instead = wrong.argmax(axis=1)
     most = np.maximum(np.take_along_axis(wrong, instead[:, None, :], 1)[:, 0, :], 0.0)
-    # Pr(X ≥ a) for a of a + b throws of a coin, for any real numbers: I_½(a, b + 1)
+    # Pr(X ≥ a) in a + b tosses of a coin, for real a and b: I_½(a, b + 1)
     chance = np.where(most > right, betainc(np.maximum(most, 1e-9), right + 1.0, 0.5), 1.0)
     clear = chance < _CHANCE / K
     who = np.flatnonzero(clear.any(axis=1))
@@ -191,10 +191,10 @@ def _biased(counts: Floats) -> tuple[Ints, Ints]:
 
 
 def _specialists(counts: Floats) -> tuple[Ints, Ints]:
-    """Find who knows one class far better than the others: annotators, and the class.
+    """Return annotators who know one class far better than the others, and the class.
 
-    They recognise it and do not say it of others, both in ``_KNOWS`` of the cases at least (a lower bound), and are
-    right on other classes less often by ``_BETTER`` at least (an upper bound).
+    The lower bounds of recall and precision are at least ``_KNOWS``, and the upper bound of the accuracy on other
+    classes is lower than the recall by at least ``_BETTER``.
     """
     K = counts.shape[1]
     if K < 3:
@@ -214,7 +214,7 @@ def _listed(names: list[str], most: int = 3) -> str:
 
 
 def _biases(model: DawidSkene) -> list[str]:
-    """Put the most frequent mistake of each annotator into words."""
+    """Return the most frequent mistake of each annotator, in words."""
     K = model.prior.size
     if K == 1:
         return [""] * len(model.annotators)

@@ -1,4 +1,4 @@
-"""What a run gives back: labels with probabilities, annotators with confusions, and how it was computed."""
+"""The result of a run: labels with probabilities, annotators with confusions, and how it was computed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,27 +21,27 @@ from consilience.data.ids import Ids
 from consilience.data.truth import truth_codes
 from consilience.exceptions import DataError, FormatError
 from consilience.files import atomic_folder
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.choice import two_best
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.annotator_table import Health, annotator_columns
-from consilience.runs.answers import load_answers, save_answers
 from consilience.runs.label_table import TIE, Choice, ItemTables, TableFormat, free_names, label_columns
 
 __all__ = ["SUMMARY", "TIE", "Choice", "Consensus", "choose"]
 
 _FORMAT = {"format": "consilience.Consensus", "version": 1}
 SUMMARY = "summary.json"
-#: What the summary says of annotators, beside the run.
+#: What the summary says of annotators, beside ``run``.
 _FOUND = ("effective_annotators", "health")
+#: Files with the codes of all labels and of known truths, item after item.
+_ANSWERS, _GOLD = "answers.parquet", "gold.parquet"
 
 
 def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choice:
     """Choose the label of every item: its class, the runner-up, and the margin between them.
 
-    The most probable class wins.  Among classes that tie (within ``TIE``), the one that the ``hint``, a second
-    opinion of the same shape, finds more probable; then the one with the larger prior; then the first in the order of
-    the classes.  The margin of a tie is 0.
+    The most probable class wins.  Ties (within ``TIE``) go to the class that is more probable under the ``hint``, a
+    second posterior; then to the one with the larger prior; then to the first class.  The margin of a tie is 0.
     """
     K = prior.size
     order = np.lexsort((np.arange(K), -np.round(prior, 9)))
@@ -58,7 +59,7 @@ def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choi
 
 @dataclass(frozen=True, eq=False)
 class Consensus:
-    """Consensus labels, the model behind them, and the story of the run.
+    """Consensus labels, their model, and a record of the run.
 
     ``labels`` and ``annotators`` are frames of the kind that the data came in.
     """
@@ -71,33 +72,35 @@ class Consensus:
     counts: Floats  #: expected number of times that annotator m said i of truth k, (M, K, K)
     run: Mapping[str, Any]  #: method, seed, seconds, log_likelihood, converged, iterations, warnings, …
     origin: Origin = field(default_factory=Origin)
-    #: Gives the diagnosis of this run's labels; a run that was loaded leaves that to :func:`consilience.diagnose`.
+    #: Computes the diagnosis; None for a loaded run, which :func:`consilience.diagnose` can diagnose.
     diagnose: Callable[[Consensus], Any] | None = field(default=None, repr=False)
-    #: What annotators said; None where there were too many labels to keep.
+    #: The labels of the annotators; None if there were too many to keep.
     annotations: Annotations | None = field(default=None, repr=False, kw_only=True)
-    #: Looks at the labels for copies and changes; a run that was loaded knows what was found.
+    #: Finds copies and changes over time; a loaded run returns what was found before.
     examine: Callable[[Consensus], Health] | None = field(default=None, repr=False, kw_only=True)
+
+    _unit = "item"  # what a label belongs to, in messages
 
     @cached_property
     def diagnosis(self) -> Any:
         """Whether the labels determine the model, with reasons and advice: a :class:`consilience.Diagnosis`.
 
-        It is made when first asked for.
+        It is computed when first needed.
         """
         if self.diagnose is None:
-            raise DataError("a run that was loaded has no diagnosis; use diagnose(run.annotations, consensus=run)")
+            raise DataError("a loaded run has no diagnosis; use diagnose(run.annotations, consensus=run)")
         return self.diagnose(self)
 
     @cached_property
     def health(self) -> Health:
-        """Who copies whom, who changes over time, and how many independent annotators the crowd is worth."""
+        """Copies among annotators, changes over time, and the effective number of independent annotators."""
         return Health() if self.examine is None else self.examine(self)
 
     @property
     def effective_annotators(self) -> float | None:
-        """The effective number of independent annotators: copies count once, and errors that go together count less.
+        """The effective number of independent annotators: copies count once, correlated errors count less.
 
-        Without known answers it is the most that it can be: what all get wrong together looks right.
+        Without known answers it is an upper bound: an error that all make together is not seen.
         """
         return self.health.effective
 
@@ -105,15 +108,27 @@ class Consensus:
     def labels(self) -> Any:
         """Frame with a row for each item: item, label, confidence, runner_up, margin, n_labels.
 
-        An item that nobody labelled has no label, confidence 0 and margin 0; beside neighbours that tell of it, in a
-        sequence or on a graph, it has.
+        An item that nobody labelled has no label, confidence 0 and margin 0, unless its neighbours in a sequence or on
+        a graph decide its label.
         """
-        return _frames.make(self._label_columns(), self.origin.frame)
+        return _frames.make(self.label_columns, self.origin.frame)
 
     @cached_property
     def annotators(self) -> Any:
         """Frame with a row for each annotator: n_labels, accuracy, information, bias, flags, low, high."""
-        return _frames.make(self._annotator_columns(), self.origin.frame)
+        return _frames.make(self.annotator_columns, self.origin.frame)
+
+    @cached_property
+    def label_columns(self) -> Mapping[str, pa.Array]:
+        """The columns of ``labels``, computed once for all tables, files and reports."""
+        return MappingProxyType(self._label_columns())
+
+    @cached_property
+    def annotator_columns(self) -> Mapping[str, pa.Array]:
+        """The columns of ``annotators``, computed once for all tables, files and reports."""
+        columns = annotator_columns(self.model, self.counts, self._doubt(), self.health)
+        names = free_names(self.origin.annotator, tuple(columns), "annotator")
+        return MappingProxyType(dict(zip(names, (self.model.annotators.to_arrow(), *columns.values()), strict=True)))
 
     @property
     def warnings(self) -> list[str]:
@@ -121,36 +136,42 @@ class Consensus:
         return list(self.run["warnings"])
 
     def error_rate(self, truth: Any) -> float:
-        """Give the percentage of wrong labels, over the items that have both a truth and a label.
+        """Return the percentage of wrong labels, over the items that have both a truth and a label.
 
-        ``truth`` is what :meth:`consilience.Annotations.with_gold` takes.
+        ``truth`` has any form that :meth:`consilience.Annotations.with_gold` takes.
         """
-        codes = truth_codes(
-            truth, self.item_ids, self.model.classes, column=self.origin.item, what="truth", strict=False
-        )
+        codes = self.codes_of_truth(truth)
         judged = (codes >= 0) & (self.n_labels > 0)
         if not judged.any():
-            raise DataError("no item has both a truth and a label")
+            raise DataError(f"no {self._unit} has both a truth and a label")
         return 100.0 * float(np.mean(self.choice.best[judged] != codes[judged]))
 
+    def codes_of_truth(self, truth: Any) -> Codes:
+        """Return the class code of every item under these truths, -1 where unknown, K where it is not a class."""
+        return truth_codes(
+            truth, self.item_ids, self.model.classes, column=self.origin.item, what="truth", strict=False
+        )
+
     def items_per_class(self) -> Ints:
-        """Count the items that were given each class, (K,)."""
+        """Return the number of items with each class as their label, (K,)."""
         counts: Ints = np.bincount(self.choice.best[self.n_labels > 0], minlength=len(self.model.classes))
         return counts
 
     def doubtful(self, most: int = 12) -> Any:
-        """Give the rows of ``labels`` with the smallest margins: what to look at first."""
+        """Return the rows of ``labels`` with the smallest margins: what to look at first."""
         there = np.flatnonzero(self.n_labels > 0)
-        columns = self._label_columns()
+        columns = self.label_columns
         rows = pa.array(there[np.argsort(np.asarray(columns["margin"])[there], kind="stable")[:most]])
         return _frames.make({name: column.take(rows) for name, column in columns.items()}, self.origin.frame)
 
     def with_run(self, run: Mapping[str, Any]) -> Consensus:
-        """Give the same consensus with another story."""
-        return replace(self, run=run)
+        """Return the same consensus with another record of the run; tables computed before are kept."""
+        made = replace(self, run=run)
+        made.__dict__.update({key: value for key, value in self.__dict__.items() if key not in made.__dict__})
+        return made
 
     def summary(self) -> dict[str, Any]:
-        """Give the run in plain values: what ``summary.json`` holds."""
+        """Return the run in plain values: the content of ``summary.json``."""
         found = self.effective_annotators, self.health.to_dict()
         return {**_FORMAT, **self.run, **dict(zip(_FOUND, found, strict=True))}
 
@@ -167,13 +188,8 @@ class Consensus:
             neighbours=bool(self.run.get("neighbours")),
         )
 
-    def _annotator_columns(self) -> dict[str, Any]:
-        columns = annotator_columns(self.model, self.counts, self._doubt(), self.health)
-        names = free_names(self.origin.annotator, tuple(columns), "annotator")
-        return dict(zip(names, (self.model.annotators.to_arrow(), *columns.values()), strict=True))
-
     def _doubt(self) -> Floats | None:
-        """Give the sum of r (1 - r) over the labels of each annotator, r the probability that a label is right."""
+        """Return Σ r (1 - r) over the labels of each annotator, where r is the probability that a label is right."""
         a = self.annotations
         if a is None:
             return None
@@ -199,37 +215,32 @@ class Consensus:
     ) -> None:
         """Write the run to a folder: tables as CSV, the model as npz, the summary as JSON.
 
-        The folder appears whole or not at all; an earlier run in its place is replaced in one step.
+        The folder appears complete or not at all; an earlier run in its place is replaced in one step.
 
         Parameters
         ----------
         folder
-            Where to.
+            The folder to write.
         add
-            Called with the folder before it takes its place, to write more files into it, such as a report.
+            Called with the new folder before it takes its place, to add files such as a report.
         labels
-            "csv" for ``labels.csv`` or "parquet" for ``labels.parquet``; by default CSV, and Parquet for more than five
-            million items.
+            "csv" for ``labels.csv`` or "parquet" for ``labels.parquet``; by default CSV up to five million items.
         """
         with atomic_folder(folder, SUMMARY) as fresh:
             with ItemTables(fresh, len(self.item_ids), labels) as tables:
-                tables.append(self._label_columns(), self.posterior, self.choice, self.item_ids, self.n_labels)
+                tables.append(self.label_columns, self.posterior, self.choice, self.item_ids, self.n_labels)
             self.save_rest(fresh, add)
 
     def save_rest(self, fresh: Path, add: Callable[[Path], object] | None = None) -> None:
-        """Write all but the tables of items, into a folder that is not in its place yet."""
+        """Write everything but the tables of items into a new folder."""
         import pyarrow.csv
 
-        pyarrow.csv.write_csv(pa.table(self._annotator_columns()), fresh / "annotators.csv")
+        pyarrow.csv.write_csv(pa.table(dict(self.annotator_columns)), fresh / "annotators.csv")
         self.model.save(fresh / "model.npz")
         np.savez(fresh / "evidence.npz", counts=self.counts)
-        origin = {
-            "item": self.origin.item,
-            "annotator": self.origin.annotator,
-            "label": self.origin.label,
-        }
+        origin = {role: getattr(self.origin, role) for role in ("item", "annotator", "label")}
         if self.annotations is not None:
-            save_answers(self.annotations, fresh)
+            _save_answers(self.annotations, fresh)
         self._save_more(fresh)
         if add is not None:
             add(fresh)
@@ -237,7 +248,7 @@ class Consensus:
         (fresh / SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8")
 
     def _save_more(self, folder: Path) -> None:
-        """Write what a richer kind of run adds."""
+        """Write the files that a subclass adds."""
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Consensus:
@@ -246,7 +257,7 @@ class Consensus:
 
     @classmethod
     def load_part(cls, folder: str | os.PathLike[str], *, answers: bool = True) -> Consensus:
-        """Read a run, with or without what annotators said: the answers are by far the largest part of it."""
+        """Read a run, with or without the labels of the annotators, by far the largest part of it."""
         import pyarrow.parquet
 
         place = Path(folder)
@@ -278,17 +289,15 @@ class Consensus:
             counts,
             run,
             origin,
-            annotations=load_answers(place, n_labels, items, model.annotators, model.classes, origin)
-            if answers
-            else None,
+            annotations=_load_answers(place, n_labels, items, model, origin) if answers else None,
             examine=partial(_found_before, Health.from_dict(*(summary.get(name) for name in _FOUND))),
         )
 
     def _repr_html_(self) -> str:
-        """Show the items to look at first and the most informative annotators, in notebooks."""
+        """Show the items to look at first and the most informative annotators in a notebook."""
         from consilience.data.names import lines, table
 
-        labels, people = pa.table(self._label_columns()), pa.table(self._annotator_columns())
+        labels, people = (pa.table(dict(table)) for table in (self.label_columns, self.annotator_columns))
         labelled = labels.filter(labels["n_labels"].to_numpy() > 0) if self.posterior.size else labels
         first = labelled.take(np.argsort(labelled["margin"].to_numpy(), kind="stable")[:5])
         best = people.take(np.argsort(-people["information"].to_numpy(), kind="stable")[:5])
@@ -305,3 +314,42 @@ class Consensus:
 
 def _found_before(health: Health, _: Consensus) -> Health:
     return health
+
+
+def _save_answers(annotations: Annotations, folder: Path) -> None:
+    """Write the codes of all labels and known truths; their names are saved with the run."""
+    from pyarrow.parquet import write_table
+
+    columns = {"annotator": pa.array(annotations.annotator), "label": pa.array(annotations.label)}
+    write_table(pa.table(columns), folder / _ANSWERS, compression="zstd")
+    if annotations.gold is not None:
+        write_table(pa.table({"gold": pa.array(annotations.gold)}), folder / _GOLD, compression="zstd")
+
+
+def _load_answers(folder: Path, n_labels: Ints, items: Ids, model: DawidSkene, origin: Origin) -> Annotations | None:
+    """Read what :func:`_save_answers` wrote; None if a run was saved without its labels."""
+    if not (folder / _ANSWERS).is_file():
+        return None
+    annotators, classes = model.annotators, model.classes
+    who, said = _read_codes(folder / _ANSWERS, annotator=len(annotators), label=len(classes))
+    gold = _read_codes(folder / _GOLD, gold=len(classes))[0] if (folder / _GOLD).is_file() else None
+    if who.size != n_labels.sum() or (gold is not None and gold.size != len(items)):
+        raise FormatError(f"{folder} is damaged: its {_ANSWERS} belongs to another run")
+    indptr = np.concatenate([[0], np.cumsum(n_labels)])
+    return Annotations(indptr, who, said, items=items, annotators=annotators, classes=classes, gold=gold, origin=origin)
+
+
+def _read_codes(path: Path, **names: int) -> list[Ints]:
+    """Read columns of codes, each below the number given for it."""
+    from pyarrow.parquet import read_table
+
+    try:
+        table = read_table(path)
+        columns = [np.asarray(table[name].combine_chunks()) for name in names]
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise FormatError(f"{path.parent} is damaged: {error}") from error
+    for codes, (name, most) in zip(columns, names.items(), strict=True):
+        least = -1 if name == "gold" else 0
+        if codes.dtype.kind not in "iu" or (codes.size and not least <= codes.min() <= codes.max() < most):
+            raise FormatError(f"{path.parent} is damaged: {path.name} has a code without a name")
+    return columns

@@ -1,10 +1,9 @@
-"""The table of labels and that of posteriors: a row for each item, all at once or block by block."""
+"""Tables of labels and of posteriors: a row for each item, all at once or block by block."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -16,16 +15,16 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 
 __all__ = ["TIE", "Choice", "ItemTables", "TableFormat", "free_names", "label_columns"]
 
-#: Posteriors nearer to each other than this are a tie.
+#: Posteriors that differ by less are a tie.
 TIE = 1e-9
 
 TableFormat = Literal["csv", "parquet"]
-#: The labels of more items than this are written as Parquet unless CSV is asked for.
+#: The labels of more items than this are written as Parquet by default.
 _LARGE = 5_000_000
 
 
 class Choice(NamedTuple):
-    """The class of every item, the runner-up, and by how much the one is more probable than the other."""
+    """The class of every item, the runner-up, and the difference of their probabilities."""
 
     best: Codes
     second: Codes
@@ -44,7 +43,7 @@ def label_columns(
     gold: bool = False,
     neighbours: bool = False,
 ) -> dict[str, pa.Array]:
-    """Give the columns item, label, confidence, runner_up, margin and n_labels.
+    """Return the columns item, label, confidence, runner_up, margin and n_labels.
 
     Parameters
     ----------
@@ -55,17 +54,16 @@ def label_columns(
     item
         What to call the first column.
     gold
-        Whether some truths were known: their items have a label even when no annotator gave one.
+        Whether some truths were known: their items have a label even if no annotator gave one.
     neighbours
-        Whether neighbours tell of what has no label of its own.
+        Whether an item without labels can get one from its neighbours.
     """
     best, second, margin = choice.best, choice.second, choice.margin.copy()
     unlabelled = n_labels == 0
     if gold:
-        # an item of known truth has a label even when no annotator gave one
         unlabelled &= posterior.max(axis=1) < 1.0
     if neighbours:
-        # neighbours tell of what has no label of its own, unless they tell no more than the prior
+        # a posterior equal to the prior means that the neighbours did not decide the label
         unlabelled &= np.abs(posterior - prior).max(axis=1) < TIE
     confidence = posterior[np.arange(best.size), best]
     confidence[unlabelled] = 0.0
@@ -84,21 +82,21 @@ def label_columns(
 
 
 def free_names(first: str, others: tuple[str, ...], fallback: str) -> tuple[str, ...]:
-    """Keep the user's own name for the first column, unless one of ours is called that."""
+    """Return the names of the columns; the first keeps the user's name unless it is one of the others."""
     return (fallback if first in others else first, *others)
 
 
 class ItemTables:
-    """Writes ``labels.csv`` (or ``labels.parquet``) and ``posterior.parquet`` into a folder, block by block.
+    """Writer of ``labels.csv`` (or ``labels.parquet``) and ``posterior.parquet``, block by block.
 
     Parameters
     ----------
     folder
-        Where to.
+        The folder to write to.
     n_items
-        How many there will be in all.
+        Number of items in total.
     form
-        "csv" or "parquet" for the labels; None is CSV, unless there are many.
+        "csv" or "parquet" for the labels; by default CSV, and Parquet for many items.
     """
 
     def __init__(self, folder: Path, n_items: int, form: TableFormat | None = None) -> None:
@@ -128,9 +126,7 @@ class ItemTables:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for writer in (self._labels, self._posterior):
             if writer is not None:
                 writer.close()

@@ -1,4 +1,4 @@
-"""What a run over sequences gives back: a label for every token, the spans they form, and the chains behind them."""
+"""The result of a run over sequences: a label for every token, their spans, and the hidden Markov chains."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids, encode
 from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import DataError, FormatError
+from consilience.kernels._arrays import Codes
 from consilience.models.chain_mixture import ChainMixture
 from consilience.runs.consensus import Consensus
 from consilience.spans import SpanScores, are_tags, find_spans, span_scores
@@ -23,16 +24,14 @@ from consilience.spans import SpanScores, are_tags, find_spans, span_scores
 __all__ = ["SequenceRun"]
 
 
-#: Fields of a run that are given by name.
-_AFTERWARDS = "diagnose", "annotations", "examine"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class SequenceRun(Consensus):
     """A consensus of sequences: tokens are its items.
 
-    ``model`` holds each annotator's confusion over all tokens; ``chains`` is what labels new sequences.
+    ``model`` holds each annotator's confusion over all tokens; ``chains`` labels new sequences.
     """
+
+    _unit = "token"
 
     chains: ChainMixture = field(kw_only=True)
     sequences: SequenceAnnotations = field(kw_only=True, repr=False)
@@ -46,23 +45,16 @@ class SequenceRun(Consensus):
     def spans(self) -> Any:
         """Frame with a row for each span of BIO tags: sequence, first and last position, type, text, confidence.
 
-        The confidence of a span is the least of its tokens' confidences.
+        The confidence of a span is the smallest of its tokens' confidences.
         """
         return _frames.make(self._span_columns(), self.origin.frame)
 
-    def error_rate(self, truth: Any) -> float:
-        """Give the percentage of wrong tokens, over those that have both a truth and a label.
-
-        ``truth`` is what :meth:`consilience.SequenceAnnotations.with_gold` takes.
-        """
-        codes = self.sequences.codes_of_truth(truth, strict=False)
-        judged = (codes >= 0) & (self.n_labels > 0)
-        if not judged.any():
-            raise DataError("no token has both a truth and a label")
-        return 100.0 * float(np.mean(self.choice.best[judged] != codes[judged]))
+    def codes_of_truth(self, truth: Any) -> Codes:
+        """Return the class code of every token; :meth:`consilience.SequenceAnnotations.with_gold` has the forms."""
+        return self.sequences.codes_of_truth(truth, strict=False)
 
     def span_scores(self, truth: Any) -> SpanScores:
-        """Give precision, recall and F1 of the spans, as ``conlleval`` counts them."""
+        """Return precision, recall and F1 of the spans, as ``conlleval`` counts them."""
         codes = self.sequences.codes_of_truth(truth)
         return span_scores(self.choice.best, codes, self.sequences.indptr, self.model.classes)
 
@@ -74,12 +66,12 @@ class SequenceRun(Consensus):
 
     def _span_columns(self) -> dict[str, pa.Array]:
         if not are_tags(self.model.classes):
-            raise DataError(f"the classes are no BIO tags, so there are no spans: {list(self.model.classes[:5])}")
+            raise DataError(f"the classes are not BIO tags, so there are no spans: {list(self.model.classes[:5])}")
         best, tokens = self.choice.best, self.sequences.token_columns()
         spans = find_spans(best, self.sequences.indptr, self.model.classes)
         sequence, position, *words = tokens
         confidence = self.posterior[np.arange(best.size), best]
-        # the least of each span: reduceat takes [start, stop), and what lies between spans is dropped
+        # the smallest in [start, stop); every second result lies between spans
         edges = np.stack([spans.start, spans.stop], axis=1).ravel()
         padded = np.append(confidence, 1.0)
         least = np.minimum.reduceat(padded, edges)[::2] if edges.size else np.zeros(0)
@@ -114,7 +106,7 @@ class SequenceRun(Consensus):
 
     @classmethod
     def is_saved_in(cls, folder: str | os.PathLike[str]) -> bool:
-        """Tell whether a folder holds a run over sequences."""
+        """Return whether a folder holds a run over sequences."""
         return (Path(folder) / "tokens.parquet").is_file()
 
     @classmethod
@@ -132,24 +124,14 @@ class SequenceRun(Consensus):
         (s, sequence_ids), (p, position_ids) = encode(sequence), encode(position)
         position_ids, rank = position_ids.sorted()
         bounds = np.concatenate([[0], np.cumsum(np.bincount(s, minlength=len(sequence_ids)))])
-        N = len(table)
-        nothing = np.zeros(0, np.int64)
+        N, nothing = len(table), np.zeros(0, np.int64)
+        names_of = {"items": Ids.range(N), "annotators": run.model.annotators, "classes": run.model.classes}
         tokens = run.annotations or Annotations(
-            np.zeros(N + 1, np.int64),
-            nothing,
-            nothing,
-            items=Ids.range(N),
-            annotators=run.model.annotators,
-            classes=run.model.classes,
-            origin=run.origin,
+            np.zeros(N + 1, np.int64), nothing, nothing, **names_of, origin=run.origin
         )
         sequences = SequenceAnnotations(
             tokens, bounds, sequence_ids, rank[p], position_ids, words[0] if words else None, *names[:2]
         )
-        return cls(
-            *(getattr(run, name) for name in run.__dataclass_fields__ if name not in _AFTERWARDS),
-            annotations=run.annotations,
-            examine=run.examine,
-            chains=ChainMixture.load(Path(folder) / "chains.npz"),
-            sequences=sequences,
-        )
+        chains = ChainMixture.load(Path(folder) / "chains.npz")
+        fields = {name: getattr(run, name) for name in run.__dataclass_fields__}
+        return cls(**fields, chains=chains, sequences=sequences)
