@@ -30,6 +30,7 @@ from consilience.methods.base import registry
 #: Methods that the processes know too: they find this module on the way up, and import it.
 PLUGIN = '''
 import os, sys, time
+from collections import ChainMap
 import numpy as np
 from consilience.methods.base import registry
 from consilience.fitting.fit import Fit, vote_posterior
@@ -60,8 +61,9 @@ def hungry(annotations):
         np.ones(100_000_000 // 8)
     return seeded(annotations, random_state=0)
 
-for function in (seeded, slow_second, dies, prints, hungry):
-    registry.METHODS[function.__name__] = registry.Method(function.__name__, function, "", "")
+mine = (seeded, slow_second, dies, prints, hungry)
+mine = {function.__name__: registry.Method(function.__name__, function, "", "") for function in mine}
+registry.METHODS = ChainMap(mine, registry.METHODS)
 '''
 
 
@@ -74,7 +76,7 @@ def _plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = str(Path(cs.__file__).parents[1])
     known = [str(place), here, os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, known)))
-    monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
+    monkeypatch.setattr(registry, "METHODS", registry.METHODS)  # restored at the end
     exec(compile(PLUGIN.replace("\\\\n", "\\n"), "plugin", "exec"), {"__name__": "plugin"})
 
 

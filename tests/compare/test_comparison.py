@@ -63,14 +63,17 @@ def test_rows_of_the_table() -> None:
 
 def test_the_interval_covers() -> None:
     """Of many samples with a known error, about 95 in a hundred have it in their interval."""
-    from consilience.compare.comparison import _interval
+
+    def interval(percent: float, judged: int) -> tuple[float, float]:
+        found = Comparison(("b",), (run_row("b", None, percent),), {**FACTS, "judged": judged}).summaries[0]
+        return found["low"], found["high"]
 
     wrong = np.random.default_rng(0).binomial(200, 0.1, 2000)
-    bounds = {n: _interval(100 * n / 200, 200) for n in set(wrong.tolist())}
-    covered = np.mean([bounds[n][0] <= 10.0 <= bounds[n][1] for n in wrong.tolist()])  # type: ignore[operator]
+    bounds = {n: interval(100 * n / 200, 200) for n in set(wrong.tolist())}
+    covered = np.mean([bounds[n][0] <= 10.0 <= bounds[n][1] for n in wrong.tolist()])
     assert 0.92 < covered < 0.98
-    assert _interval(0.0, 50)[0] == 0.0
-    assert _interval(100.0, 50)[1] == 100.0
+    assert interval(0.0, 50)[0] == 0.0
+    assert interval(100.0, 50)[1] == 100.0
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])

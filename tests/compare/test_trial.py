@@ -1,10 +1,9 @@
-"""One run of a comparison: what goes wrong is said, and a process ends with the one that started it."""
+"""One run of a comparison: failures are reported, and a process ends with its parent."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +49,11 @@ def warns(annotations: Annotations) -> Fit:
         (refuses, "refused", "refuses needs better data"),
         (breaks, "failed", "ZeroDivisionError: division by zero"),
         (runs_out, "failed", "out of memory"),
-        (no_numbers, "failed", "some of its probabilities are no numbers"),
+        (no_numbers, "failed", "some of its probabilities are NaN or infinite"),
         (warns, "done", "it did not converge; take care"),
     ],
 )
-def test_what_goes_wrong_is_said(
+def test_failures_are_reported(
     crowd: cs.datasets.Simulation, monkeypatch: pytest.MonkeyPatch, function: Any, status: str, note: str
 ) -> None:
     method = registry.Method("odd", function, "", "")
@@ -77,13 +76,11 @@ def test_labels_go_to_the_process_as_they_are(tmp_path: Path) -> None:
     assert truth.tolist() == [0, -1, 2]
 
 
-def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path, crowd: cs.datasets.Simulation) -> None:
+def test_a_process_ends_with_its_parent(tmp_path: Path, crowd: cs.datasets.Simulation) -> None:
     save_labels(tmp_path / "labels.npz", crowd.annotations, crowd.truth)
     seeds = list(range(5000))  # minutes of work
-    arguments = json.dumps([sys.path, [str(tmp_path / "labels.npz"), "symnmf", seeds]])
-    child = subprocess.Popen(
-        [sys.executable, "-c", supervise._CODE, arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    command = supervise.command([str(tmp_path / "labels.npz"), "symnmf", seeds])
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdin is not None
     assert child.stdout is not None
     assert json.loads(child.stdout.readline()) == {"ready": True}

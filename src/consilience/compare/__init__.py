@@ -1,4 +1,4 @@
-"""Methods side by side where the truth is known: error, calibration, time and memory."""
+"""Comparison of methods where the truth is known: error, calibration, time and memory."""
 
 from __future__ import annotations
 

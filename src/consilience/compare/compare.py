@@ -1,4 +1,4 @@
-"""Methods side by side, where the truth is known: who is right, whose probabilities can be believed, what it costs."""
+"""Run many methods on labels with known truth, and compare their error, calibration and cost."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["Step", "compare", "expand"]
 
 
 class Step(NamedTuple):
-    """What a callback is told whenever a method begins and whenever a run is over; it ends the comparison by True."""
+    """Progress of a comparison, passed to the callback when a method starts and when a run ends."""
 
-    done: int  #: runs that are over
-    total: int  #: runs in all
-    running: tuple[str, ...]  #: methods that run now
-    row: dict[str, Any] | None = None  #: the run that is over now
+    done: int  #: finished runs
+    total: int  #: all runs
+    running: tuple[str, ...]  #: methods that are running
+    row: dict[str, Any] | None = None  #: the run that has just ended
 
 
 def compare(
@@ -44,29 +44,29 @@ def compare(
     timeout: float | None = None,
     callback: Callable[[Step], Any] | None = None,
 ) -> Comparison:
-    """Run methods on labels whose truth is known, and measure what each gets right and what it costs.
+    """Run methods on labels whose truth is known, and measure their error, calibration and cost.
 
-    Every method runs in a process of its own.  One that refuses the data, fails or takes too long is a row of the
-    table that says so.
+    Every method runs in a process of its own.  A method that refuses the data, fails or times out gets a row in the
+    table with the reason.
 
     Parameters
     ----------
     data
         Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
     truth
-        What :meth:`consilience.Annotations.with_gold` takes, or the path of a file.  Items without a truth or
-        without a label are not judged.
+        As in :meth:`consilience.Annotations.with_gold`, or the path of a file.  Items without a truth or without a
+        label are not judged.
     methods
-        Names, as a list or separated by commas; "all" stands for every method, "all+em" for every method
-        refined by EM.  By default "all".
+        Names, as a list or separated by commas; "all" (the default) means every method, "all+em" every method refined
+        by EM.
     seeds
-        How many seeds to try methods with that are random (0, 1, …), or which.  The others run once.
+        Number of seeds for random methods (0, 1, …), or the seeds.  Other methods run once.
     jobs
-        Methods that run at a time.  With more than one they slow each other down, and their seconds show it.
+        Number of methods that run at a time.  More than one slow each other down, which affects the seconds.
     timeout
-        Seconds that a method may take, all seeds together.
+        Time limit of a method in seconds, for all seeds together.
     callback
-        Told of every run.
+        Called with a :class:`Step` when a method starts and when a run ends; ends the comparison by returning True.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def compare(
     notes = [*annotations.origin.notes, *(sentence for sentence, _ in cautions)]
     jobs = min(jobs, len(tasks))
     if jobs > 1:
-        notes.append(f"{jobs} methods ran at a time and slowed each other down: for seconds to compare, take jobs=1")
+        notes.append(f"{jobs} methods ran at a time and slowed each other down: for comparable seconds, use jobs=1")
     return Comparison(
         tuple(task.method for task in tasks),
         tuple(_run(tasks, annotations, codes, jobs, timeout, callback)),
@@ -110,7 +110,7 @@ def _run(
     timeout: float | None,
     callback: Callable[[Step], Any] | None,
 ) -> list[dict[str, Any]]:
-    """Give a row for every method and seed, in their order."""
+    """Return a row for every method and seed, in their order."""
     rows: dict[tuple[str, int | None], dict[str, Any]] = {}
     running: list[str] = []
     stopped = {"status": "stopped", "note": "the comparison was stopped"}
@@ -133,7 +133,7 @@ def _run(
 
 
 def expand(methods: str | Iterable[str] | None = None) -> list[str]:
-    """Give the names that are meant, each once; a name that is no method's is an error."""
+    """Return the names of methods, each once; raise an error for unknown names."""
     given = ["all"] if methods is None else methods.split(",") if isinstance(methods, str) else list(methods)
     names: dict[str, None] = {}
     for name in (str(each).strip() for each in given):
@@ -150,7 +150,7 @@ def expand(methods: str | Iterable[str] | None = None) -> list[str]:
 
 
 def _seeds_of(name: str, seeds: Any) -> tuple[int | None, ...]:
-    """Give the seeds to try a method with; (None,) for a method that is not random."""
+    """Return the seeds of a method; (None,) for a method that is not random."""
     chosen = list(range(seeds)) if isinstance(seeds, int | np.integer) else list(seeds)
     whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in chosen)
     if isinstance(seeds, bool) or not chosen or not whole or len(set(chosen)) < len(chosen):
@@ -161,13 +161,13 @@ def _seeds_of(name: str, seeds: Any) -> tuple[int | None, ...]:
 def _check(jobs: Any, timeout: Any) -> None:
     if not isinstance(jobs, int | np.integer) or isinstance(jobs, bool) or jobs < 1:
         raise ParameterError(f"jobs must be a whole number ≥ 1, not {jobs!r}")
-    # somewhat less than a timer can wait
+    # somewhat below the limit of a timer
     if timeout is not None and not (isinstance(timeout, int | float | np.number) and 0 < timeout <= 4e6):
         raise ParameterError(f"timeout must be a number of seconds above 0 (at most 4000000), or None, not {timeout!r}")
 
 
 def _judged(annotations: Annotations, truth: Any) -> Codes:
-    """Give the class code of every item that is judged, -1 for the others."""
+    """Return the class code of every item that is judged, -1 for the others."""
     if isinstance(truth, str | os.PathLike):
         from consilience.io import read_truth
 

@@ -1,4 +1,4 @@
-"""What a comparison of methods gives back: tables, a picture, files."""
+"""Result of a comparison of methods: tables, a picture, files."""
 
 from __future__ import annotations
 
@@ -24,19 +24,26 @@ _SUMMARY = "summary.json"
 
 #: What is measured in every run.
 _FIGURES = ("error", "log_loss", "brier", "ece", "confidence", "seconds", "memory_mb")
+#: Columns of the tables.
+_END = {"status": pa.string(), "note": pa.string()}
+_NUMBERS = dict.fromkeys(("error", "error_sd", "low", "high", *_FIGURES[1:]), pa.float64())
+_TABLE = {"method": pa.string(), **_NUMBERS, "runs": pa.int64(), **_END}
+_RUNS = {"method": pa.string(), "seed": pa.int64(), **dict.fromkeys(_FIGURES, pa.float64()), **_END}
+_BINS = {"method": pa.string(), "low": pa.float64(), "high": pa.float64(), "count": pa.int64()}
+_BINS |= {"confidence": pa.float64(), "accuracy": pa.float64()}
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Methods side by side: how often they are right, how honest their probabilities are, what they cost.
+    """Error, calibration and cost of several methods.
 
-    ``table``, ``runs`` and ``reliability`` are frames of the kind that the data came in.
+    ``table``, ``runs`` and ``reliability`` are frames of the same kind as the data.
     """
 
     methods: tuple[str, ...]  #: names, in the order given
-    results: tuple[Mapping[str, Any], ...]  #: what was measured, by method and seed
+    results: tuple[Mapping[str, Any], ...]  #: figures of every method and seed
     facts: Mapping[str, Any]  #: N, M, K, labels, judged, jobs, timeout
-    notes: tuple[str, ...] = ()  #: what the user should know, in sentences
+    notes: tuple[str, ...] = ()  #: remarks for the user, in sentences
     origin: Origin = field(default_factory=Origin)
 
     @cached_property
@@ -45,15 +52,15 @@ class Comparison:
 
         Means over its runs: error (percent), with error_sd (standard deviation over seeds) and low, high (95 %
         interval over items, Jeffreys); log_loss, brier, ece (expected calibration error), confidence; seconds;
-        memory_mb (peak beyond the labels, the largest of the runs).  Then runs (that gave a result), status (done,
-        refused, failed, out of time, stopped) and note (why, or what to know).
+        memory_mb (peak beyond the labels, the largest of the runs).  Then runs (with a result), status (done, refused,
+        failed, out of time, stopped) and note (the reason, or remarks).
         """
-        return _frames.make(self._table_columns(), self.origin.frame)
+        return _frames.make(self._columns()["comparison"], self.origin.frame)
 
     @cached_property
     def runs(self) -> Any:
         """Frame with a row for each method and seed; a method that is not random runs once and has no seed."""
-        return _frames.make(self._run_columns(), self.origin.frame)
+        return _frames.make(self._columns()["runs"], self.origin.frame)
 
     @cached_property
     def reliability(self) -> Any:
@@ -61,42 +68,35 @@ class Comparison:
 
         count (items, over all runs), confidence (mean), accuracy (share of right labels).
         """
-        return _frames.make(self._reliability_columns(), self.origin.frame)
+        return _frames.make(self._columns()["reliability"], self.origin.frame)
 
     def plot(self, where: Any = None) -> Any:
-        """Draw the error of every method with its interval, and how far confidence can be believed.
+        """Draw the error of every method with its interval, and the calibration of its confidence.
 
-        ``where`` is the path of a picture (.png, .svg or .pdf), or axes of matplotlib, which get the errors alone.
-        Gives the matplotlib figure, or the axes.  matplotlib comes with ``pip install 'consilience[plot]'``.
+        ``where`` is the path of a picture (.png, .svg or .pdf), or axes of matplotlib for the errors alone.  Returns
+        the matplotlib figure, or the axes.  matplotlib comes with ``pip install 'consilience[plot]'``.
         """
         from consilience.compare import comparison_plot
 
         return comparison_plot.draw(self.summaries, self.bins, self.facts, where)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a CSV file, which appears whole or not at all."""
+        """Write the table to a CSV file, atomically."""
         with atomic_file(path) as temporary:
-            _write_csv(self._table_columns(), temporary)
+            _write_csv(self._columns()["comparison"], temporary)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write comparison.csv, runs.csv, reliability.csv and summary.json to a folder, whole or not at all."""
+        """Write comparison.csv, runs.csv, reliability.csv and summary.json to a folder, atomically."""
         with atomic_folder(folder, _SUMMARY) as fresh:
-            _write_csv(self._table_columns(), fresh / "comparison.csv")
-            _write_csv(self._run_columns(), fresh / "runs.csv")
-            _write_csv(self._reliability_columns(), fresh / "reliability.csv")
+            for name, columns in self._columns().items():
+                _write_csv(columns, fresh / f"{name}.csv")
             text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
             (fresh / _SUMMARY).write_text(text + "\n", "utf-8")
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything in plain values, as JSON holds them."""
-        return {
-            **_FORMAT,
-            **self.facts,
-            "notes": list(self.notes),
-            "methods": _rows(self._table_columns()),
-            "runs": _rows(self._run_columns()),
-            "reliability": _rows(self._reliability_columns()),
-        }
+        """Return everything in plain values, as in JSON."""
+        rows = {name: pa.table(columns).to_pylist() for name, columns in self._columns().items()}
+        return {**_FORMAT, **self.facts, "notes": list(self.notes), "methods": rows.pop("comparison"), **rows}
 
     @cached_property
     def summaries(self) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ class Comparison:
 
     @cached_property
     def bins(self) -> dict[str, list[dict[str, Any]]]:
-        """The bins of confidence of each method that gave a result."""
+        """The bins of confidence of each method with a result."""
         found: dict[str, list[dict[str, Any]]] = {}
         for row in self.summaries:
             if done := [r["bins"] for r in self._runs_of(row["method"]) if "bins" in r]:
@@ -122,7 +122,7 @@ class Comparison:
         done = [row for row in runs if row["status"] == "done"]
         row: dict[str, Any] = {"method": name} | {key: _mean(r.get(key) for r in done) for key in _FIGURES}
         errors = [r["error"] for r in done]
-        # a method that is not random gives the same again and again; one run of one that is tells nothing
+        # a single run of a random method has no standard deviation; that of a deterministic method is 0
         surely = len(done) == 1 and done[0]["seed"] is None
         row["error_sd"] = 0.0 if surely else stdev(errors) if len(errors) > 1 else None
         row["low"], row["high"] = _interval(row["error"], self.facts["judged"])
@@ -138,27 +138,18 @@ class Comparison:
         row["note"] = "; ".join(said)
         return row
 
-    def _table_columns(self) -> dict[str, pa.Array]:
-        names = ("error", "error_sd", "low", "high", *_FIGURES[1:])
-        columns = {"method": pa.array([r["method"] for r in self.summaries], pa.string())}
-        columns |= {name: pa.array([r[name] for r in self.summaries], pa.float64()) for name in names}
-        columns["runs"] = pa.array([r["runs"] for r in self.summaries], pa.int64())
-        columns |= {name: pa.array([r[name] for r in self.summaries], pa.string()) for name in ("status", "note")}
-        return columns
-
-    def _run_columns(self) -> dict[str, pa.Array]:
-        rows = self.results
-        columns = {"method": pa.array([r["method"] for r in rows], pa.string())}
-        columns["seed"] = pa.array([r["seed"] for r in rows], pa.int64())
-        columns |= {name: pa.array([r.get(name) for r in rows], pa.float64()) for name in _FIGURES}
-        columns |= {name: pa.array([r[name] for r in rows], pa.string()) for name in ("status", "note")}
-        return columns
-
-    def _reliability_columns(self) -> dict[str, pa.Array]:
-        rows = [{"method": name, **each} for name, bins in self.bins.items() for each in bins]
-        kinds = {"method": pa.string(), "low": pa.float64(), "high": pa.float64(), "count": pa.int64()}
-        kinds |= {"confidence": pa.float64(), "accuracy": pa.float64()}
-        return {name: pa.array([r[name] for r in rows], kind) for name, kind in kinds.items()}
+    def _columns(self) -> dict[str, dict[str, pa.Array]]:
+        """Return the columns of the three tables."""
+        bins = [{"method": name, **each} for name, bins in self.bins.items() for each in bins]
+        tables = {
+            "comparison": (self.summaries, _TABLE),
+            "runs": (self.results, _RUNS),
+            "reliability": (bins, _BINS),
+        }
+        return {
+            name: {column: pa.array([row.get(column) for row in rows], kind) for column, kind in kinds.items()}
+            for name, (rows, kinds) in tables.items()
+        }
 
     def __repr__(self) -> str:
         best = self.summaries[0]
@@ -172,7 +163,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _interval(percent: float | None, n: int) -> tuple[float | None, float | None]:
-    """Give Jeffreys' 95 % interval of a percentage of n items; what was observed belongs to it."""
+    """Return Jeffreys' 95 % interval of a percentage of n items, extended to contain the percentage."""
     from scipy.special import betaincinv
 
     if percent is None:
@@ -183,7 +174,7 @@ def _interval(percent: float | None, n: int) -> tuple[float | None, float | None
 
 
 def _pooled(b: int, bins: int, runs: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
-    """Put the same bin of several runs together."""
+    """Pool the same bin of several runs."""
     count = sum(run["count"] for run in runs)
     sums = {"confidence": sum(run["confidence"] for run in runs), "accuracy": sum(run["right"] for run in runs)}
     means = {name: total / count if count else None for name, total in sums.items()}
@@ -194,8 +185,3 @@ def _write_csv(columns: dict[str, pa.Array], path: Path) -> None:
     import pyarrow.csv
 
     pyarrow.csv.write_csv(pa.table(columns), path)
-
-
-def _rows(columns: dict[str, pa.Array]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pa.table(columns).to_pylist()
-    return rows

@@ -1,4 +1,4 @@
-"""The picture of a comparison: errors with their intervals, and confidence against accuracy."""
+"""Plot of a comparison: errors with intervals, calibration errors, and accuracy over confidence."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _STYLES = (("#1d4ed8", "o"), ("#c2410c", "s"), ("#15803d", "^"), ("#a21caf", "D"
 _BASELINE = ("#111827", "v")
 _PALE, _GREY = "#d1d5db", "#6b7280"
 _SMALL: Mapping[str, Any] = {"fontsize": 8.5, "color": _GREY}
-#: A bin of fewer items says little of the accuracy in it.
+#: Least items of a bin that is drawn.
 _FEW = 10
 
 Row = Mapping[str, Any]
 
 
 def check_picture(path: str | os.PathLike[str] | None = None) -> None:
-    """Raise unless a picture can be drawn, and written under this name."""
+    """Raise an error unless a picture can be drawn and written under this name."""
     if path is not None and Path(path).suffix.lower() not in _SUFFIXES:
-        raise ParameterError(f"a picture is a file that ends in {', '.join(_SUFFIXES)}, not {Path(path).name!r}")
+        raise ParameterError(f"the name of a picture ends in {', '.join(_SUFFIXES)}, not {Path(path).name!r}")
     if find_spec("matplotlib") is None:
         raise ImportError("pictures need matplotlib, which is not installed: pip install 'consilience[plot]' brings it")
 
 
 def draw(rows: Sequence[Row], bins: Mapping[str, Sequence[Row]], facts: Row, where: Any = None) -> Any:
-    """Draw the whole picture, into a file if ``where`` is a path; or the errors alone, into axes of matplotlib."""
+    """Draw the whole picture, into a file if ``where`` is a path, or the errors alone into matplotlib axes."""
     if where is not None and not isinstance(where, str | os.PathLike):
         check_picture()
         _errors(where, rows, _styles(rows))
@@ -61,18 +61,18 @@ def draw(rows: Sequence[Row], bins: Mapping[str, Sequence[Row]], facts: Row, whe
 
 
 def write_picture(picture: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure of matplotlib to a file of the kind that its name says, in one step."""
+    """Write a matplotlib figure to a file, atomically; the suffix selects the format."""
     from matplotlib import rc_context
 
     kind = Path(path).suffix.lower().removeprefix(".")
-    # without a date and random names, the same picture is the same file
+    # without date and random ids, the same picture gives the same bytes
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     with atomic_file(path) as temporary, rc_context({"svg.hashsalt": "consilience"}):
         picture.savefig(temporary, format=kind, dpi=150, metadata=undated)
 
 
 def _styles(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
-    """Choose the methods that are drawn in colour: the best four that differ to the eye, and majority voting."""
+    """Choose the methods drawn in colour: the best four that differ visibly, and majority voting."""
     chosen: dict[str, tuple[str, str]] = {}
     taken: list[Row] = []
     for row in rows:
@@ -80,15 +80,12 @@ def _styles(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
             continue
         if row["method"] == "majority":
             chosen["majority"] = _BASELINE
-        elif len(taken) < len(_STYLES) and not any(_alike(row, other) for other in taken):
+        elif len(taken) < len(_STYLES) and not any(
+            abs(row["error"] - other["error"]) < 0.25 and abs(row["ece"] - other["ece"]) < 0.005 for other in taken
+        ):
             chosen[row["method"]] = _STYLES[len(taken)]
             taken.append(row)
     return chosen
-
-
-def _alike(row: Row, other: Row) -> bool:
-    """Tell whether nobody would see the difference."""
-    return bool(abs(row["error"] - other["error"]) < 0.25 and abs(row["ece"] - other["ece"]) < 0.005)
 
 
 def _errors(ax: Any, rows: Sequence[Row], styles: Mapping[str, tuple[str, str]]) -> None:
@@ -110,7 +107,7 @@ def _errors(ax: Any, rows: Sequence[Row], styles: Mapping[str, tuple[str, str]])
         ax.plot(row["error"], y, marker, color=colour, markersize=6)
         aside = "" if row["status"] == "done" else f"  ({row['status']})"
         place = row["high"] + 0.015 * most, y
-        # its white ground lies on the line of majority voting
+        # a white background, over the line of majority voting
         ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}
         ax.text(*place, f"{row['error']:.2f}{aside}", va="center_baseline", **_SMALL, bbox=ground, zorder=2)
     ax.set_yticks(range(len(rows)), [row["method"] for row in rows])
@@ -167,10 +164,10 @@ def _reliability(
     styles: Mapping[str, tuple[str, str]],
     facts: Row,
 ) -> None:
-    """Draw accuracy over confidence, the methods without a colour of their own in grey."""
+    """Draw accuracy over confidence; methods without a style are grey."""
     ax.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     lowest = 1.0
-    # pale ones first, so that the coloured ones lie on top
+    # grey lines first, below the coloured ones
     for row in sorted(rows, key=lambda r: r["method"] in styles):
         runs = max(row["runs"], 1)
         shown = [b for b in bins.get(row["method"], ()) if b["count"] >= _FEW * runs]

@@ -1,7 +1,7 @@
-"""Runs methods in processes of their own: some at a time, each with a time limit, whatever becomes of the others.
+"""Run methods in separate processes, several at a time, each with a time limit.
 
-The processes are started by ``subprocess``, not by ``multiprocessing``: that would run the user's own script again in
-each of them, which fails where it has no ``if __name__ == "__main__"``, and loads whatever it imports.
+The processes are started by ``subprocess``.  ``multiprocessing`` would run the user's own script again in each of them,
+which fails without ``if __name__ == "__main__"`` and loads whatever it imports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,9 +20,9 @@ from typing import IO, Any, Literal, NamedTuple
 
 from consilience.kernels.blocks import thread_count
 
-__all__ = ["Event", "Task", "run"]
+__all__ = ["Event", "Task", "command", "run"]
 
-#: Seconds that a process may take, beyond the limit, to start and to load what the method needs.
+#: Seconds beyond the time limit for a process to start and to load what the method needs.
 _START = 120.0
 
 _CODE = """\
@@ -35,14 +35,14 @@ main(*arguments)
 
 
 class Task(NamedTuple):
-    """A method and the seeds to try it with; a method that takes none has the seed None."""
+    """A method and its seeds; a method without random numbers has the seed None."""
 
     method: str
     seeds: tuple[int | None, ...]
 
 
 class Event(NamedTuple):
-    """What happened to a task: its process was started, a run is over (in whatever way), or all are."""
+    """An event of a task: its process was started, a run ended (in whatever way), or all runs ended."""
 
     task: Task
     kind: Literal["begun", "run", "ended"]
@@ -50,13 +50,13 @@ class Event(NamedTuple):
 
 
 def run(tasks: Sequence[Task], labels: Path, *, jobs: int = 1, timeout: float | None = None) -> Generator[Event]:
-    """Run the tasks on a file of labels, ``jobs`` at a time; closing the iterator ends what still runs."""
+    """Run the tasks on a file of labels, ``jobs`` at a time; closing the iterator kills what still runs."""
     events: SimpleQueue[Event] = SimpleQueue()
     children = _Children(jobs)
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="consilience-compare")
     try:
         for task in tasks:
-            pool.submit(_see_to, task, labels, timeout, children, events)
+            pool.submit(_run_task, task, labels, timeout, children, events)
         open_tasks = len(tasks)
         while open_tasks:
             event = events.get()
@@ -67,8 +67,13 @@ def run(tasks: Sequence[Task], labels: Path, *, jobs: int = 1, timeout: float | 
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def command(arguments: list[Any]) -> list[str]:
+    """Return the command line of a process that calls :func:`consilience.compare.trial.main`."""
+    return [sys.executable, "-c", _CODE, json.dumps([sys.path, arguments])]
+
+
 class _Children:
-    """The processes that run now; after ``end`` there are none, and none can be started."""
+    """The running processes; after ``end``, all are killed and none can be started."""
 
     def __init__(self, jobs: int) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -76,17 +81,15 @@ class _Children:
         self._ended = False
         self._environment = dict(os.environ)
         if jobs > 1:
-            # several at a time share the cores; what they find does not depend on it
+            # share the cores; the results do not depend on the number of threads
             self._environment.setdefault("CONSILIENCE_THREADS", str(max(1, thread_count() // jobs)))
 
     def start(self, arguments: list[Any], errors: IO[bytes]) -> subprocess.Popen[bytes] | None:
-        command = [sys.executable, "-c", _CODE, json.dumps([sys.path, arguments])]
         with self._lock:
             if self._ended:
                 return None
-            child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=self._environment
-            )
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            child = subprocess.Popen(command(arguments), env=self._environment, **pipes)
             self._running.add(child)
         return child
 
@@ -101,39 +104,22 @@ class _Children:
                 child.kill()
 
 
-class _Limit:
-    """Kills a process when its time is up."""
-
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        self.over = False
-        self._child = child
-        self._timer: threading.Timer | None = None
-
-    def set(self, seconds: float | None) -> None:
-        self.cancel()
-        if seconds is not None:
-            self._timer = threading.Timer(seconds, self._kill)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _kill(self) -> None:
-        self.over = True
-        self._child.kill()
+def _timer(seconds: float | None, expire: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, expire)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
-def _see_to(task: Task, labels: Path, timeout: float | None, children: _Children, events: SimpleQueue[Event]) -> None:
-    """Run one task from beginning to end; whatever happens, every seed gets its row."""
+def _run_task(task: Task, labels: Path, timeout: float | None, children: _Children, events: SimpleQueue[Event]) -> None:
+    """Run one task; whatever happens, every seed gets its row."""
     left = list(task.seeds)
     how: dict[str, Any] = {}
     events.put(Event(task, "begun"))
     try:
         with tempfile.TemporaryFile() as errors:
             child = children.start([str(labels), task.method, left], errors)
-            if child is None:  # nobody waits for it any more
+            if child is None:  # the comparison was stopped
                 return
             for row in _rows(child, timeout, how):
                 left.remove(row["seed"])
@@ -149,25 +135,31 @@ def _see_to(task: Task, labels: Path, timeout: float | None, children: _Children
 
 
 def _rows(child: subprocess.Popen[bytes], timeout: float | None, how: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give what a process says of each seed; tell in ``how`` what became of the others."""
+    """Yield what a process reports of each seed; set the status of the others in ``how``."""
     assert child.stdin is not None
     assert child.stdout is not None
-    limit = _Limit(child)
-    limit.set(None if timeout is None else timeout + _START)
+    over = threading.Event()
+
+    def expire() -> None:
+        over.set()
+        child.kill()
+
+    timer = _timer(None if timeout is None else timeout + _START, expire)
     with child:
         try:
             for line in child.stdout:
                 message: dict[str, Any] = json.loads(line)
                 if "ready" in message:
-                    limit.set(timeout)
+                    timer.cancel()
+                    timer = _timer(timeout, expire)
                 else:
                     yield message
             child.stdin.close()
             code = child.wait()
         finally:
-            limit.cancel()
+            timer.cancel()
             child.kill()
-    if limit.over:
+    if over.is_set():
         how |= {"status": "out of time", "note": f"not done in {timeout:g} s"}
     elif code < 0:
         cause = "; it may have run out of memory" if code == -9 else ""
@@ -177,7 +169,7 @@ def _rows(child: subprocess.Popen[bytes], timeout: float | None, how: dict[str, 
 
 
 def _last_words(errors: IO[bytes], most: int = 200) -> str:
-    """Give the last line that a process wrote to standard error."""
+    """Return the last line that a process wrote to standard error."""
     errors.seek(0)
     lines = errors.read()[-4096:].decode("utf-8", "replace").strip().splitlines()
     return f": {lines[-1][:most]}" if lines else ""

@@ -1,16 +1,15 @@
-"""A method in a process of its own: fits it with one seed after another, and says what each fit costs and gets right.
+"""Trials of one method in its own process: fit it with every seed, and measure cost and error.
 
 :func:`consilience.compare` starts ``main`` in a new interpreter, which inherits nothing: no imports, no memory, no
-``__main__``.  The labels come as a file of arrays; what is found goes back as lines of JSON.
+``__main__``.  The labels come as a file of arrays; results go back as lines of JSON.
 
-**Seconds** are those of the fit.  Before the clock runs, one pass over a part of the labels loads the libraries
-and compiles the kernels that the method uses.
+**Seconds** are those of the fit.  Before the clock starts, one pass over a part of the labels loads libraries and
+compiles kernels.
 
-**Memory** is the peak of the resident set during the fit, less what the process held when the labels had been loaded
-and the method warmed up.  On Linux it is read from ``/proc``, where the peak can be reset before every fit.
-(``getrusage`` would not do there: a new process inherits the peak of the one that started it.)  Elsewhere it is that of
-``getrusage``, which knows only the peak of the whole process: nothing is seen of a fit that stays below it.  Where
-there is neither, as on Windows, it is not known.
+**Memory** is the peak of the resident set during the fit, less that of the process after loading the labels and warming
+up.  On Linux it is read from ``/proc``, where the peak can be reset before every fit.  (With ``getrusage``, a new
+process inherits the peak of its parent.)  Elsewhere it is that of ``getrusage``, the peak of the whole process: a fit
+below it shows as 0.  Without either, as on Windows, it is None.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from consilience.exceptions import MethodError
 from consilience.files import load_arrays, save_arrays
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Codes
-from consilience.kernels.em import SMALL
 from consilience.methods.base import registry
 
 __all__ = ["judge", "load_labels", "main", "peak", "release", "save_labels", "trial"]
@@ -45,15 +43,12 @@ __all__ = ["judge", "load_labels", "main", "peak", "release", "save_labels", "tr
 _FORMAT = {"format": "consilience.Trial", "version": 1}
 _ARRAYS = ("indptr", "annotator", "label", "gold", "truth")
 
-#: Labels in the part that a method is warmed up with: enough to go the way of large data.
-_WARM = 2 * SMALL
-
-
-# ---- labels from one process to another ---------------------------------------------------------------------------
+#: Labels of the warm-up: few, but enough for the same kernels as the whole data.
+_WARM = 1 << 16
 
 
 def save_labels(path: str | os.PathLike[str], annotations: Annotations, truth: Codes) -> None:
-    """Write what a trial needs; the names of items are left out."""
+    """Write the labels of a trial, without the names of items."""
     a = annotations
     content = {
         **_FORMAT,
@@ -66,7 +61,7 @@ def save_labels(path: str | os.PathLike[str], annotations: Annotations, truth: C
 
 
 def load_labels(path: str | os.PathLike[str]) -> tuple[Annotations, Codes]:
-    """Read what :func:`save_labels` wrote."""
+    """Read a file written by :func:`save_labels`."""
     content, arrays = load_arrays(path, _FORMAT, _ARRAYS, "the labels of a trial")
     annotations = Annotations(
         arrays["indptr"],
@@ -81,20 +76,17 @@ def load_labels(path: str | os.PathLike[str]) -> tuple[Annotations, Codes]:
     return annotations, arrays["truth"]
 
 
-# ---- memory -------------------------------------------------------------------------------------------------------
-
-
 def release() -> None:
-    """Give memory that is free back to the system, and forget the peak so far, where that can be done."""
+    """Return free memory to the system, and reset the peak, where possible."""
     gc.collect()
-    with suppress(AttributeError, OSError, TypeError):  # only the C library of GNU has it
+    with suppress(AttributeError, OSError, TypeError):  # GNU C library only
         ctypes.CDLL(None).malloc_trim(0)
-    with suppress(OSError):  # only Linux has it; "5" resets the peak (proc(5))
+    with suppress(OSError):  # Linux only; "5" resets the peak (proc(5))
         Path("/proc/self/clear_refs").write_text("5", "ascii")
 
 
 def peak() -> int | None:
-    """Give the largest resident set since the last :func:`release`, in bytes, or None where nobody knows."""
+    """Return the largest resident set since the last :func:`release`, in bytes; None where unknown."""
     try:
         status = Path("/proc/self/status").read_text("ascii", "replace")
         return 1024 * int(status.partition("VmHWM:")[2].split()[0])
@@ -108,11 +100,8 @@ def peak() -> int | None:
     return unit * int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-# ---- the fit ------------------------------------------------------------------------------------------------------
-
-
 def _warm_up(name: str, annotations: Annotations, options: dict[str, Any]) -> None:
-    """Let a method do one pass over a part of the items, so that all it uses is there; failures will show later."""
+    """Run one pass of a method over a part of the items, to load and compile what it uses; ignore failures."""
     a = annotations
     step = max(1, a.n_labels // _WARM)
     items = np.arange(0, a.n_items, step)
@@ -126,9 +115,9 @@ def _warm_up(name: str, annotations: Annotations, options: dict[str, Any]) -> No
 
 
 def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, held: int | None) -> dict[str, Any]:
-    """Fit a method once and judge it; what goes wrong is part of the answer.
+    """Fit a method once and judge it; failures are part of the result.
 
-    ``held`` are the bytes that were in use before.
+    ``held`` is the memory in use before, in bytes.
     """
     said: dict[str, Any] = {"seed": seed}
     release()
@@ -151,10 +140,10 @@ def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, h
 
 
 def judge(fit: Fit, truth: Codes) -> dict[str, Any]:
-    """Measure a fit against the truth (-1: not judged)."""
+    """Compare a fit with the truth (-1: not judged)."""
     posterior = fit.posterior
     if not np.isfinite(posterior).all():
-        return {"status": "failed", "note": "some of its probabilities are no numbers"}
+        return {"status": "failed", "note": "some of its probabilities are NaN or infinite"}
     labels = fit.choice.best
     bins = metrics.reliability(posterior, truth, labels=labels)
     return {
@@ -176,11 +165,8 @@ def _seeded(seed: int | None) -> dict[str, Any]:
     return {} if seed is None else {"random_state": seed}
 
 
-# ---- the process --------------------------------------------------------------------------------------------------
-
-
 def main(path: str, name: str, seeds: list[int | None]) -> None:
-    """Do the trials of one method; prints ``{"ready": true}``, then a line for each seed."""
+    """Run the trials of one method; print ``{"ready": true}``, then a line for each seed."""
     send = _own_channel()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")
@@ -194,7 +180,7 @@ def main(path: str, name: str, seeds: list[int | None]) -> None:
 
 
 def _own_channel() -> Callable[[dict[str, Any]], None]:
-    """Keep standard output to ourselves: what a method prints goes to standard error."""
+    """Reserve standard output for results: what a method prints goes to standard error."""
     channel = os.fdopen(os.dup(1), "w", encoding="ascii", newline="\n")
     os.dup2(2, 1)
 
@@ -206,6 +192,6 @@ def _own_channel() -> Callable[[dict[str, Any]], None]:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open; nobody wants what comes after."""
+    """Exit at the end of standard input, which the parent holds open."""
     sys.stdin.buffer.read()
     os._exit(1)
