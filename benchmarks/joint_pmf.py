@@ -87,7 +87,10 @@ def one(trial: int, S: int) -> dict[str, tuple[float, float, float]]:
     begun = time.perf_counter()
     options.pop("random_state")
     end = run_cpd_em(codes, [SIZE] * N, true.weights, np.concatenate(true.factors), **options)
-    found[BEST] = *errors(CPD(end.weights, split_factors(end.stacked, [SIZE] * N)), true), time.perf_counter() - begun
+    found[BEST] = (
+        *errors(CPD(end.at.weights, split_factors(end.at.stacked, [SIZE] * N)), true),
+        time.perf_counter() - begun,
+    )
     return found
 
 

@@ -90,7 +90,7 @@ def test_components_of_one_class_are_what_em_of_the_whole_table_keeps() -> None:
     assert np.allclose([fit.model.weights[label[k] > 0].sum() for k in range(3)], np.bincount(y) / 900)
     # a step of EM on all rows and the label: nothing moves
     whole = run_cpd_em(codes, sizes, fit.model.weights, fit.model.stacked, smoothing=0.0, max_iter=3, tol=0)
-    np.testing.assert_allclose(whole.stacked[-3:], label, atol=1e-8)
+    np.testing.assert_allclose(whole.at.stacked[-3:], label, atol=1e-8)
     np.testing.assert_allclose(whole.log_likelihood, fit.model.log_prob(codes).sum(), atol=1e-4)
     # and Bayes' rule from one distribution of the features for each class
     joint = np.zeros((900, 3))

@@ -71,9 +71,11 @@ def test_objective_never_falls(smoothing: float, accelerate: bool) -> None:
     assert rises.min() > -1e-8
     assert fit.history[-1] > fit.history[0] + 100
     # the likelihood that is reported is that of the parameters that are given back
-    reached = CPD(fit.weights, split_factors(fit.stacked, model.sizes)).log_prob(codes).sum()
+    reached = CPD(fit.at.weights, split_factors(fit.at.stacked, model.sizes)).log_prob(codes).sum()
     assert np.isclose(reached, fit.log_likelihood, rtol=1e-10)
-    penalty = smoothing * float((category_shares(codes, model.sizes)[:, None] * np.log(fit.stacked.clip(1e-12))).sum())
+    penalty = smoothing * float(
+        (category_shares(codes, model.sizes)[:, None] * np.log(fit.at.stacked.clip(1e-12))).sum()
+    )
     assert np.isclose(max(fit.history), reached + penalty, rtol=1e-9)
 
 
@@ -93,7 +95,7 @@ def test_with_complete_data_of_one_component_the_frequencies_come_out() -> None:
     _, codes = drawn((3, 4), 2, 500, 3, 0.0)
     fit = run_cpd_em(codes, (3, 4), np.ones(1), np.concatenate([np.full((3, 1), 1 / 3), np.full((4, 1), 0.25)]))
     expected = np.concatenate([np.bincount(codes[:, n], minlength=size) / 500 for n, size in enumerate((3, 4))])
-    assert np.allclose(fit.stacked[:, 0], expected, atol=1e-12)
+    assert np.allclose(fit.at.stacked[:, 0], expected, atol=1e-12)
     assert fit.converged
 
 
@@ -104,7 +106,7 @@ def test_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     for threads in ("1", "2"):
         monkeypatch.setenv("CONSILIENCE_THREADS", threads)
         fit = run_cpd_em(codes, model.sizes, model.weights, model.stacked, max_iter=6)
-        found.append((fit.stacked.tobytes(), fit.weights.tobytes(), fit.log_likelihood))
+        found.append((fit.at.stacked.tobytes(), fit.at.weights.tobytes(), fit.log_likelihood))
     assert found[0] == found[1]
 
 

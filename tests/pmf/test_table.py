@@ -128,7 +128,7 @@ def test_bad_input() -> None:
         DiscreteTable.from_data(pd.DataFrame({"a": ["x", 1]}))
     with pytest.raises(DataError, match="differ in length"):
         DiscreteTable.from_data([[1, 2], [3]])
-    with pytest.raises(ParameterError, match="place of a category"):
+    with pytest.raises(ParameterError, match="index of a category"):
         DiscreteTable(np.array([[2]]), (np.array([0, 1]),), ("a",))
 
 

@@ -1,16 +1,16 @@
 r"""A classifier that learns the joint distribution of the features and the label.
 
-The label is one more variable, and the class of a row is its most probable value given the features that are there,
+The label is one more variable, and the class of a row is its most probable value given the observed features,
 
 .. math:: \hat y = \arg\max_y \Pr(y \mid z_1, …, z_N),
-    \qquad \Pr(y \mid z) \propto \sum_f \lambda_f B(y, f) \prod_{n: z_n \text{ there}} A_n(z_n, f)
+    \qquad \Pr(y \mid z) \propto \sum_f \lambda_f B(y, f) \prod_{n: z_n \text{ observed}} A_n(z_n, f)
 
 (the MAP predictor of S. Ibrahim and X. Fu, "Recovering joint PMF from pairwise marginals", section IV-C).  Missing
 features need no treatment, at the fit or afterwards.
 
 Every component belongs to one class: B(y, f) is 1 for its class and 0 for the others.  The likelihood of a table has
-many features and one label, so components that are free to mix classes are spent on what tells rows apart, not on
-what tells classes apart.  With B fixed, EM (eqs (21)-(22)) falls apart into one for each class k of S_k rows,
+many features and one label, so components that mix classes would explain differences between rows, not between classes.
+With B fixed, EM (eqs (21)-(22)) separates into one problem for each class k of S_k rows,
 
 .. math:: \Pr(y = k, z) = \frac{S_k}{S} \sum_{f \text{ of } k} \lambda_{f|k} \prod_n A_n(z_n, f),
 
@@ -19,7 +19,7 @@ each started by CNMF-SPA on the class's own pairs of features.
 ====== ================ ======================================================
 symbol name             shape
 ====== ================ ======================================================
-F      ``n_components`` components of each class
+F      ``n_components`` components per class
 A_n    ``factors_[n]``  (I_n, Σ_k F), of the features
 B      ``factors_[-1]`` (K, Σ_k F), of the label, zeros and ones
 ====== ================ ======================================================
@@ -35,8 +35,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilience.engine.progress import Callback
 from consilience.exceptions import DataError
-from consilience.fitting.em import Callback
 from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.cpd import CPD, mixture
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf, total_history
@@ -46,7 +46,7 @@ from consilience.pmf.table import DiscreteTable, as_matrix, frame_columns
 
 __all__ = ["JointPMFClassifier", "fit_by_class"]
 
-#: Share of the rows whose labels judge the ranks where none is given.
+#: Share of the rows that are held out to choose the rank.
 _HELD_OUT = 0.25
 
 
@@ -56,7 +56,7 @@ def fit_by_class(codes: Codes, sizes: Sequence[int], rank: int, **options: Any) 
     Parameters
     ----------
     rank
-        Components of each class (no more than it has rows).
+        Components per class (at most as many as it has rows).
     options
         As in :func:`~consilience.pmf.em.fit_joint_pmf`.
     """
@@ -77,18 +77,17 @@ def fit_by_class(codes: Codes, sizes: Sequence[int], rank: int, **options: Any) 
 class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
     """MAP classifier on categorical features, by their joint distribution with the label.
 
-    Features are categories: strings, whole numbers, categorical columns of a frame.  NaN, None and strings of nothing
-    but white space are missing, as is -1 in a matrix of whole numbers (and later, if it is no category of its feature).
-    A category that the fit did not see is taken as missing, with a warning.
+    Features are categories: strings, whole numbers, categorical columns of a frame.  NaN, None and blank strings are
+    missing, and so is -1 in a matrix of whole numbers (after the fit: unless it is a category of its feature).  A
+    category that the fit did not see counts as missing, with a warning.
 
     Parameters
     ----------
     n_components
-        F, the components of each class.  None chooses it by the log-probability of the labels of a held-out quarter
-        given their features, with one start for each F that is tried (:mod:`consilience.pmf.rank`).
+        F, the components per class.  None chooses it by the log-probability of the labels of a held-out quarter given
+        their features, with one start for each F (:mod:`consilience.pmf.rank`).
     init, split, refine, smoothing, n_starts, max_iter, tol, random_state, callback
-        As in :class:`~consilience.pmf.joint_pmf.JointPMF`; smoothing spreads over the categories as they occur in the
-        rows of the class.
+        As in :class:`~consilience.pmf.joint_pmf.JointPMF`; smoothing follows the category shares of the class.
 
     Attributes
     ----------
@@ -99,9 +98,9 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
     n_components_ : int
         F.
     rank_scores_ : dict
-        The mean log-probability of held-out labels by rank, where F was chosen.
+        Mean log-probability of held-out labels by rank, if F was chosen.
     n_features_in_, feature_names_in_, n_iter_, converged_, history_
-        As usual.
+        As in scikit-learn and :class:`~consilience.pmf.joint_pmf.JointPMF`.
 
     Examples
     --------
@@ -126,18 +125,16 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         callback: Callback | None = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            init=init,
-            split=split,
-            refine=refine,
-            smoothing=smoothing,
-            n_starts=n_starts,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=random_state,
-            callback=callback,
-        )
+        self.n_components = n_components
+        self.init = init
+        self.split = split
+        self.refine = refine
+        self.smoothing = smoothing
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.callback = callback
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the joint distribution of the features X (a table) and the label y."""
@@ -149,7 +146,7 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         options = self._options(features.names)
         rank, scores = self.n_components, dict[int, float]()
         if rank is None:
-            rank, scores = rank_by_held_out(table.codes, _HELD_OUT, options, partial(_foretold, table.sizes))
+            rank, scores = rank_by_held_out(table.codes, _HELD_OUT, options, partial(_label_score, table.sizes))
         fit = fit_by_class(table.codes, table.sizes, rank, **options)
         self.joint_ = JointPMF(**self.get_params(deep=False))._keep(table, fit, scores)
         self.rank_scores_ = scores
@@ -159,7 +156,7 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> Floats:
-        """Give Pr(class | features that are there) for every row, (S, K), in the order of ``classes_``."""
+        """Return Pr(class | observed features) for every row, (S, K), in the order of ``classes_``."""
         check_is_fitted(self)
         *categories, _ = self.joint_.categories_
         *names, _ = self.joint_.names_
@@ -168,18 +165,18 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         return self.joint_.model_.conditional(codes.shape[1] - 1, codes)
 
     def predict(self, X: Any) -> Any:
-        """Give the most probable class of every row."""
+        """Return the most probable class of every row."""
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Give the logarithm of :meth:`predict_proba`; -inf where a class cannot be."""
+        """Return the logarithm of :meth:`predict_proba`; -inf for impossible classes."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # scikit-learn scores estimators on measurements, each a category of its own here
+        # scikit-learn's checks score estimators on measurements, where every value is its own category
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -187,7 +184,7 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
 def _features(
     estimator: JointPMFClassifier, X: Any, *, y: Any = "no_validation", categories: Any = None, names: Any = None
 ) -> DiscreteTable:
-    """Code a table of features, at the fit or (with categories) afterwards."""
+    """Encode a table of features, at the fit or (with categories) afterwards."""
     if y is None:
         raise DataError("requires y to be passed, but the target y is None: a classifier needs labels to learn from")
     if isinstance(X, DiscreteTable):
@@ -203,7 +200,7 @@ def _features(
 
 
 def _labels(y: Any, n_rows: int) -> tuple[Codes, Any]:
-    """Give codes and classes of the labels, all of which must be there."""
+    """Return codes and classes of the labels, none of which may be missing."""
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import column_or_1d
 
@@ -211,9 +208,9 @@ def _labels(y: Any, n_rows: int) -> tuple[Codes, Any]:
 
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise DataError("Input y contains NaN or infinity: every row of a fit needs a label; leave out those without")
+        raise DataError("Input y contains NaN or infinity: every row of a fit needs a label; leave out rows without")
     if y.dtype.kind == "O" and to_column(y, "y").null_count:
-        raise DataError("Input y contains None or NaN: every row of a fit needs a label; leave out those without")
+        raise DataError("Input y contains None or NaN: every row of a fit needs a label; leave out rows without")
     check_classification_targets(y)
     if y.size != n_rows:
         raise DataError(f"X has {n_rows} rows and y has {y.size} labels (inconsistent numbers of samples)")
@@ -228,8 +225,8 @@ def _unused(names: tuple[str, ...]) -> str:
     return name
 
 
-def _foretold(sizes: Sequence[int], rank: int, seen: Codes, unseen: Codes, options: dict[str, Any]) -> float:
-    """Give the mean log-probability of held-out labels given their features."""
+def _label_score(sizes: Sequence[int], rank: int, seen: Codes, unseen: Codes, options: dict[str, Any]) -> float:
+    """Return the mean log-probability of held-out labels given their features."""
     given = fit_by_class(seen, sizes, rank, **options).model.conditional(-1, unseen)
     true = given[np.arange(len(unseen)), unseen[:, -1]]
     return float(np.log(np.maximum(true, 1e-12)).mean())

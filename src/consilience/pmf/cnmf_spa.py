@@ -1,16 +1,16 @@
-r"""CNMF-SPA: read the joint distribution off pairs of variables, without iteration.
+"""CNMF-SPA: the joint distribution from pairs of variables, without iteration.
 
-Cut the variables into S1 and S2.  The pair marginals between them, one block for each pair, are (Ibrahim & Fu,
+Split the variables into S1 and S2.  The pair marginals between them, one block for each pair, are (Ibrahim & Fu,
 "Recovering joint PMF from pairwise marginals", eq. (3) and Algorithm 1)
 
     X̃ = [X_jk]  (j in S1, k in S2)  =  W Hᵀ,     W = [A_j] stacked,   H = [A_k] stacked · diag(λ).
 
-A column of X̃, scaled to sum to one, is what the variables of S1 do when z_k = b.  If for every component f there is a
-(k, b) that occurs in f alone (separability of H), that column is W(:, f), and successive projection finds it.  Then H
-is nonnegative least squares, and λ least squares on the simplex.
+A column of X̃, scaled to sum to one, is the distribution of S1 given z_k = b.  If for every component f there is a
+(k, b) that occurs only in f (separability of H), that column is W(:, f), and successive projection finds it.  Then H
+follows by nonnegative least squares, and λ by least squares on the simplex.
 
-The cut may be chosen: of several, the one whose W has the smallest condition number κ(W).  Theorem 1 there bounds the
-error by κ²(W).
+Of several splits, the one whose W has the smallest condition number κ(W) may be chosen: Theorem 1 bounds the error by
+κ²(W).
 
 Errata of the printed algorithm: line 11 takes the rows (n - M - 1) I + 1 : (n - M) I of H, and W Σ = X̃(:, Λ).
 
@@ -21,7 +21,7 @@ X̃      ``X``          (Σ I_j over S1, Σ I_k over S2)
 W      ``W``          (Σ I_j over S1, F)
 H      ``H``          (Σ I_k over S2, F)
 λ      ``weights``    (F,)
-A_n    ``stacked``    (Σ I_n, F), factors one below the other
+A_n    ``stacked``    (Σ I_n, F), factors stacked
 ====== ============== ==================================
 """
 
@@ -41,7 +41,7 @@ from consilience.validation import generator
 
 __all__ = ["cnmf_spa", "simplex_weights"]
 
-#: Random cuts that are compared with the fixed one.
+#: Random splits that are compared with the fixed one.
 _CUTS = 16
 #: Steps of projected gradient for the weights.
 _STEPS = 2000
@@ -61,11 +61,11 @@ def cnmf_spa(
     pairs
         Counts of all pairs.
     rank
-        F.  Components beyond the rank of the pair marginals are started at random.
+        F.  Components beyond the rank of the pair marginals are random.
     split
         ``"fixed"`` (S1 is the first half), ``"random"``, ``"conditioning"``, or the variables of S1.
     random_state
-        Seed of random cuts, and of components that the pairs do not give.
+        Seed of random splits, and of components that the pairs do not determine.
     """
     N = len(pairs.sizes)
     rng = generator(random_state)
@@ -80,7 +80,7 @@ def cnmf_spa(
             raise ParameterError(f"S1 must be some, not all, of the variables 0 … {N - 1}; got {list(split)}")
         cuts = [first]
     found = [(*_vertices(pairs, columns, first, rank), first) for first in cuts]
-    # more components first, then the best conditioned; of equals the first, which is the fixed one
+    # most components first, then the best conditioned; ties go to the first, the fixed split
     W, _, first = min(found, key=lambda each: (-each[0].shape[1], each[1]))
     W = _filled(pairs, W, first, rank, rng)
     stacked = np.empty((int(pairs.offsets[-1]), rank))
@@ -93,11 +93,11 @@ def cnmf_spa(
     return simplex_weights(pairs, stacked), stacked
 
 
-# ---- cuts ---------------------------------------------------------------------------------------------------
+# ---- splits -------------------------------------------------------------------------------------------------
 
 
 def _cuts(pairs: PairMarginals, rank: int, split: str, rng: np.random.Generator) -> list[Ints]:
-    """Give the sets S1 to be tried, each a sorted array of variables."""
+    """Return the candidate sets S1, each a sorted array of variables."""
     N = len(pairs.sizes)
     sizes = np.array(pairs.sizes)
     fixed = np.arange((N + 1) // 2)
@@ -108,7 +108,7 @@ def _cuts(pairs: PairMarginals, rank: int, split: str, rng: np.random.Generator)
         return drawn
     if split != "conditioning":
         raise MethodError(f"split must be fixed, random or conditioning, not {split!r}")
-    # the alphabets in order of size, dealt out in turn: both sides get their share of large ones
+    # alphabets sorted by size and dealt in turn, so that both sides get large ones
     dealt = np.sort(np.argsort(-sizes, kind="stable")[::2])
     cuts = {tuple(cut.tolist()): cut for cut in (fixed, dealt, *drawn)}
     return list(cuts.values())
@@ -118,10 +118,10 @@ def _cuts(pairs: PairMarginals, rank: int, split: str, rng: np.random.Generator)
 
 
 def _conditionals(pairs: PairMarginals) -> Floats:
-    """Give Pr(z_j = a | z_k = b) for all pairs, (J, J): the columns of each block scaled to sum to one.
+    """Return Pr(z_j = a | z_k = b) for all pairs, (J, J): the columns of each block scaled to sum to one.
 
-    All blocks of a column of X̃ are the same mixture of W's columns.  Scaled one by one, they are so too where they rest
-    on different rows.
+    All blocks of a column of X̃ are the same mixture of W's columns.  Scaling them one by one keeps this true if they
+    come from different rows.
     """
     first, variable = pairs.offsets[:-1], np.repeat(np.arange(len(pairs.sizes)), pairs.sizes)
     total = np.add.reduceat(pairs.counts, first, axis=0)[variable]
@@ -130,7 +130,7 @@ def _conditionals(pairs: PairMarginals) -> Floats:
 
 
 def _vertices(pairs: PairMarginals, columns: Floats, first: Ints, rank: int) -> tuple[Floats, float]:
-    """Give the columns that successive projection picks, and their condition number."""
+    """Return the columns that successive projection picks, and their condition number."""
     rows, second = pairs.rows_of(first), np.setdiff1d(np.arange(len(pairs.sizes)), first)
     within = pairs.rows_of(second)
     within = within[pairs.counts[np.ix_(rows, within)].any(axis=0)]
@@ -143,7 +143,7 @@ def _vertices(pairs: PairMarginals, columns: Floats, first: Ints, rank: int) -> 
 
 
 def _filled(pairs: PairMarginals, W: Floats, first: Ints, rank: int, rng: np.random.Generator) -> Floats:
-    """Add random columns where the pairs gave fewer than F: half the shares, half chance."""
+    """Add random columns if the pairs gave fewer than F: half category shares, half random."""
     lacking = rank - W.shape[1]
     if lacking <= 0:
         return W
@@ -155,11 +155,11 @@ def _filled(pairs: PairMarginals, W: Floats, first: Ints, rank: int, rng: np.ran
 
 
 def _mixtures(pairs: PairMarginals, W: Floats, first: Ints, second: Ints) -> Floats:
-    """Give argmin ‖X̃ - W Hᵀ‖ over H ≥ 0 (line 9), (Σ I_k, F)."""
+    """Return argmin ‖X̃ - W Hᵀ‖ over H ≥ 0 (line 9), (Σ I_k, F)."""
     from scipy.optimize import nnls
 
     X = np.block([[pairs.block(j, k) for k in second.tolist()] for j in first.tolist()])
-    # the triangle of W = Q R has the same residuals up to a constant, and F rows
+    # R of W = Q R gives the same residuals up to a constant, with only F rows
     Q, R = np.linalg.qr(W)
     return np.stack([nnls(R, column)[0] for column in (Q.T @ X).T])
 
@@ -173,12 +173,12 @@ def _normalised(H: Floats, sizes: Sequence[int], shares: Floats) -> Floats:
 
 
 def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
-    """Give the λ on the simplex with the smallest Σ S_jk ‖X_jk - A_j diag(λ) A_kᵀ‖² over all pairs.
+    """Return the λ on the simplex that minimises Σ S_jk ‖X_jk - A_j diag(λ) A_kᵀ‖² over all pairs.
 
-    It takes the place of line 16 of Algorithm 1 and differs from it: λ is kept on the simplex, a pair counts as much
-    as the S_jk rows behind it, and all pairs have a say.
+    It replaces line 16 of Algorithm 1 and differs from it: λ stays on the simplex, pairs are weighted by their number
+    of rows S_jk, and all pairs are used.
 
-    The objective is λᵀ Q λ - 2 bᵀ λ, in F variables; projected gradient with momentum, restarted when it would rise.
+    The objective is λᵀ Q λ - 2 bᵀ λ, in F variables, minimised by projected gradients with momentum and restarts.
     """
     offsets, N, F = pairs.offsets, len(pairs.sizes), stacked.shape[1]
     totals = pairs.totals
@@ -200,7 +200,7 @@ def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         ahead = here + (momentum - 1.0) / following * (here - before)
         there = project_to_simplex(ahead - (Q @ ahead - b))
-        if float((ahead - there) @ (there - here)) > 0:  # O'Donoghue & Candès: momentum points uphill
+        if float((ahead - there) @ (there - here)) > 0:  # momentum points uphill (O'Donoghue & Candès 2015)
             momentum, before = 1.0, here
             continue
         before, here, momentum = here, there, following
@@ -210,5 +210,5 @@ def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
 
 
 def _of_one_variable(pairs: PairMarginals, rank: int) -> tuple[Floats, Floats]:
-    """A single variable has no pairs: every component is its distribution."""
+    """Return components that all are the distribution of the only variable."""
     return np.full(rank, 1.0 / rank), np.repeat(pairs.shares[:, None], rank, axis=1)

@@ -1,14 +1,14 @@
-"""One column of a table as codes: what is missing, what is no category, and when two values are the same.
+"""Encode one column of a table: missing values, unknown values, and equality of values across types.
 
 ====== =========== =====================================================================
 code   name        meaning
 ====== =========== =====================================================================
-≥ 0    ..          the place of a category
--1     ``MISSING`` null, None, NaN, a string of nothing but white space, or -1 among codes
--2     ``STRANGE`` there, but no category of a variable whose categories are given
+≥ 0    ..          the index of a category
+-1     ``MISSING`` null, None, NaN, a blank string, or -1 in a matrix of codes
+-2     ``STRANGE`` a value that is not among the given categories
 ====== =========== =====================================================================
 
-Numbers are numbers wherever they come from: True is 1, and 0.1 in single precision is 0.1 in double.
+Numbers of different types are equal: True is 1, and 0.1 in single precision is 0.1 in double precision.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ __all__ = ["MISSING", "STRANGE", "decode", "encode_column"]
 
 MISSING, STRANGE = -1, -2
 
-#: Whole numbers that span less than this are coded by a table, wider ones by sorting.
+#: Whole numbers that span less than this are encoded by a table, wider ranges by sorting.
 _NARROW = 1 << 16
-#: Whole numbers up to here, and their differences, fit 64 bits.
+#: Whole numbers up to here, and their differences, fit into 64 bits.
 _FITS = 2.0**62
 
 
 def encode_column(column: Any, known: Any, name: str, coded: bool = False) -> tuple[Codes, Codes]:
-    """Give codes and categories.
+    """Return codes and categories.
 
     Parameters
     ----------
     column
         A numpy or pyarrow array.
     known
-        The categories, in the order of their codes; None takes those that the column has.
+        The categories, in the order of their codes; None takes those of the column.
     coded
-        Whether -1 stands for a missing entry.  Where the categories are known it does so unless it is one of them.
+        Whether -1 means a missing entry; not if it is one of the known categories.
     """
     import pyarrow as pa
 
@@ -66,7 +66,7 @@ def encode_column(column: Any, known: Any, name: str, coded: bool = False) -> tu
 
 
 def decode(codes: Codes, values: Codes) -> Codes:
-    """Turn codes into values; -1 becomes NaN among numbers and None among others."""
+    """Turn codes into values; -1 becomes NaN for numbers and None otherwise."""
     if not (codes < 0).any():
         found: Codes = values[codes]
         return found
@@ -81,7 +81,7 @@ def decode(codes: Codes, values: Codes) -> Codes:
 
 
 def _numbers(column: Any) -> tuple[Codes, Bools] | None:
-    """Give numbers or truth values, and which are missing; None where the column holds something else."""
+    """Return numbers or booleans, and which are missing; None if the column holds something else."""
     import pyarrow as pa
 
     if isinstance(column, np.ndarray):
@@ -96,7 +96,7 @@ def _numbers(column: Any) -> tuple[Codes, Bools] | None:
 
 
 def _look_up(values: Codes, wanted: Codes) -> Ints:
-    """Give the place of each number among the wanted ones."""
+    """Return the index of each number among the wanted ones, or ``STRANGE``."""
     if values.dtype.kind == wanted.dtype.kind == "f":
         narrow = min(values.dtype, wanted.dtype, key=lambda dtype: dtype.itemsize)
         with np.errstate(over="ignore"):
@@ -118,11 +118,11 @@ def _encode_numbers(values: Codes, gone: Bools) -> tuple[Codes, Codes]:
 
 
 def _distinct(seen: Codes) -> tuple[Codes, Codes]:
-    """Give the sorted values and the place of each entry among them."""
+    """Return the sorted values and the index of each entry among them."""
     low, high = seen.min(), seen.max()
     whole = seen.dtype.kind in "iu" or (seen.dtype.kind == "f" and bool(np.all(seen == np.floor(seen))))
     if whole and float(low) >= -_FITS and float(high) <= _FITS and int(high) - int(low) < _NARROW:
-        # narrow types are widened first: 100 - (-100) is not to be found among int8
+        # widened first: 100 - (-100) overflows int8
         shifted = seen.astype(np.int64) - int(low)
         there = np.bincount(shifted) > 0
         return np.flatnonzero(there).astype(np.int64) + int(low), (np.cumsum(there) - 1)[shifted]
@@ -134,7 +134,7 @@ def _distinct(seen: Codes) -> tuple[Codes, Codes]:
 
 
 def _encode_values(array: Any, known: Any) -> tuple[Codes, Codes]:
-    """Code strings, dates and categorical columns."""
+    """Encode strings, dates and categorical columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,17 +1,17 @@
-r"""The model: a mixture of products, which is a canonical polyadic decomposition (CPD) of the joint distribution.
+r"""A mixture of products: a canonical polyadic decomposition (CPD) of the joint distribution.
 
 .. math:: \Pr(z_1, …, z_N) = \sum_f \lambda_f \prod_n A_n(z_n, f)
 
-(Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", eq. (2)).  A missing entry is summed out, and since the
-columns of A_n sum to one, that means leaving its factor out.  So everything asked of the joint distribution costs a
-product of the factors; the tensor of all combinations is never made.
+(Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", eq. (2)).  A missing entry is summed out: as the
+columns of A_n sum to one, its factor is left out.  Every query costs a product of factors; the tensor of all
+combinations is never formed.
 
 ====== =============== ===========================================
 symbol name            shape
 ====== =============== ===========================================
 λ      ``weights``     (F,), sums to one
 A_n    ``factors[n]``  (I_n, F), columns sum to one
-..     ``codes``       (S, N), the category of each entry, -1 missing
+..     ``codes``       (S, N), index of the category, -1 missing
 ====== =============== ===========================================
 """
 
@@ -33,15 +33,15 @@ from consilience.kernels.cpd import FLOOR, TablePass
 __all__ = ["CPD", "mixture", "split_factors"]
 
 _FORMAT = {"format": "consilience.CPD", "version": 1}
-#: Rows whose posteriors are held at a time.
+#: Rows whose posteriors are in memory at a time.
 _CHUNK = 1 << 16
-#: The largest table of joint probabilities that ``marginal`` makes.
+#: Most cells of a marginal table.
 _LARGEST = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
 class CPD:
-    """Weights (F,) and one factor (I_n, F) for each variable, columns summing to one.
+    """Weights (F,) and one factor (I_n, F) per variable, whose columns sum to one.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class CPD:
         factors = tuple(np.array(factor, np.float64) for factor in self.factors)
         if weights.ndim != 1 or not factors or any(f.ndim != 2 or f.shape[1] != weights.size for f in factors):
             raise ParameterError(
-                f"a CPD needs weights (F,) and a factor (categories, F) for each variable, not {weights.shape} and "
+                f"a CPD needs weights (F,) and a factor (categories, F) per variable, not {weights.shape} and "
                 f"{[factor.shape for factor in factors]}"
             )
         for what, values in (("weights", weights[:, None]), *((f"factor {n}", f) for n, f in enumerate(factors))):
@@ -88,16 +88,16 @@ class CPD:
 
     @cached_property
     def stacked(self) -> Floats:
-        """The factors one below the other, (Σ I_n, F)."""
+        """The factors stacked, (Σ I_n, F)."""
         return np.concatenate(self.factors)
 
     def __repr__(self) -> str:
         return f"<CPD: {len(self.factors)} variables, {self.rank} components>"
 
-    # ---- questions -----------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------
 
     def log_prob(self, codes: Codes) -> Floats:
-        """Give the log-probability of every row's entries that are there, (S,); -inf where they cannot occur."""
+        """Return the log-probability of the observed entries of every row, (S,); -inf if they are impossible."""
         codes = self._checked(codes)
         logs = np.empty(len(codes))
         if min(self.weights.min(), self.stacked.min()) < FLOOR:
@@ -109,34 +109,35 @@ class CPD:
         return logs
 
     def posterior(self, codes: Codes) -> Floats:
-        """Give the probability of each component given the entries of each row, (S, F)."""
+        """Return the probability of each component given the observed entries of each row, (S, F)."""
         return np.concatenate([q for _, q, _ in self._passed(self._checked(codes))])
 
     def conditional(self, target: int, codes: Codes) -> Floats:
-        """Give Pr(target | the other entries) for every row, (S, I_target); the target's own entry is not looked at.
+        """Return Pr(target | the other entries) for every row, (S, I_target); the target's own entry is ignored.
 
-        Entries that the model holds impossible together are taken to be as unlikely as can be told, so that the answer
-        still is a distribution.
+        Probabilities of zero count as very small, so the result is a distribution also for impossible entries.
         """
         target, codes = self._without(target, codes)
         # Pr(z_t | z) = Σ_f q(f | z) A_t(z_t, f)
         return np.concatenate([q @ self.factors[target].T for _, q, _ in self._passed(codes)])
 
     def expectation(self, target: int, codes: Codes, values: Any) -> Floats:
-        """Give E[value of target | the other entries], (S,): the prediction of least mean squared error."""
+        """Return E[value of target | the other entries], (S,): the prediction of least mean squared error."""
         target, codes = self._without(target, codes)
         values = np.asarray(values, np.float64)
         if values.shape != (self.sizes[target],):
-            raise ParameterError(f"variable {target} has {self.sizes[target]} categories; values came {values.shape}")
+            raise ParameterError(
+                f"variable {target} has {self.sizes[target]} categories, but values have shape {values.shape}"
+            )
         by_component = values @ self.factors[target]
         return np.concatenate([q @ by_component for _, q, _ in self._passed(codes)])
 
     def marginal(self, variables: int | Sequence[int]) -> Floats:
-        """Give the joint distribution of a few variables, one axis for each in the order given."""
+        """Return the joint distribution of a few variables, one axis each, in the given order."""
         chosen = [variables] if isinstance(variables, int | np.integer) else list(variables)
         chosen = [self._variable(n) for n in chosen]
         if len(set(chosen)) != len(chosen):
-            raise ParameterError(f"each variable may be named once; got {chosen}")
+            raise ParameterError(f"each variable may be named only once; got {chosen}")
         size = float(np.prod([float(self.sizes[n]) for n in chosen]))
         if size > _LARGEST:
             raise ParameterError(f"the joint table of these variables has {size:.3g} cells; choose fewer of them")
@@ -153,7 +154,7 @@ class CPD:
         from consilience.validation import generator
 
         rng = generator(random_state)
-        # inverse of the distribution function, those of all components laid end to end
+        # inverse transform sampling; component f uses the interval from f to f + 1
         component = np.minimum(np.searchsorted(_cumulated(self.weights), rng.random(n), "right"), self.rank - 1)
         codes = np.empty((n, len(self.factors)), signed_dtype(max(self.sizes)))
         for m, factor in enumerate(self.factors):
@@ -165,37 +166,37 @@ class CPD:
     # ---- components ----------------------------------------------------------------------------------------
 
     def permute(self, order: Any) -> CPD:
-        """Give the same model with its components in another order."""
+        """Return the same model with its components in another order."""
         return CPD(self.weights[order], tuple(factor[:, order] for factor in self.factors))
 
     def align(self, other: CPD) -> CPD:
-        """Give the same model with its components in the order that fits those of ``other`` best (least squares)."""
+        """Return the same model with its components in the order that best fits ``other`` (least squares)."""
         from scipy.optimize import linear_sum_assignment
 
         if other.sizes != self.sizes or other.rank != self.rank:
-            raise ParameterError(f"{self!r} and {other!r} have no components to be matched: sizes or ranks differ")
-        # ‖a - b‖² = ‖a‖² + ‖b‖² - 2 aᵀb, and every pairing has the same squares
+            raise ParameterError(f"{self!r} and {other!r} cannot be aligned: sizes or ranks differ")
+        # ‖a - b‖² = ‖a‖² + ‖b‖² - 2 aᵀb, and the squares do not depend on the pairing
         order = linear_sum_assignment(other.stacked.T @ self.stacked, maximize=True)[1]
         return self.permute(order)
 
     # ---- files ---------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an ``.npz`` file, without pickles."""
+        """Write an ``.npz`` file without pickles."""
         save_arrays(path, _FORMAT, weights=self.weights, stacked=self.stacked, sizes=np.array(self.sizes, np.int64))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CPD:
-        """Read what :meth:`save` wrote."""
+        """Read a file written by :meth:`save`."""
         _, arrays = load_arrays(path, _FORMAT, ("weights", "stacked", "sizes"), "a model written by CPD.save")
         return cls(arrays["weights"], split_factors(arrays["stacked"], arrays["sizes"]))
 
-    # ---- inside --------------------------------------------------------------------------------------------
+    # ---- internals -----------------------------------------------------------------------------------------
 
     def _variable(self, variable: int) -> int:
         N = len(self.factors)
         if not -N <= variable < N:
-            raise ParameterError(f"there are {N} variables, numbered from 0; {variable!r} is none of them")
+            raise ParameterError(f"there are {N} variables, numbered from 0; {variable!r} is not among them")
         return int(variable) % N
 
     def _checked(self, codes: Any) -> Codes:
@@ -205,7 +206,7 @@ class CPD:
                 f"expected integer codes (rows, {len(self.factors)}), got {codes.dtype} of shape {codes.shape}"
             )
         if codes.size and (codes.min() < -1 or np.any(codes.max(axis=0) >= np.array(self.sizes))):
-            raise ParameterError("codes must be -1 (missing) or the place of a category of their variable")
+            raise ParameterError("codes must be -1 (missing) or the index of a category of their variable")
         checked: Codes = codes
         return checked
 
@@ -220,7 +221,7 @@ class CPD:
         return TablePass(codes, self.sizes).posteriors(self.weights, self.stacked, _CHUNK)
 
     def _log_prob_with_zeros(self, codes: Codes) -> Floats:
-        """Give log-probabilities where some probabilities are zero, which the pass would take as very small."""
+        """Return log-probabilities for a model with zeros, which the compiled pass would take as very small."""
         with np.errstate(divide="ignore"):
             joint = np.tile(np.log(self.weights), (len(codes), 1))
             for n, factor in enumerate(self.factors):
@@ -232,14 +233,14 @@ class CPD:
 
 
 def split_factors(stacked: Floats, sizes: Any) -> tuple[Floats, ...]:
-    """Cut stacked factors (Σ I_n, F) into one for each variable."""
+    """Split stacked factors (Σ I_n, F) by variable."""
     return tuple(np.split(stacked, np.cumsum(np.asarray(sizes, np.int64))[:-1]))
 
 
 def mixture(models: Sequence[CPD], weights: Any = None) -> CPD:
-    """Give the mean of several models of the same variables: a model again, of the components of all.
+    """Return the mixture of several models of the same variables, with the components of all.
 
-    Without ``weights`` all count the same.
+    Without ``weights`` all have the same weight.
     """
     shares = np.full(len(models), 1.0 / len(models)) if weights is None else np.asarray(weights, np.float64)
     return CPD(

@@ -1,4 +1,4 @@
-"""Fill the missing cells of a table in a copy that is otherwise what was given: its kind, names, types and order."""
+"""Fill the missing cells of a table in a copy of the same kind, with the same names, types and order."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["fill_cells"]
 
 
 def fill_cells(X: Any, gone: Bools, codes: Codes, categories: tuple[Codes, ...], names: tuple[str, ...]) -> Any:
-    """Give a copy of X whose cells ``gone`` (S, N) have the values behind ``codes`` (S, N).
+    """Return a copy of X whose cells ``gone`` (S, N) have the values of ``codes`` (S, N).
 
-    A frame's columns are found by name, and those of no variable stay as they are.  A variable of which the fit saw
-    nothing has no value to give: its cells stay null in a frame and are NaN in a matrix of numbers.
+    A frame's columns are found by name, and other columns are kept.  A variable without entries in the fit has no
+    values: its cells stay null in a frame and become NaN in a matrix of numbers.
     """
     if isinstance(X, DiscreteTable):
         return _in_table(X, gone, codes, categories, names)
@@ -50,7 +50,7 @@ def _in_table(
     filled, known = table.codes.astype(np.int64), list(table.categories)
     for n, values in enumerate(categories):
         at = table.index(names[n])
-        # the table's own categories stay, and those that it lacks come behind them
+        # keep the table's own categories and append those it lacks
         places, mine = encode_column(values, known[at], names[n])
         fills = codes[gone[:, n], n]
         lacking = np.flatnonzero((places == STRANGE) & np.isin(np.arange(len(values)), fills))
@@ -72,7 +72,7 @@ def _in_matrix(matrix: Codes, gone: Bools, codes: Codes, categories: tuple[Codes
 
 
 def _wide_enough(dtype: Any, values: Codes) -> Any:
-    """Give the type itself where it holds the values, or the nearest that holds both."""
+    """Return the type itself if it holds the values, else the nearest that holds both."""
     plain = np.array(values.tolist())
     if (dtype.kind in "US") != (plain.dtype.kind in "US") or plain.dtype.kind == "O":
         return np.dtype(object)
@@ -84,7 +84,7 @@ def _wide_enough(dtype: Any, values: Codes) -> Any:
 
 
 def _in_pandas(frame: Any, new: dict[int, tuple[Any, Codes]]) -> Any:
-    """Fill a frame of pandas, or of a library that follows it, by place: index and names are never looked at."""
+    """Fill a pandas-like frame by position, whatever its index and names."""
     filled = frame.copy()
     for at, (rows, values) in new.items():
         column = frame.iloc[:, at].copy()
@@ -93,7 +93,7 @@ def _in_pandas(frame: Any, new: dict[int, tuple[Any, Codes]]) -> Any:
             column = column.cat.add_categories(lacking)
         try:
             column.iloc[rows] = values
-        except (TypeError, ValueError):  # numbers in a column that was all null, and the like
+        except (TypeError, ValueError):  # for example numbers in a column that was all null
             column = column.astype(object)
             column.iloc[rows] = values
         filled.isetitem(at, column)
@@ -101,7 +101,7 @@ def _in_pandas(frame: Any, new: dict[int, tuple[Any, Codes]]) -> Any:
 
 
 def _column(column: Any, rows: Any, values: Codes) -> Any:
-    """Fill a column of polars or pyarrow."""
+    """Fill a polars or pyarrow column."""
     import narwhals as nw
     import pyarrow as pa
 

@@ -2,8 +2,8 @@ r"""The joint distribution of discrete variables, learned from a table with miss
 
 .. math:: \Pr(z_1, …, z_N) = \sum_f \lambda_f \prod_n A_n(z_n, f)
 
-Start from pairs of variables (CNMF-SPA, Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", Algorithm 1), go
-on by EM (eqs (21)-(22)), and answer questions about the joint distribution without ever making its table.
+Start from pairs of variables (CNMF-SPA, Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", Algorithm 1),
+continue by EM (eqs (21)-(22)), and answer queries without ever forming the joint table.
 
 ====== ================ =============================
 symbol name             shape
@@ -23,8 +23,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from consilience.engine.progress import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
-from consilience.fitting.em import Callback
 from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.columns import MISSING, decode
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf
@@ -40,32 +40,13 @@ _HELD_OUT = 0.1
 
 
 class PMFEstimator(BaseEstimator):  # type: ignore[misc]
-    """The parameters that estimators of joint distributions have in common, stored and checked."""
+    """Checks of the parameters that the estimators of joint distributions share."""
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init = "cnmf-spa",
-        split: Split | Sequence[str] = "conditioning",
-        refine: Literal["em"] | None = "em",
-        smoothing: float = 1.0,
-        n_starts: int = 1,
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.split = split
-        self.refine = refine
-        self.smoothing = smoothing
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
+    n_components: int | None
+    init: Init
+    split: Split | Sequence[str]
+    refine: Literal["em"] | None
+    callback: Callback | None
 
     def _check_parameters(self) -> None:
         one_of("init", self.init, ("cnmf-spa", "random", "ctd"))
@@ -83,7 +64,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(f"callback must be a function or None, not {self.callback!r}")
 
     def _options(self, names: Sequence[str]) -> dict[str, Any]:
-        """Give what a fit of a given rank needs; variables of S1 that are named get their numbers."""
+        """Return the options of a fit of given rank; names of variables in S1 become numbers."""
         options = {name: value for name, value in self.get_params(deep=False).items() if name != "n_components"}
         if not isinstance(self.split, str):
             options["split"] = [index_of(variable, names) for variable in self.split]
@@ -102,61 +83,59 @@ class JointPMF(PMFEstimator):
 
     .. math:: \Pr(z_1, …, z_N) = \sum_f \lambda_f \prod_n A_n(z_n, f)
 
-    Tables may have missing entries everywhere, at the fit and afterwards.  A table is a frame (pandas, polars, pyarrow)
-    with a column for each variable, a matrix of whole numbers with NaN or -1 for missing entries, an array of objects,
-    or a :class:`~consilience.pmf.table.DiscreteTable`.  Null, None, NaN and strings of nothing but white space are
-    missing; whether -1 is, the fit decides from all its rows.
+    Tables may have missing entries, at the fit and afterwards.  A table is a frame (pandas, polars, pyarrow) with one
+    column per variable, a matrix of whole numbers with NaN or -1 for missing entries, an array of objects, or a
+    :class:`~consilience.pmf.table.DiscreteTable`.  Null, None, NaN and blank strings are missing; whether -1 is, the
+    fit decides from all its rows.
 
     Parameters
     ----------
     n_components
-        F.  None chooses it by the likelihood of a held-out tenth of the rows, or of 20,000 of them where there are more
+        F.  None chooses it by the likelihood of a held-out tenth of the rows, or of 20,000 of them if there are more
         (:mod:`consilience.pmf.rank`).
     init
-        What EM starts from: ``"cnmf-spa"`` (pairs), ``"ctd"`` (triples, by coupled tensor decomposition) or
+        Start of EM: ``"cnmf-spa"`` (pairs), ``"ctd"`` (triples, by coupled tensor decomposition) or
         ``"random"``.
     split
-        How CNMF-SPA cuts the variables in two: ``"fixed"`` (first and second half), ``"random"``, the cut of several
-        whose components are told apart best (``"conditioning"``), or the variables of S1, by name or number.
+        How CNMF-SPA splits the variables: ``"fixed"`` (first and second half), ``"random"``, ``"conditioning"`` (the
+        best conditioned of several splits), or the variables of S1, by name or number.
     refine
         ``"em"``, or None for the start alone.
     smoothing
-        Observations added to every variable and component, spread over the categories as they occur in all rows.
-        Unseen rows of small tables (draws of the paper's Table I, UCI credit and magic) are more probable under 1 than
-        under less; under 3 a little more so, but that blurs tables that follow rules, such as UCI car.
+        Observations added to every variable and component, spread according to the category shares.  On small tables
+        (the paper's Table I, UCI credit and magic) 1 gives unseen rows a higher probability than less; 3 a little more,
+        but it blurs tables that follow rules, such as UCI car.
     n_starts
-        The joint distributions of this many starts are averaged, all but the first of them random; the mean of such
-        distributions is again one, of the components of all.  It foretells rows better than its parts do, but its
-        components are no longer F.  Without EM there is one start.
+        The joint distributions of this many starts are averaged, all but the first of them random.  The mixture
+        predicts rows better than its parts do, but has ``n_starts`` · F components.  Without EM there is one start.
     max_iter, tol
-        Passes over the rows, and the relative change of the objective in one EM step that ends them (0: run all); the
-        same for the sweeps of CTD.
+        Passes over the rows, and the relative change of the objective in one EM step that ends them (0: run all); also
+        for the sweeps of CTD.
     random_state
         A whole number, None, SeedSequence, Generator or RandomState.
     callback
-        Called with a :class:`~consilience.fitting.em.Progress` after every pass; returning True ends that start
+        Called with a :class:`~consilience.engine.progress.Progress` after every pass; returning True ends that start
         (and, in a classifier, that class).
-
     engine
-        Where the passes of EM run: "local" is this process; "dask" a Dask cluster, whose workers are sent the rows (the
-        client in use, or else processes here); or a client of Dask's.
+        Where the passes of EM run: "local" (this process), "dask" (the current Dask client, or local processes), or a
+        Dask client.  Its workers hold the rows.
 
     Attributes
     ----------
     weights_ : array (F,)
     factors_ : tuple of arrays (I_n, F)
     categories_ : tuple of arrays (I_n,)
-        The value behind each row of a factor.
+        The value of each row of a factor.
     model_ : CPD
         Weights and factors.
     history_ : list of float
-        Penalised log-likelihood after every pass of EM; without EM the misfit of CTD, or nothing.
+        Penalised log-likelihood after every pass of EM; without EM, the misfit of CTD or nothing.
     converged_ : bool
     n_iter_ : int
     n_features_in_, feature_names_in_
-        The number of variables, and their names where a frame with names of text was given.
+        The number of variables, and their names if a frame with text names was given.
     rank_scores_ : dict
-        Held-out score of every rank that was tried, where F was chosen.
+        Held-out score of every rank that was tried, if F was chosen.
 
     Examples
     --------
@@ -183,18 +162,16 @@ class JointPMF(PMFEstimator):
         callback: Callback | None = None,
         engine: Any = "local",
     ) -> None:
-        super().__init__(
-            n_components,
-            init=init,
-            split=split,
-            refine=refine,
-            smoothing=smoothing,
-            n_starts=n_starts,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=random_state,
-            callback=callback,
-        )
+        self.n_components = n_components
+        self.init = init
+        self.split = split
+        self.refine = refine
+        self.smoothing = smoothing
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.callback = callback
         self.engine = engine
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -207,10 +184,10 @@ class JointPMF(PMFEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if not len(table):
-            raise DataError("the table has no rows; a joint distribution cannot be learned from nothing")
+            raise DataError("the table has no rows; a joint distribution needs at least one")
         never = [name for n, name in enumerate(table.names) if not (table.codes[:, n] >= 0).any()]
         if never:
-            warn(f"variables without a single entry are taken to be uniform: {', '.join(never[:8])}", DataWarning)
+            warn(f"variables without any entry are taken to be uniform: {', '.join(never[:8])}", DataWarning)
         options = self._options(table.names)
         rank = self.n_components
         scores: dict[int, float] = {}
@@ -240,52 +217,51 @@ class JointPMF(PMFEstimator):
         return self
 
     def log_prob(self, X: Any) -> Floats:
-        """Give the log-probability of the entries of every row that are there, (S,)."""
+        """Return the log-probability of the observed entries of every row, (S,)."""
         codes = self._codes(X)
         return self.model_.log_prob(codes)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Give the mean log-probability of the rows."""
+        """Return the mean log-probability of the rows."""
         logs = self.log_prob(X)
         if not logs.size:
-            raise DataError("the table has no rows, so they have no mean log-probability")
+            raise DataError("the table has no rows, so there is no mean log-probability")
         return float(logs.mean())
 
     def marginal(self, variables: int | str | Sequence[int | str]) -> Floats:
-        """Give the joint distribution of a few variables, one axis for each in the order given."""
+        """Return the joint distribution of a few variables, one axis each, in the given order."""
         check_is_fitted(self)
         if isinstance(variables, str) or not isinstance(variables, Iterable):
             return self.model_.marginal([self._index(variables)])
         return self.model_.marginal([self._index(variable) for variable in variables])
 
     def conditional(self, target: int | str, X: Any) -> Floats:
-        """Give Pr(target | the other entries) for every row, (S, I_target).
+        """Return Pr(target | the other entries) for every row, (S, I_target).
 
-        The target's own column is not looked at and may be left out of X.
+        The target's own column is ignored and may be left out of X.
         """
         at = self._index(target)
         return self.model_.conditional(at, self._codes(X, at))
 
     def expectation(self, target: int | str, X: Any) -> Floats:
-        """Give E[target | the other entries] for every row, (S,); the target's categories must be numbers."""
+        """Return E[target | the other entries] for every row, (S,); the target's categories must be numbers."""
         at = self._index(target)
         values = self.categories_[at]
         if values.dtype.kind not in "iufb":
-            raise ParameterError(f"variable {target!r} has categories that are no numbers, so it has no expectation")
+            raise ParameterError(f"variable {target!r} has categories that are not numbers, so it has no expectation")
         return self.model_.expectation(at, self._codes(X, at), values)
 
     def predict(self, target: int | str, X: Any) -> Codes:
-        """Give the most probable value of the target given the other entries, for every row."""
+        """Return the most probable value of the target given the other entries, for every row."""
         at = self._index(target)
         values: Codes = self.categories_[at][self.conditional(at, X).argmax(axis=1)]
         return values
 
     def impute(self, X: Any) -> Any:
-        """Fill every missing entry with its most probable value given the entries of its row that are there.
+        """Fill every missing entry with its most probable value given the observed entries of its row.
 
-        What comes back is a copy of what was given, of the same kind, with its other columns, its index and its types
-        (a wider type where the old one cannot hold what is filled in).  Entries that are there stay as they are, also
-        those that are no category; the latter tell nothing about the others.
+        Returns a copy of the same kind, with the same index, types and other columns (a wider type if the old one
+        cannot hold a filled value).  Observed entries are kept; unknown values among them are ignored as evidence.
         """
         check_is_fitted(self)
         strange, *_ = encode_rows(X, self.categories_, self.names_)
@@ -306,28 +282,20 @@ class JointPMF(PMFEstimator):
         """Draw n complete rows, as an array of values (n, N)."""
         check_is_fitted(self)
         codes = self.model_.sample(whole("n", n) if n != 0 else 0, random_state)
-        return _matrix(DiscreteTable(codes, self.categories_, self.names_))
+        columns = [decode(codes[:, n], values) for n, values in enumerate(self.categories_)]
+        if all(column.dtype.kind in "iufb" for column in columns):
+            return np.stack(columns, axis=1)
+        rows = np.empty(codes.shape, object)
+        for n, column in enumerate(columns):
+            rows[:, n] = column
+        return rows
 
-    # ---- inside --------------------------------------------------------------------------------------------
+    # ---- internals -----------------------------------------------------------------------------------------
 
     def _index(self, variable: int | str) -> int:
         check_is_fitted(self)
         return index_of(variable, self.names_)
 
-    def _table(self, X: Any, optional: int | None = None) -> DiscreteTable:
-        check_is_fitted(self)
-        return DiscreteTable.from_data(X, categories=self.categories_, names=self.names_, optional=optional)
-
     def _codes(self, X: Any, optional: int | None = None) -> Codes:
-        return self._table(X, optional).codes
-
-
-def _matrix(table: DiscreteTable) -> Codes:
-    """Give the values of a table as one array: numbers where all are, objects otherwise."""
-    columns = [decode(table.codes[:, n], values) for n, values in enumerate(table.categories)]
-    if all(column.dtype.kind in "iufb" for column in columns):
-        return np.stack(columns, axis=1)
-    rows = np.empty((len(table), len(columns)), object)
-    for n, column in enumerate(columns):
-        rows[:, n] = column
-    return rows
+        check_is_fitted(self)
+        return DiscreteTable.from_data(X, categories=self.categories_, names=self.names_, optional=optional).codes

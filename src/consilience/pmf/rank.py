@@ -1,8 +1,8 @@
-"""The choice of the number of components F by what is held out.
+"""The choice of the number of components F by held-out rows.
 
-A score says how well a model of a given rank foretells rows that it did not see: the log-probability of whole rows for
-a joint distribution, that of their labels for a classifier.  The search tries few ranks: F doubles from 1 until twice
-in a row it gains nothing, then the gap around the best is halved.
+The score of a rank is the log-probability of held-out rows for a joint distribution, and of their labels for a
+classifier.  The search tries few ranks: F doubles from 1 until it gains nothing twice in a row, then the gap around the
+best is halved.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = [
 
 #: The largest rank that is tried.
 LARGEST_RANK = 64
-#: Smoothing while ranks are compared: without any, one category that only the held-out rows have would decide.
+#: Least smoothing while ranks are compared: without it, one category that only held-out rows have would decide.
 LEAST_SMOOTHING = 0.1
-#: Rows by which ranks are compared, and the tolerance of EM that does: more of either tells no rank from another.
+#: Most rows and least tolerance of EM while ranks are compared: more does not change the chosen rank.
 MOST_ROWS, LEAST_TOL = 20_000, 1e-6
 
 
 def hold_out(codes: Codes, share: float, rng: np.random.Generator) -> tuple[Codes, Codes]:
-    """Part rows at random: those that are seen, and the share that is not."""
+    """Split rows at random: those to learn from, and the share that is held out."""
     S = len(codes)
     order = rng.permutation(S)
     unseen = np.zeros(S, np.bool_)
@@ -43,12 +43,12 @@ def hold_out(codes: Codes, share: float, rng: np.random.Generator) -> tuple[Code
 
 
 def choose_rank(score: Callable[[int], float], largest: int = LARGEST_RANK) -> tuple[int, dict[int, float]]:
-    """Give the rank with the highest score, of equals the smallest, and the score of every rank that was tried.
+    """Return the rank with the highest score (of equals the smallest), and the score of every rank that was tried.
 
     Parameters
     ----------
     score
-        How good a rank is; asked once for each rank that is tried.
+        Called once for each rank that is tried.
     largest
         The largest rank of the doubling.
     """
@@ -79,22 +79,21 @@ def rank_by_held_out(
     options: dict[str, Any],
     score: Callable[[int, Codes, Codes, dict[str, Any]], float],
 ) -> tuple[int, dict[int, float]]:
-    """Choose F by how rows that are held out are foretold; give it and the score of every rank that was tried.
+    """Choose F by the score of held-out rows; return it and the score of every rank that was tried.
 
-    Ranks are compared by EM from one start each, whatever the fit itself then does: several starts would be averaged to
-    a model of more components, and without EM a score tells more of the start than of the rank.  Of many rows some,
-    drawn at random, are enough.
+    Ranks are compared by EM from one start each, whatever the fit itself does later: several starts would be averaged
+    to a model of more components, and without EM the score depends more on the start than on the rank.
 
     Parameters
     ----------
     codes
         Rows (S, N).
     share
-        How many of them are held out.
+        Share of the rows that is held out.
     options
-        Of the fit, ``random_state`` among them.
+        Options of the fit, including ``random_state``.
     score
-        Called with a rank, the rows to learn from, those that are held out, and the options of the fit.
+        Called with a rank, the rows to learn from, the held-out rows, and the options of the fit.
     """
     rng = generator(options["random_state"])
     if len(codes) > MOST_ROWS:

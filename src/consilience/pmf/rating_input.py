@@ -1,4 +1,4 @@
-"""Users, items and ratings out of frames and arrays: their ids, and how those of a question meet those of the fit."""
+"""Read users, items and ratings from frames and arrays, and match ids with those of the fit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 
 
 def rating_column(X: Any, columns: list[Any], name: str) -> Any:
-    """Give a column of a frame of ratings, or say that there is none."""
+    """Return a column of a frame of ratings; raise if there is none."""
     if name not in columns:
         raise ColumnError(f"ratings need a column {name!r}; this frame has {', '.join(map(repr, columns))}")
     return frame_column(X, name)
 
 
 def sorted_ids(column: Any, name: str) -> tuple[Ints, Any]:
-    """Give the place of each id among the sorted ones, and those."""
+    """Return the index of each id among the sorted ids, and the sorted ids."""
     from consilience.data.ids import encode, to_column
 
     codes, ids = encode(to_column(column, name))
@@ -42,7 +42,7 @@ def sorted_ids(column: Any, name: str) -> tuple[Ints, Any]:
 
 
 def rating_numbers(column: Any) -> Floats:
-    """Give ratings as numbers, NaN where there is none."""
+    """Return ratings as numbers, NaN if missing."""
     import pyarrow as pa
 
     try:
@@ -52,11 +52,11 @@ def rating_numbers(column: Any) -> Floats:
 
 
 def is_matrix(X: Any, n_items: int, whose: str) -> bool:
-    """Say whether X has a column for each item, or else two for the users and items of pairs."""
+    """Return whether X has one column per item, rather than two for the users and items of pairs."""
     columns = frame_columns(X)
     if columns is not None:
         return len(columns) == n_items and not ("user" in columns and "item" in columns)
-    if hasattr(X, "tocsr"):  # the check of a matrix says what is wrong with a sparse one
+    if hasattr(X, "tocsr"):  # the check of a matrix has the message for sparse ones
         return True
     shape: tuple[int, ...] = X.shape if isinstance(X, np.ndarray) else np.shape(np.asarray(X, object))
     if shape == (0,):
@@ -68,14 +68,14 @@ def is_matrix(X: Any, n_items: int, whose: str) -> bool:
         )
     if shape[1] not in (2, n_items):
         raise DataError(
-            f"X has {shape[1]} features, but {whose} is expecting {n_items} features as input, one for each item; "
+            f"X has {shape[1]} features, but {whose} is expecting {n_items} features as input, one per item; "
             "user-item pairs have two columns"
         )
     return shape[1] != 2
 
 
 def encode_ratings(matrix: Floats, values: Floats) -> Ints:
-    """Give the place of each rating among the values, -1 where there is none; a strange one counts as none."""
+    """Return the index of each rating among the values, -1 if missing; an unknown value counts as missing."""
     codes, _ = encode_column(matrix.ravel(), values, "rating")
     strange = int((codes == STRANGE).sum())
     if strange:
@@ -85,7 +85,7 @@ def encode_ratings(matrix: Floats, values: Floats) -> Ints:
 
 
 def two_columns(X: Any) -> tuple[Any, Any]:
-    """Give the users and the items of pairs."""
+    """Return the users and the items of pairs."""
     columns = frame_columns(X)
     if columns is not None:
         return rating_column(X, columns, "user"), rating_column(X, columns, "item")
@@ -96,9 +96,9 @@ def two_columns(X: Any) -> tuple[Any, Any]:
 
 
 def places_of(ids: Any, known: Any, name: str) -> Ints:
-    """Give the place of each id, -1 where it is not known.
+    """Return the index of each id, -1 if unknown.
 
-    Numbers and text meet as text, since an array of pairs such as ("b", 2) makes all of it text.
+    Numbers and text are compared as text, since an array of pairs such as ("b", 2) is all text.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -115,7 +115,7 @@ def places_of(ids: Any, known: Any, name: str) -> Ints:
 
 
 def id_names(values: Any, name: str) -> Any:
-    """Give ids as an array, numbers as numbers and everything else as objects."""
+    """Return ids as an array: numbers as numbers, everything else as objects."""
     from consilience.data.ids import Ids
 
     return Ids(_plain(values, name)).to_numpy()

@@ -1,33 +1,33 @@
-r"""A joint distribution of ratings whose factors say how users differ: in level, in extremity, and in tastes.
+"""A joint distribution of ratings whose components are kinds of users: they differ in level, extremity and tastes.
 
-The model is the mixture of products of :mod:`consilience.pmf.cpd`.  Where users gave few ratings its factors cannot be
-learned freely: a component and item meet less than one of them.  Component f therefore stands for a kind of user, a
-point θ_f of the standard normal distribution, and tilts how item n is rated by all:
+The model is the mixture of products of :mod:`consilience.pmf.cpd`.  With few ratings per user its factors cannot be
+free: there is less than one rating per component and item.  Component f is therefore a kind of user, a point θ_f of the
+standard normal distribution, that tilts the distribution of all ratings of item n:
 
     A_n(r, f) ∝ m_n(r) exp( t(r) (φ_n1 + φ_n3 θ_f1 + Σ_k φ_n,4+k θ_f,2+k) + e(r) (φ_n2 + φ_n4 θ_f2) ),     λ_f = 1 / F
 
-with t(r) the rating and e(r) its squared distance from the middle of the scale, both centred and in units of the spread
-of all ratings; so θ_f1 tells mild from strict users, θ_f2 those who like extremes, and the others are tastes.  The
-logarithm of the tilt is a sum of products as r ≈ b_n + b_u + p_u · q_n is (Y. Koren, R. Bell and C. Volinsky, "Matrix
-factorization techniques for recommender systems", Computer 42 (2009)), but users are summed out, not estimated.  EM is
-that of Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", eqs (21)-(22), and raises
+with t(r) the rating and e(r) its squared distance from the middle of the scale, both centred and in units of the
+standard deviation of all ratings.  θ_f1 separates mild from strict users, θ_f2 users of extreme ratings, and the others
+are tastes.  The logarithm of the tilt is a sum of products, like r ≈ b_n + b_u + p_u · q_n (Y. Koren, R. Bell and
+C. Volinsky, "Matrix factorization techniques for recommender systems", Computer 42 (2009)), but users are summed out,
+not estimated.  EM (Ibrahim & Fu, "Recovering joint PMF from pairwise marginals", eqs (21)-(22)) maximises
 
     Σ_s log Σ_f λ_f ∏_n A_n(z_s(n), f)  −  β/2 Σ_n Σ_p (φ_np − φ̄_p)² / σ_p²,
 
-a Newton step of the φ_n taking the place of (22) as the A_n are not free; φ̄ is the mean of the items (zero for tastes).
+with a Newton step for φ_n in place of (22), as the A_n are not free; φ̄ is the mean over items (zero for tastes).
 
 ====== ============== ===============================================================
 symbol name           shape
 ====== ============== ===============================================================
 θ      ``points``     (F, 2 + d)
-φ      ``slopes``     (N, 4 + d), what item n adds and how it answers θ
-σ      ``_SPREAD``    how far items lie from φ̄; the last for all tastes
+φ      ``slopes``     (N, 4 + d), offsets of item n and its response to θ
+σ      ``_SPREAD``    standard deviations of items around φ̄; the last for all tastes
 β      ``shrinkage``
-m_n    ``shares``     (N, R), drawn to those of all items by max(100 β, 1) ratings
+m_n    ``shares``     (N, R), shrunk to those of all items by max(100 β, 1) ratings
 A      ``factors``    (N, R, F), R rating values
 ====== ============== ===============================================================
 
-σ, the start of φ̄ and the 100 were chosen by the error of held-out ratings of movies other than the benchmark's
+σ, the start of φ̄ and the 100 were chosen by the error on held-out ratings of movies that the benchmark does not use
 (``benchmarks/movielens.py``).
 """
 
@@ -37,7 +37,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.fitting.squarem import Callback, run_squarem
+from consilience.engine.progress import Callback
+from consilience.fitting.ascent import Ascent, EMModel
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.cpd import TablePass
 from consilience.pmf.cpd import CPD, split_factors
@@ -45,21 +46,21 @@ from consilience.validation import generator
 
 __all__ = ["RatingScaleFit", "fit_rating_scale"]
 
-#: σ: of rating, extremity, answers to level and to extremity, answers to each taste.
+#: σ of rating, extremity, response to level and to extremity, response to each taste.
 _SPREAD = 0.3, 0.1, 0.05, 0.1, 0.3
 #: φ̄ at the start.
 _START = 0.0, 0.0, 0.5, 0.1
-#: Ratings by which an item's shares are drawn to those of all, for each unit of β; one at the least.
+#: Ratings by which an item's shares are shrunk to those of all, per unit of β; at least one.
 _PSEUDO = 100.0
-#: Halvings of a Newton step that does not rise.
+#: Most halvings of a Newton step that lowers the objective.
 _HALVINGS = 12
 
 
 class RatingScaleFit(NamedTuple):
-    """What :func:`fit_rating_scale` gives."""
+    """A fitted joint distribution of ratings."""
 
     model: CPD
-    typical: Floats  #: factor (R, F) of an item of which nothing is known
+    typical: Floats  #: factor (R, F) of an item without ratings
     slopes: Floats
     points: Floats
     history: list[float]  #: penalised log-likelihood after every pass
@@ -84,18 +85,18 @@ def fit_rating_scale(
     scale = _Scale(codes, np.asarray(values, np.float64), _points(F, 2 + n_tastes, rng), shrinkage)
     mean = np.concatenate([_START, np.zeros(n_tastes)])
     slopes = np.tile(mean, (N, 1))
-    # tastes that start at zero stay there
+    # tastes that start at zero would stay there
     slopes[:, 4:] += scale.spread[4:] * rng.standard_normal((N, n_tastes))
     start = _Items(slopes, scale.factors(slopes), mean)
-    end = run_squarem(scale, start, max_iter=max_iter, tol=tol, accelerate=False, callback=callback)
-    slopes, factors, mean = end.best
+    end = Ascent(scale, start, accelerate=False).run(max_iter=max_iter, tol=tol, callback=callback)
+    slopes, factors, mean = end.at
     typical = scale.factors(mean[None], scale.everything[None])[0]
     model = CPD(scale.weights, split_factors(factors.reshape(N * R, F), [R] * N))
     return RatingScaleFit(model, typical, slopes, scale.points, end.history, end.converged)
 
 
 class _Items(NamedTuple):
-    """What EM learns: the slopes of items, the factors that follow from them, and their mean."""
+    """The parameters of EM: the slopes of items, their factors, and the mean of the slopes."""
 
     slopes: Floats
     factors: Floats
@@ -103,14 +104,14 @@ class _Items(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """Expected ratings (N, R, F), and where they were expected."""
+    """Expected ratings (N, R, F), and the parameters that they were expected at."""
 
     at: _Items
     counts: Floats
 
 
-class _Scale:
-    """The tilts of one set of ratings and points, and the step that replaces (22)."""
+class _Scale(EMModel[_Items, _Counts]):
+    """The tilts of one set of ratings and points, as the ascent sees them."""
 
     def __init__(self, codes: Codes, values: Floats, points: Floats, shrinkage: float) -> None:
         N, R = codes.shape[1], len(values)
@@ -129,13 +130,13 @@ class _Scale:
         d = points.shape[1] - 2
         self.spread = np.concatenate([_SPREAD[:4], np.full(d, _SPREAD[4])])
         self.precision = max(shrinkage, 1e-6) / self.spread**2
-        # each slope is that of t or e, times one of these
+        # each slope multiplies t or e, times one of these
         self.of_extreme = np.isin(np.arange(4 + d), (1, 3))
         ones = np.ones((len(points), 1))
         self.answers = np.concatenate([ones, ones, points], axis=1)
 
     def factors(self, slopes: Floats, shares: Floats | None = None) -> Floats:
-        """Give A_n(r, f) of items with these slopes, (N, R, F)."""
+        """Return A_n(r, f) of items with these slopes, (N, R, F)."""
         by_kind = np.stack([(slopes * keep) @ self.answers.T for keep in (~self.of_extreme, self.of_extreme)], axis=1)
         logs = self.tilts.T @ by_kind
         logs += np.log(self.shares if shares is None else shares)[:, :, None]
@@ -145,27 +146,23 @@ class _Scale:
         return made
 
     def e_step(self, at: _Items) -> tuple[_Counts, float]:
-        """Give the expected ratings by item and component (21)."""
+        """Return the expected ratings by item and component (21)."""
         N, R, F = at.factors.shape
         statistics = self.sweep(self.weights, at.factors.reshape(N * R, F))
         return _Counts(at, statistics.counts.reshape(N, R, F)), statistics.log_likelihood
 
     def penalty(self, at: _Items) -> float:
-        """Give minus what the items lose by lying far from their mean."""
-        return -float(self._lost(at.slopes, at.mean).sum())
+        """Return minus the penalty of the distances of items from their mean."""
+        return -float(self._distance(at.slopes, at.mean).sum())
 
-    def _lost(self, slopes: Floats, mean: Floats) -> Floats:
-        lost: Floats = 0.5 * ((slopes - mean) ** 2 @ self.precision)
-        return lost
-
-    def leap(self, *_: object) -> None:
-        """Take plain steps only."""
+    def _distance(self, slopes: Floats, mean: Floats) -> Floats:
+        return np.asarray(0.5 * ((slopes - mean) ** 2 @ self.precision), np.float64)
 
     def m_step(self, sums: _Counts) -> _Items:
-        """Go a Newton step up the expected log-likelihood of every item, halved where that would be down."""
+        """Take a Newton step on the expected log-likelihood of every item, halved until it does not fall."""
         (slopes, factors, mean), counts = sums
         total = counts.sum(axis=1)
-        # means of t and e in each component, and what the ratings have beyond them, (N, 2, F)
+        # means of t and e in each component, and the residuals of the ratings, (N, 2, F)
         means = self.tilts @ factors
         surprise = (self.tilts @ counts - total[:, None] * means) @ self.answers
         gradient = np.where(self.of_extreme, surprise[:, 1], surprise[:, 0])
@@ -183,7 +180,7 @@ class _Scale:
         step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
 
         def worth(at: Floats, made: Floats) -> Floats:
-            gained: Floats = (counts * np.log(np.maximum(made, 1e-300))).sum(axis=(1, 2)) - self._lost(at, mean)
+            gained: Floats = (counts * np.log(np.maximum(made, 1e-300))).sum(axis=(1, 2)) - self._distance(at, mean)
             return gained
 
         before = worth(slopes, factors)
@@ -202,7 +199,7 @@ class _Scale:
 
 
 def _points(F: int, d: int, rng: np.random.Generator) -> Floats:
-    """Give points that fill the standard normal distribution evenly: scrambled Sobol points, transformed, (F, d)."""
+    """Return scrambled Sobol points, transformed to the standard normal distribution, (F, d)."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 

@@ -1,8 +1,8 @@
 r"""A recommender that learns the joint distribution of the ratings of all items.
 
-Items are variables, users are rows, and nearly all entries are missing.  The rating of an item by a user is predicted
-by its mean given the user's other ratings, the predictor of least squared error (S. Ibrahim and X. Fu, "Recovering
-joint PMF from pairwise marginals", section IV-B), or by the median, that of least absolute error:
+Items are variables, users are rows, and nearly all entries are missing.  A rating is predicted by its mean given the
+user's other ratings, which has the least squared error (S. Ibrahim and X. Fu, "Recovering joint PMF from pairwise
+marginals", section IV-B), or by the median, which has the least absolute error:
 
 .. math:: \hat r = \sum_r r \Pr(z_n = r \mid \text{the user's other ratings}).
 
@@ -11,7 +11,7 @@ The joint distribution is fitted by :mod:`consilience.pmf.rating_scale`, whose c
 ====== ================ =======================================================
 symbol name             shape
 ====== ================ =======================================================
-F      ``n_components`` components of one start
+F      ``n_components`` components per start
 d      ``n_tastes``     tastes
 β      ``shrinkage``
 R      ``values_``      rating values that occur
@@ -27,14 +27,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience.exceptions import (
-    ConvergenceWarning,
-    DataError,
-    DataWarning,
-    ParameterError,
-    warn,
-)
-from consilience.fitting.em import Callback
+from consilience.engine.progress import Callback
+from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR
 from consilience.pmf.cpd import mixture
@@ -50,41 +44,41 @@ from consilience.pmf.rating_input import (
 )
 from consilience.pmf.rating_scale import fit_rating_scale
 from consilience.pmf.table import frame_columns, signed_dtype
-from consilience.validation import generator
+from consilience.validation import generator, number, one_of
 
 __all__ = ["JointPMFRecommender"]
 
 _COLUMNS = "user", "item", "rating"
-#: Users whose posteriors are held at a time, and numbers of all distributions of a part of a matrix.
+#: Users whose posteriors are in memory at a time, and probabilities predicted at a time.
 _USERS, _RATINGS = 1 << 12, 1 << 22
 
 
 class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
-    """Ratings predicted by their mean, or median, under the joint distribution of all items' ratings.
+    """Predict ratings by their mean or median under the joint distribution of all items' ratings.
 
     Parameters
     ----------
     n_components
-        F, the kinds of users of each start; more cost more and follow the users' differences more finely.
+        F, the kinds of users per start; more take longer and resolve differences between users better.
     n_tastes
-        d, in how many ways users may differ other than in level and extremity.
+        d, the number of ways in which users differ besides level and extremity.
     shrinkage
-        β, how strongly items are drawn to each other; less for more ratings of each item.
+        β, how strongly items are shrunk to their mean; use less with more ratings per item.
     n_starts
-        Random points and starts whose distributions are averaged.
+        Random starts whose distributions are averaged.
     max_iter, tol
-        Passes of EM from a start, and the relative change of the penalised log-likelihood that ends them (0: run all).
+        Passes of EM per start, and the relative change of the penalised log-likelihood that ends them (0: run all).
     random_state
-        Of the points and starts: a whole number, None, SeedSequence, Generator or RandomState.
+        Seed of the starts: a whole number, None, SeedSequence, Generator or RandomState.
     callback
-        Called with a :class:`~consilience.fitting.em.Progress` after every pass; returning True ends that start.
+        Called with a :class:`~consilience.engine.progress.Progress` after every pass; returning True ends that start.
 
     Attributes
     ----------
     model_ : CPD
-        The joint distribution of the items, of ``n_starts * n_components`` components.
+        The joint distribution of the items, with ``n_starts * n_components`` components.
     typical_ : array (R, n_starts * n_components)
-        The factor of an item of which nothing is known.
+        The factor of an item without ratings.
     users_, items_ : arrays
         Ids, in the order of the rows and columns.
     values_ : array (R,)
@@ -94,7 +88,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
     converged_ : bool
         Whether all starts met the tolerance.
     n_iter_ : int
-        The most passes from a start.
+        The largest number of passes of a start.
 
     Examples
     --------
@@ -130,16 +124,14 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from ratings: a frame with columns user, item and rating, or a users × items matrix with NaN.
 
-        A frame without these columns is a matrix: its columns are the items, and the index of a pandas frame the users.
+        A frame without these columns is a matrix: its columns are items, and a pandas index holds the users.
         """
         for name, least in (("n_components", 1), ("n_tastes", 0), ("n_starts", 1), ("max_iter", 1)):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
                 raise ParameterError(f"{name} must be a whole number ≥ {least}, not {value!r}")
         for name in ("shrinkage", "tol"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
-                raise ParameterError(f"{name} must be a number ≥ 0, not {value!r}")
+            number(name, getattr(self, name), zero=True)
         self.codes_, self.users_, self.items_, self.values_ = self._coded(X)
         rng = generator(self.random_state)
         names = "shrinkage", "max_iter", "tol", "callback"
@@ -159,21 +151,20 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, statistic: Literal["mean", "median"] = "mean") -> Floats:
-        """Predict ratings of user-item pairs, or all ratings of users, also new ones, from those that they gave.
+        """Predict ratings of user-item pairs, or all ratings of (also new) users from the ratings they gave.
 
-        Pairs are a frame with columns user and item, or an array (P, 2), and give (P,).  A user whom the fit did not
-        see gets what all users give; an item that it did not see is taken to be like the others.
+        Pairs are a frame with columns user and item, or an array (P, 2); the result is (P,).  An unknown user is
+        predicted without ratings of their own, an unknown item as the average item.
 
-        Ratings are a matrix (users, items) with NaN, as the fit takes one, or a frame of it, and give a matrix of the
-        same shape; a value that the fit did not see is taken as missing, with a warning.  An array of two columns is
-        pairs, also where the fit had two items: give their ratings as a frame.
+        Ratings are a matrix (users, items) with NaN, or a frame of it; the result has the same shape.  A value that the
+        fit did not see counts as missing, with a warning.  An array with two columns is always pairs: if the fit had
+        two items, pass their ratings as a frame.
 
-        The mean has the least squared error, the median the least absolute error.  A rating that is known is not looked
-        at when it is predicted itself.
+        The mean has the least squared error, the median the least absolute error.  A known rating is ignored when it is
+        itself predicted.
         """
         check_is_fitted(self, "model_")
-        if statistic not in ("mean", "median"):
-            raise ParameterError(f"statistic must be 'mean' or 'median', not {statistic!r}")
+        one_of("statistic", statistic, ("mean", "median"))
         if is_matrix(X, len(self.items_), type(self).__name__):
             return self._of_ratings(X, statistic)
         given = two_columns(X)
@@ -188,7 +179,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         for first, (start, stop) in zip(range(0, users.size, _USERS), pairwise(edges.tolist()), strict=True):
             pairs, here = order[start:stop], users[first : first + _USERS]
             codes = np.where((here >= 0)[:, None], self.codes_[here], self.codes_.dtype.type(-1))
-            predicted[pairs] = self._told(codes, place[pairs] - first, item[pairs], statistic)
+            predicted[pairs] = self._statistic(codes, place[pairs] - first, item[pairs], statistic)
         return predicted
 
     def _of_ratings(self, X: Any, statistic: str) -> Floats:
@@ -200,11 +191,11 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         for first in range(0, len(matrix), rows):
             here = codes[first : first + rows]
             place, item = np.divmod(np.arange(here.size), N)
-            predicted[first : first + rows] = self._told(here, place, item, statistic).reshape(here.shape)
+            predicted[first : first + rows] = self._statistic(here, place, item, statistic).reshape(here.shape)
         return predicted
 
-    def _told(self, codes: Codes, place: Ints, item: Ints, statistic: str) -> Floats:
-        """Give the mean or median of each pair's rating, (P,)."""
+    def _statistic(self, codes: Codes, place: Ints, item: Ints, statistic: str) -> Floats:
+        """Return the mean or median of each pair's rating, (P,)."""
         shares = self._shares(codes, place, item)
         if statistic == "mean":
             return shares @ self.values_
@@ -213,10 +204,10 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         return medians
 
     def _shares(self, codes: Codes, place: Ints, item: Ints) -> Floats:
-        """Give the distribution of each pair's rating, (P, R); what the user of pair p rated is ``codes[place[p]]``.
+        """Return the distribution of each pair's rating, (P, R), given the user's ratings ``codes[place[p]]``.
 
-        All items that a user did not rate share the posterior q of the user's component.  For one that the user rated
-        z, its factor is divided out: q(f) / A_n(z, f), scaled to sum to one.
+        Items that a user did not rate share the posterior q of the user's component.  For an item with rating z, its
+        factor is divided out: q(f) / A_n(z, f), normalised.
         """
         posterior = self.model_.posterior(codes)
         shares = np.empty((item.size, self.values_.size))
@@ -224,7 +215,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         at, begins = np.unique(item[order], return_index=True)
         for n, pairs in zip(at.tolist(), np.split(order, begins[1:]), strict=True):
             q = posterior[place[pairs]]
-            # item -1 is the one of which nothing is known
+            # item -1 is unknown
             factor = self.typical_ if n < 0 else self.model_.factors[n]
             own = codes[place[pairs], n] if n >= 0 else np.full(pairs.size, -1)
             rated = np.flatnonzero(own >= 0)
@@ -240,7 +231,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _coded(self, X: Any) -> tuple[Codes, Any, Any, Floats]:
-        """Give codes (users, items) with -1, the ids of both, and the rating values."""
+        """Return codes (users, items) with -1 for missing, the ids of both, and the rating values."""
         columns = frame_columns(X)
         if columns is not None and sum(name in columns for name in _COLUMNS) > 1:
             row, users = sorted_ids(rating_column(X, columns, "user"), "user")
@@ -249,10 +240,10 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
             there = ~np.isnan(rating)
             row, column, rating = row[there], column[there], rating[there]
             if np.unique(row * len(items) + column).size != row.size:
-                raise DataError("a user rated an item more than once; keep one rating of each pair (drop_duplicates)")
+                raise DataError("a user rated an item more than once; keep one rating per pair (drop_duplicates)")
             if np.isinf(rating).any():
                 raise DataError("a rating is infinite; a missing one is NaN")
-            # as if it had been a wide frame
+            # as for a wide frame
             if all(isinstance(each, str) for each in items):
                 self.feature_names_in_ = np.asarray(items, object)
             elif hasattr(self, "feature_names_in_"):
@@ -268,7 +259,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
             users = np.arange(len(matrix)) if users is None else users
             items = np.arange(matrix.shape[1]) if items is None else items
         if not rating.size:
-            raise DataError("there is not a single rating to learn from")
+            raise DataError("there is no single rating to learn from")
         values, code = np.unique(rating, return_inverse=True)
         codes = np.full((len(users), len(items)), -1, signed_dtype(values.size))
         codes[row, column] = code

@@ -1,4 +1,4 @@
-"""A table of discrete variables as codes: one column for each variable, -1 where an entry is missing.
+"""A table of discrete variables as codes: one column per variable, -1 for missing entries.
 
 ====== ================== ==========================================
 symbol name               shape
@@ -6,11 +6,11 @@ symbol name               shape
 S, N   ``codes.shape``    rows and variables
 I_n    ``sizes[n]``       number of categories of variable n
 ..     ``codes``          (S, N), small signed integers, -1 missing
-..     ``categories[n]``  (I_n,), the value behind each code
+..     ``categories[n]``  (I_n,), the value of each code
 ====== ================== ==========================================
 
-Codes follow the categories of a categorical column where there are any (also those that no row has), and the sorted
-values otherwise, so they do not depend on the order of the rows.
+Codes follow the order of a categorical column's categories (including unused ones), and otherwise the sorted values, so
+they do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ __all__ = ["DiscreteTable", "as_matrix", "encode_rows", "frame_column", "frame_c
 
 @dataclass(frozen=True, eq=False)
 class DiscreteTable:
-    """Codes (S, N) with -1 for missing entries, and what they stand for.
-
-    Make one with :meth:`from_data`.
-    """
+    """Codes (S, N) with -1 for missing entries, and their meaning; build one with :meth:`from_data`."""
 
     codes: Codes
     categories: tuple[Codes, ...]
@@ -48,7 +45,7 @@ class DiscreteTable:
             or len(self.names) != self.codes.shape[1]
         ):
             raise ParameterError(
-                f"a table needs codes (rows, variables) with categories and a name for each variable, not codes "
+                f"a table needs codes (rows, variables) with categories and a name per variable, not codes "
                 f"{self.codes.shape}, {len(self.categories)} categories and {len(self.names)} names"
             )
         _check_names(self.names)
@@ -56,7 +53,7 @@ class DiscreteTable:
         if codes.size:
             highest = codes.max(axis=0)
             if codes.min() < -1 or np.any(highest >= np.array(self.sizes)):
-                raise ParameterError("codes must be -1 (missing) or the place of a category of their variable")
+                raise ParameterError("codes must be -1 (missing) or the index of a category of their variable")
         object.__setattr__(self, "codes", codes)
 
     @property
@@ -68,7 +65,7 @@ class DiscreteTable:
         return int(self.codes.shape[0])
 
     def index(self, variable: int | str) -> int:
-        """Give the column of a variable that is named by its name or its number."""
+        """Return the column of a variable, given by name or number."""
         return index_of(variable, self.names)
 
     def values(self, codes: Codes, variable: int) -> Codes:
@@ -84,22 +81,20 @@ class DiscreteTable:
         names: Sequence[str] | None = None,
         optional: int | None = None,
     ) -> DiscreteTable:
-        """Code a table.
+        """Encode a table.
 
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow) with a column for each variable, a matrix of numbers, an array of objects,
-            or a table.  Null, None, NaN and strings of nothing but white space are missing entries; so is -1 in a
-            matrix whose numbers are all whole.
+            A frame (pandas, polars, pyarrow) with one column per variable, a matrix of numbers, an array of objects, or
+            a table.  Null, None, NaN and blank strings are missing entries; so is -1 in a matrix of whole numbers.
         categories
-            The values of each variable.  A value that is not among them becomes a missing entry, with a warning, but
-            for -1 in a matrix, which is a missing entry unless it is among them.  Without ``categories`` they are taken
-            from the data.
+            The values of each variable; by default those of the data.  Other values become missing entries, with a
+            warning, except for -1 in a matrix, which means missing unless it is among them.
         names
-            Names of the variables.  A frame's columns are then found by name, in whatever order they come.
+            Names of the variables.  A frame's columns are then found by name, in any order.
         optional
-            Place of a variable whose column may be left out: all its entries are missing then.
+            Index of a variable whose column may be left out; its entries are then missing.
         """
         if isinstance(X, DiscreteTable):
             if categories is None:
@@ -113,7 +108,7 @@ class DiscreteTable:
 def encode_rows(
     X: Any, categories: Sequence[Any] | None, names: Sequence[str] | None, optional: int | None = None
 ) -> tuple[Codes, tuple[Codes, ...], tuple[str, ...]]:
-    """Give codes, categories and names as :meth:`DiscreteTable.from_data` does, but ``STRANGE`` where it makes -1."""
+    """Return codes, categories and names as :meth:`DiscreteTable.from_data`, but ``STRANGE`` for unknown values."""
     columns, found, coded = _columns(X, names, optional, categories is None)
     known: list[Any] = [None] * len(columns) if categories is None else list(categories)
     if len(known) != len(columns):
@@ -134,7 +129,7 @@ def encode_rows(
             unseen += [f"{found[n]} ({strange})"] if strange else []
     if unseen:
         warn(
-            f"values that are no category of their variable are taken as missing; entries by variable: "
+            f"values that are no category of their variable count as missing; entries by variable: "
             f"{', '.join(unseen[:8])}{', …' if len(unseen) > 8 else ''}",
             DataWarning,
         )
@@ -142,23 +137,23 @@ def encode_rows(
 
 
 def signed_dtype(size: int) -> np.dtype[Any]:
-    """Give the smallest signed type that holds -1 … size - 1."""
+    """Return the smallest signed type that holds -1 … size - 1."""
     return np.dtype(np.int8 if size <= 127 else np.int16 if size <= 32767 else np.int32)
 
 
 def index_of(variable: int | str, names: Sequence[str]) -> int:
-    """Give the place of a variable, or say which there are."""
+    """Return the index of a variable; raise with the list of variables if it is unknown."""
     if isinstance(variable, str):
         if names.count(variable) != 1:
             listed = ", ".join(map(repr, names[:12]))
-            raise ParameterError(f"there is no one variable {variable!r}; the variables are {listed}")
+            raise ParameterError(f"there is no variable {variable!r} (or more than one); the variables are {listed}")
         return list(names).index(variable)
     try:
         place = operator.index(variable)
     except TypeError as error:
-        raise ParameterError(f"a variable is named by its name or its number, not by {variable!r}") from error
+        raise ParameterError(f"a variable is given by its name or its number, not by {variable!r}") from error
     if not -len(names) <= place < len(names):
-        raise ParameterError(f"there are {len(names)} variables, numbered from 0; {variable!r} is none of them")
+        raise ParameterError(f"there are {len(names)} variables, numbered from 0; {variable!r} is not among them")
     return place % len(names)
 
 
@@ -170,7 +165,7 @@ def _same(one: Sequence[Codes], other: Sequence[Any]) -> bool:
 
 
 def frame_columns(X: Any) -> list[Any] | None:
-    """Give the names of a frame's columns, or None where X is no frame; names must differ, also as text."""
+    """Return the names of a frame's columns, or None if X is not a frame; names must differ, also as text."""
     if isinstance(X, np.ndarray | list | tuple | DiscreteTable):
         return None
     from narwhals.exceptions import DuplicateError
@@ -188,7 +183,7 @@ def frame_columns(X: Any) -> list[Any] | None:
 
 
 def frame_column(X: Any, name: Any) -> Any:
-    """Give a column of a frame as a pyarrow array; one that mixes types is an error that names the rows."""
+    """Return a column of a frame as a pyarrow array; mixed types raise an error that names the rows."""
     import narwhals as nw
     import pyarrow as pa
 
@@ -208,7 +203,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _columns(X: Any, names: Sequence[str] | None, optional: int | None, new: bool) -> tuple[list[Any], list[str], bool]:
-    """Give the columns one by one (None for one that is left out), their names, and whether -1 may mean missing."""
+    """Return the columns (None for one that is left out), their names, and whether -1 may mean missing."""
     there = frame_columns(X)
     if there is not None:
         by_name = {str(name): frame_column(X, name) for name in there}
@@ -220,7 +215,7 @@ def _columns(X: Any, names: Sequence[str] | None, optional: int | None, new: boo
         return list(by_name.values()), list(by_name), False
     lacking = [name for n, name in enumerate(names) if name not in by_name and n != optional]
     if lacking:
-        raise ColumnError(f"the table has no column {', '.join(map(repr, lacking[:8]))}; it was fitted with it")
+        raise ColumnError(f"the table has no column {', '.join(map(repr, lacking[:8]))}; the fit had it")
     return [by_name.get(name) for name in names], list(names), False
 
 
@@ -233,8 +228,8 @@ def _matrix_columns(
     if matrix.dtype.kind == "f":
         if np.isinf(matrix).any():
             raise DataError("the table has infinite entries; a missing entry is NaN or -1")
-        # -1 means missing among codes, and may be a value among measurements.  Which of them this is can be told from
-        # all rows of a fit; afterwards, whatever rows come, the categories tell.
+        # -1 means missing among codes but may be a measured value.  The fit decides by all its rows; afterwards the
+        # categories decide.
         coded = not new or bool(np.all((matrix == np.floor(matrix)) | np.isnan(matrix)))
     if names is not None and optional is not None and len(columns) == len(names) - 1:
         columns.insert(optional, None)
@@ -244,13 +239,13 @@ def _matrix_columns(
 
 
 def as_matrix(X: Any) -> Codes:
-    """Give rows and variables as one array: numbers where all are, objects otherwise."""
+    """Return rows and variables as one array, of numbers if all are numbers, else of objects."""
     if hasattr(X, "tocsr"):
         raise TypeError("sparse matrices have no categories; pass a dense table (X.toarray())")
     matrix = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=None if _plain_numbers(X) else object)
     if matrix.ndim == 0:
         kind = type(X).__name__
-        raise DataError(f"expected a table: a frame in memory, or an array or list of rows; a {kind} is none")
+        raise DataError(f"expected a table: a frame in memory, or an array or list of rows, not a {kind}")
     if matrix.ndim != 2:
         hint = "Reshape your data: X.reshape(-1, 1) for one variable, X.reshape(1, -1) for one row"
         raise DataError(f"expected a table of rows and variables, got an array of shape {matrix.shape}. {hint}")
@@ -261,7 +256,7 @@ def as_matrix(X: Any) -> Codes:
     if matrix.dtype.kind not in "iufbOUS":
         strange = "Complex data not supported: " * (matrix.dtype.kind == "c")
         raise DataError(
-            f"{strange}entries of type {matrix.dtype} are no categories; make them whole numbers or strings"
+            f"{strange}entries of type {matrix.dtype} are not categories; make them whole numbers or strings"
         )
     return matrix
 
