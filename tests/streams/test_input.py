@@ -104,7 +104,7 @@ def test_many_names_are_found_again_as_a_dictionary_finds_them() -> None:
     rng, names, known = np.random.default_rng(0), Vocabulary(), dict[str, int]()
     for _ in range(30):
         some = [f"item {k}" for k in np.unique(rng.integers(0, 60_000, rng.integers(1, 4000)))]
-        met = names.meet(Ids(some))
+        met = names.look_up(Ids(some))
         assert len(names) == len(known)  # nothing is added before it is accepted
         names = met.accept()
         assert met.codes.tolist() == [known.setdefault(name, len(known)) for name in some]

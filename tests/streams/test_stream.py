@@ -21,7 +21,7 @@ from consilience.fitting.em import ConfusionStep, Parameters
 from consilience.kernels.em import Statistics
 from consilience.moments.cooccurrence import pair_moments
 from consilience.streams.archive import Archive
-from consilience.streams.em import Held, fit_held, ratios_of
+from consilience.streams.em import LabelsWithPast, fit_held, ratios_of
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_every_method_goes_on_from_sums(crowd: cs.datasets.Simulation, method: s
 # ---- the mathematics ------------------------------------------------------------------------------------
 
 
-def past_and_new(seed: int, N: int = 40) -> tuple[Held, Parameters]:
+def past_and_new(seed: int, N: int = 40) -> tuple[LabelsWithPast, Parameters]:
     """Labels of items, half of which have a posterior from before, and sums of a past."""
     rng = np.random.default_rng(seed)
     model = random_model(5, 3, seed)
@@ -147,7 +147,7 @@ def past_and_new(seed: int, N: int = 40) -> tuple[Held, Parameters]:
     old = rng.dirichlet(np.ones(3), N)
     old[N // 2 :] = model.prior
     past = Statistics(rng.gamma(2.0, 5.0, (5, 3, 3)), rng.gamma(2.0, 9.0, 3), float("nan"))
-    return Held(a, past, ratios_of(old, model.prior)), Parameters(model.prior, model.confusions)
+    return LabelsWithPast(a, past, ratios_of(old, model.prior)), Parameters(model.prior, model.confusions)
 
 
 @pytest.mark.parametrize("seed", range(3))

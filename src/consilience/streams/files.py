@@ -1,7 +1,7 @@
-"""A stream in a folder: the folder of its run, and ``stream.npz`` with what is needed to go on; never a pickle.
+"""A stream in a folder: the folder of its run, and ``stream.npz`` with what is needed to continue; never a pickle.
 
-The folder of a run that :func:`consilience.aggregate` made is a past too: its posteriors and expected counts are sums
-already, and where it keeps few enough labels these are held as if they had just come.
+A stream can also continue a run of :func:`consilience.aggregate`: its posteriors and expected counts are the sums of
+the past.  If it has few enough labels, these are held as if they were new.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.runs.consensus import Consensus
 from consilience.runs.sequence_run import SequenceRun
 from consilience.streams.archive import Archive
+from consilience.streams.learning import Learning, check_limits
 from consilience.streams.names import Vocabulary, lots
 from consilience.streams.solve import STREAMED
-from consilience.streams.stream import Stream, what_is_held
 
 __all__ = ["load_stream", "save_stream"]
 
@@ -31,21 +31,23 @@ _ITEMS = ("n", "gold", "since", "mask", "likelihood", "lot")
 _SUMS = ("n_labels", "log_likelihood", "log_keep")
 _PLAIN = ("method", "seed", "parameters", "forget", "window", "remember", "updates", "seconds", "notes")
 
+S = TypeVar("S", bound=Learning)
+
 
 def save_stream(
-    stream: Stream, folder: str | os.PathLike[str], run: Consensus, add: Callable[[Path], object] | None = None
+    stream: Learning, folder: str | os.PathLike[str], run: Consensus, add: Callable[[Path], object] | None = None
 ) -> None:
-    """Write the stream's run, and beside it what the stream knows."""
+    """Write the run of a stream, with the state of the stream."""
     place = Path(folder).resolve()
-    if stream.place is not None and stream.place[0] == place and stream.place[1] != _looks(place):
+    if stream.place is not None and stream.place[0] == place and stream.place[1] != _state_of(place):
         raise FolderError(f"{folder} has changed since it was loaded; load it again, and update that")
     held, past = stream._columns(), stream._past
     content = {name: getattr(stream, name) for name in _PLAIN} | {name: getattr(past, name) for name in _SUMS}
     remembered = stream._archive.tidy()
     content["turn"] = stream._archive.turn
-    # the posterior of all other items that have settled labels stands in the run
+    # the posterior of all other settled items is in the run
     opened = np.unique(held[0])
-    opened = opened[past.known(opened)]
+    opened = opened[past.is_settled(opened)]
     arrays: dict[str, Any] = {name: past.items[name] for name in _ITEMS}
     arrays |= {
         "held": held,
@@ -68,11 +70,11 @@ def save_stream(
             add(fresh)
 
     run.save(folder, add=more)
-    stream.place = place, _looks(place)
+    stream.place = place, _state_of(place)
 
 
-def _looks(folder: Path) -> Any:
-    """Tell one state of a folder from another: a run that is saved has files of its own."""
+def _state_of(folder: Path) -> Any:
+    """Return a value that changes whenever a run is saved to this folder."""
     try:
         found = (folder / "summary.json").stat()
     except OSError:
@@ -81,29 +83,38 @@ def _looks(folder: Path) -> Any:
 
 
 def load_stream(
-    folder: Path, method: str | None, *, forget: float | None, window: int | None, remember: int | None
-) -> Stream:
-    """Read a stream, or make one of a run."""
+    make: Callable[..., S],
+    folder: Path,
+    method: str | None,
+    *,
+    forget: float | None,
+    window: int | None,
+    remember: int | None,
+) -> S:
+    """Read a stream, or start one from a run; ``make`` is the class of the stream."""
     if SequenceRun.is_saved_in(folder):
         raise MethodError(f"{folder} is a run over sequences, which cannot go on from sums; aggregate all again")
-    looks = _looks(folder)
-    stream = _saved(folder, method) if (folder / _FILE).is_file() else _of_run(folder, method, window, remember)
-    stream.place = folder.resolve(), looks
+    state = _state_of(folder)
+    if (folder / _FILE).is_file():
+        stream = _saved(make, folder, method)
+    else:
+        stream = _of_run(make, folder, method, window, remember)
+    stream.place = folder.resolve(), state
     if (forget, window, remember) != (None, None, None):
         share = stream.forget if forget is None else forget
-        stream.forget, stream.window, stream.remember = what_is_held(share, window, remember)
+        stream.forget, stream.window, stream.remember = check_limits(share, window, remember)
         stream._archive.most = stream.remember
         stream._archive.tidy()
     return stream
 
 
-def _saved(folder: Path, method: str | None) -> Stream:
+def _saved(make: Callable[..., S], folder: Path, method: str | None) -> S:
     what = "a stream written by Stream.save"
     content, _ = load_arrays(folder / _FILE, _FORMAT, (), what)
     run = Consensus.load_part(folder, answers=False)
     try:
         _, arrays = load_arrays(folder / _FILE, _FORMAT, tuple(content["arrays"]), what)
-        stream = Stream(content["method"], seed=content["seed"], **content["parameters"])
+        stream = make(content["method"], seed=content["seed"], **content["parameters"])
         for name in _PLAIN:
             setattr(stream, name, content[name])
         past = stream._past
@@ -128,12 +139,12 @@ def _saved(folder: Path, method: str | None) -> Stream:
     if method is not None and method != stream.method:
         if past.n_labels:
             raise ParameterError(f"{folder} is a stream of {stream.method} with a past; it cannot go on as {method}")
-        return _from_answers(Stream(method, seed=stream.seed), Consensus.load(folder))
+        return _hold_labels(make(method, seed=stream.seed), Consensus.load(folder))
     return stream
 
 
-def _of_run(folder: Path, method: str | None, window: int | None, remember: int | None) -> Stream:
-    """Make a stream of the run of a batch: hold its labels where they are few, else go on from its sums."""
+def _of_run(make: Callable[..., S], folder: Path, method: str | None, window: int | None, remember: int | None) -> S:
+    """Start a stream from a run: hold its labels if they are few, otherwise continue from its sums."""
     run = Consensus.load_part(folder, answers=False)
     made_by = run.run["method"]
     name = method or made_by
@@ -145,12 +156,12 @@ def _of_run(folder: Path, method: str | None, window: int | None, remember: int 
             "method='ds-em' (--method ds-em) goes on from its model"
         )
     given = run.run.get("parameters", {}) if name == made_by else {}
-    stream = Stream(name, window=window, remember=remember, seed=run.run.get("seed", 0), **given)
+    stream = make(name, window=window, remember=remember, seed=run.run.get("seed", 0), **given)
     n_labels = int(run.n_labels.sum())
     if n_labels <= max(stream.window, stream.remember) or stream._past.counts_pairs:
         run = Consensus.load(folder)
     if n_labels <= stream.window and run.annotations is not None:
-        return _from_answers(stream, run)
+        return _hold_labels(stream, run)
     if name == "majority" and made_by != "majority":
         raise MethodError(f"{folder} keeps no votes, as it was made by {made_by}; go on with method='ds-em'")
     _sum_up(stream, run)
@@ -166,7 +177,7 @@ def _of_run(folder: Path, method: str | None, window: int | None, remember: int 
     return stream
 
 
-def _from_answers(stream: Stream, run: Consensus) -> Stream:
+def _hold_labels(stream: S, run: Consensus) -> S:
     """Hold the labels of a run."""
     assert run.annotations is not None
     stream.update(run.annotations)
@@ -175,14 +186,14 @@ def _from_answers(stream: Stream, run: Consensus) -> Stream:
     return stream
 
 
-def _sum_up(stream: Stream, run: Consensus) -> None:
-    """Take the run's posteriors and counts for the past."""
+def _sum_up(stream: Learning, run: Consensus) -> None:
+    """Use the posteriors and counts of a run as the past."""
     _name(stream, run)
     past, K = stream._past, run.posterior.shape[1]
     labelled = run.n_labels > 0
     known = np.zeros(labelled.size, np.bool_)
     if run.run.get("gold_items"):
-        # the truth of an item is the only certainty
+        # only a known truth makes a posterior certain
         known = (run.posterior == 1.0).any(axis=1) & ((run.posterior == 0.0).sum(axis=1) == K - 1)
     past.items["belief"], past.items["n"] = run.posterior, run.n_labels.astype(np.int64)
     past.items["gold"] = np.where(known, run.choice.best, -1).astype(np.int32)
@@ -190,7 +201,7 @@ def _sum_up(stream: Stream, run: Consensus) -> None:
     past.items["likelihood"] = np.where(labelled, float(run.run["log_likelihood"]) / max(labelled.sum(), 1), 0.0)
     if "votes" in past.items:
         past.items["votes"] = np.rint(run.posterior * run.n_labels[:, None])
-        # what broke ties is not kept, but who won is
+        # the run does not keep what broke ties, but it has the winners
         past.items["belief"] = (run.posterior + np.eye(K)[run.choice.best]) / 2.0
     past.items["lot"] = lots(run.item_ids)
     past.annotators["counts"] = run.counts.copy()
@@ -200,8 +211,8 @@ def _sum_up(stream: Stream, run: Consensus) -> None:
     stream.notes = list(run.run["warnings"])
 
 
-def _name(stream: Stream, run: Consensus) -> None:
-    """Take over the names of a run, and the counts as they were last known."""
+def _name(stream: Learning, run: Consensus) -> None:
+    """Copy the names and the latest counts of a run."""
     stream._items, stream._annotators = Vocabulary(run.item_ids), Vocabulary(run.model.annotators)
     stream.origin, stream._past.classes = run.origin, run.model.classes
     stream._past.items.size, stream._past.annotators.size = len(run.item_ids), len(run.model.annotators)

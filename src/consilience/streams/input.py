@@ -1,4 +1,4 @@
-"""The labels of an update, in whatever form they come."""
+"""The labels of an update, in any form."""
 
 from __future__ import annotations
 
@@ -8,56 +8,50 @@ from typing import Any
 
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Origin
-from consilience.data.frames import is_long
 from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
-from consilience.methods.base.registry import keywords
+from consilience.validation import keywords
 
-__all__ = ["column_names", "read_update"]
+__all__ = ["read_update"]
 
-
-def column_names(given: Mapping[str, Any], before: Origin) -> dict[str, Any]:
-    """Add the names of columns to look for: those of earlier updates that nobody would guess."""
-    names = dict(given)
-    for role in ("item", "annotator", "label"):
-        own = getattr(before, role)
-        if names.get(role) is None and own.strip().lower() not in _frames.ALIASES[role]:
-            names[role] = own
-    return names
+_ROLES = ("item", "annotator", "label")
 
 
 def read_update(labels: Any, reading: Mapping[str, Any], before: Origin) -> Annotations | None:
-    """Read labels; None where there are no rows."""
+    """Read labels; return None if there are no rows."""
     if isinstance(labels, Annotations):
-        _refuse(reading, set())
+        _check_options(reading, ())
         return labels if labels.n_items else None
-    options = column_names(reading, before)
+    # columns with unusual names are looked for under the names that they had in earlier updates
+    own = {role: getattr(before, role) for role in _ROLES if reading.get(role) is None}
+    unusual = {role: name for role, name in own.items() if name.strip().lower() not in _frames.ALIASES[role]}
+    options = {**reading, **unusual}
     if isinstance(labels, str | os.PathLike):
         from consilience.io import read
 
-        _refuse(reading, keywords(read))
+        _check_options(reading, keywords(read))
         try:
             return read(labels, **options)
         except DataError as error:
-            # a file that has its columns and no rows is no update
+            # a file with columns but no rows is an empty update
             if "has no rows" in str(error):
                 return None
             raise
-    if not _frames.is_frame(labels) or not (reading or is_long(_frames.columns_of(labels))):
-        _refuse(reading, set())
+    if not _frames.is_frame(labels) or not (reading or _frames.is_long(_frames.columns_of(labels))):
+        _check_options(reading, ())
         return as_annotations(labels)
     import narwhals as nw
 
-    _refuse(reading, keywords(Annotations.from_frame))
+    _check_options(reading, keywords(Annotations.from_frame))
     if len(nw.from_native(labels, eager_only=True)):
         return Annotations.from_frame(labels, **options)
-    for role in ("item", "annotator", "label"):
+    for role in _ROLES:
         _frames.find_column(_frames.columns_of(labels), role, options.get(role), "the frame")
     return None
 
 
-def _refuse(reading: Mapping[str, Any], known: Iterable[str]) -> None:
+def _check_options(reading: Mapping[str, Any], known: Iterable[str]) -> None:
     known = set(known) - {"gold"}
-    if strange := sorted(set(reading) - known):
+    if unknown := sorted(set(reading) - known):
         takes = f"takes {', '.join(sorted(known))}" if known else "takes none: they are read already"
-        raise ParameterError(f"an update of these labels has no option {strange[0]!r}; it {takes}")
+        raise ParameterError(f"an update of these labels has no option {unknown[0]!r}; it {takes}")

@@ -1,7 +1,7 @@
-"""Names and rows that keep coming: what is old is neither copied nor looked through when something is added.
+"""Names and rows to which more are added, at a cost that does not depend on how many there are.
 
-A :class:`Vocabulary` knows its names by a dictionary of hashes that stays in memory, so that meeting a thousand names
-costs the same whether a thousand or a hundred million are known.  :class:`Rows` double their room when it is used up.
+A :class:`Vocabulary` finds its names by a dictionary of hashes that stays in memory.  :class:`Rows` double their
+capacity when it is used up.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 from consilience.data.ids import Ids, _as_text
 from consilience.kernels._arrays import Codes, Ints
 
-__all__ = ["Meeting", "Rows", "Vocabulary", "joined", "lots"]
+__all__ = ["Lookup", "Rows", "Vocabulary", "joined", "lots"]
 
 
-class Meeting(NamedTuple):
-    """Names of an update in a vocabulary that does not have all of them yet."""
+class Lookup(NamedTuple):
+    """Codes of names, some of which may be new to a vocabulary."""
 
-    codes: Ints  #: of every name; those of new ones follow the last that the vocabulary has
-    new: Ids  #: the new ones, in order
-    vocabulary: Vocabulary  #: the one to append them to: of a wider type where the types of ids differ
+    codes: Ints  #: of every name; new names continue after the last code of the vocabulary
+    new: Ids  #: the new names, in order
+    vocabulary: Vocabulary  #: to append them to; of a wider type if the types of ids differ
 
     def accept(self) -> Vocabulary:
         """Append the new names."""
@@ -32,7 +32,7 @@ class Meeting(NamedTuple):
 
 
 class Vocabulary:
-    """Names with codes by first appearance, to which names are added."""
+    """Names with codes in order of first appearance."""
 
     def __init__(self, ids: Ids | None = None) -> None:
         from consilience.kernels.names import Names
@@ -53,8 +53,8 @@ class Vocabulary:
             self._parts = [pa.concat_arrays(self._parts) if self._parts else pa.array([], pa.string())]
         return Ids(self._parts[0])
 
-    def meet(self, ids: Ids) -> Meeting:
-        """Find names, each of which stands in ``ids`` once; the vocabulary stays as it is."""
+    def look_up(self, ids: Ids) -> Lookup:
+        """Find unique names, without adding any."""
         old, wanted = self, ids.to_arrow()
         if self._size and len(wanted):
             kind = _common_type(self._parts[0].type, wanted)
@@ -62,23 +62,23 @@ class Vocabulary:
             if kind != self._parts[0].type:
                 old = Vocabulary(Ids(_cast(self.ids.to_arrow(), kind)))
         codes = old._names.find(_keys(wanted)).astype(np.int64)
-        strangers = np.flatnonzero(codes < 0)
-        codes[strangers] = old._size + np.arange(strangers.size)
-        return Meeting(codes, Ids(wanted.take(pa.array(strangers))), old)
+        new = np.flatnonzero(codes < 0)
+        codes[new] = old._size + np.arange(new.size)
+        return Lookup(codes, Ids(wanted.take(pa.array(new))), old)
 
     def append(self, ids: Ids) -> None:
         """Add names that are not here yet."""
         if not len(ids):
             return
         names = ids.to_arrow()
-        self._names.rows = 0  # the codes of earlier rows are of no use any more
+        self._names.rows = 0  # the codes of earlier rows are not needed any more
         self._names.add(_keys(names), np.arange(self._size, self._size + len(names)))
         self._parts.append(names)
         self._size += len(names)
 
 
 def joined(known: Ids, more: Ids) -> Ids:
-    """Give the names of two vocabularies together, in ascending order; numbers and text meet as text."""
+    """Return the union of two sets of names, ascending; numbers become text if the other set is text."""
     if not len(known):
         return more.sorted()[0]
     kind = _common_type(known.to_arrow().type, more.to_arrow())
@@ -86,17 +86,21 @@ def joined(known: Ids, more: Ids) -> Ids:
     return Ids(pc.unique(pa.concat_arrays(both))).sorted()[0]
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
 def _common_type(known: pa.DataType, new: pa.Array) -> pa.DataType:
-    """Choose the type for names of two kinds: the old one where it holds the new ones exactly, else text."""
-    if known == new.type:
+    """Return the type for names of two types: the known one if it holds the new names exactly, otherwise text."""
+    if known == new.type or (pa.types.is_floating(known) and _is_number(new.type)):
         return known
-    text = [pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in (known, new.type)]
-    if all(text):
+    if _is_text(known) and _is_text(new.type):
         return pa.large_string()
-    number = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (known, new.type)]
-    if all(number):
-        if pa.types.is_floating(known):
-            return known
+    if _is_number(known) and _is_number(new.type):
         try:
             new.cast(known)  # 7.0 is 7
             return known
@@ -112,23 +116,22 @@ def _cast(names: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def lots(ids: Ids) -> Codes:
-    """Give every name a number that depends on the name alone: an order that is nobody's choice."""
+    """Return a random sort key for every name, which depends on the name alone."""
     return _keys(ids.to_arrow(), np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93], np.uint64))[:, 0]
 
 
 def _keys(names: pa.Array, seeds: Codes | None = None) -> Codes:
-    """Give the hashes of names: of their bytes where they are text or numbers, else of how they are written."""
+    """Return the hashes of names: of the bytes of text and numbers, of other types as text."""
     from consilience.kernels.names import SEEDS
     from consilience.kernels.strings import hashes
 
     seeds = SEEDS if seeds is None else seeds
-
     if not len(names):
         return np.empty((0, 2), np.uint64)
-    if pa.types.is_integer(names.type) or pa.types.is_floating(names.type):
+    if _is_number(names.type):
         values = np.ascontiguousarray(names.to_numpy())
         return hashes(np.arange(values.size + 1) * values.itemsize, values.view(np.uint8), seeds)
-    if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
+    if not _is_text(names.type):
         names = names.cast(pa.string())
     _, offsets, data = names.buffers()
     width = np.int64 if pa.types.is_large_string(names.type) else np.int32
@@ -137,14 +140,14 @@ def _keys(names: pa.Array, seeds: Codes | None = None) -> Codes:
 
 
 class Rows:
-    """Columns of the same length to which rows are added; each column may have further axes."""
+    """Columns of the same length to which rows are added; a column may have further axes."""
 
     def __init__(self, size: int = 0, **columns: Any) -> None:
         self.size = size
         self._columns: dict[str, Any] = columns
 
     def __getitem__(self, name: str) -> Any:
-        """Give the rows of a column that are there; they may be written to."""
+        """Return a view of a column."""
         return self._columns[name][: self.size]
 
     def __setitem__(self, name: str, values: Any) -> None:
@@ -154,7 +157,7 @@ class Rows:
         return name in self._columns
 
     def grow(self, size: int, **fill: Any) -> None:
-        """Add rows up to this many in all, filled with these values, or 0."""
+        """Add rows up to ``size`` in all, filled with these values, or 0."""
         for name, column in self._columns.items():
             if size > len(column):
                 wide = np.empty((max(size, 2 * len(column)), *column.shape[1:]), column.dtype)

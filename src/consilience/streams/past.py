@@ -1,21 +1,21 @@
-"""The past of a stream: labels that were summed up, and are not seen again.
+"""The past of a stream: labels that are settled, kept as sums.
 
 =================== ======================================================= ==========
-name                what is known of settled labels                         shape
+name                content, for settled labels                             shape
 =================== ======================================================= ==========
 ``counts``          expected number of times that annotator m said i of k   (M, K, K)
 ``class_counts``    expected number of items of each class                  (K,)
 ``belief``          posterior of each item                                  (N, K)
-``votes``           votes on each item, for majority voting alone           (N, K)
-``n``               labels of each item                                     (N,)
-``gold``            known class of each item, -1 where unknown              (N,)
-``since``           how far forgetting had come when the item settled       (N,)
-``mask``            who labelled the item: two bits of 64 for each          (N,)
+``votes``           votes on each item, for majority voting only            (N, K)
+``n``               number of labels of each item                           (N,)
+``gold``            known class of each item, -1 if unknown                 (N,)
+``since``           ``log_keep`` when the item was settled                  (N,)
+``mask``            who labelled the item: two bits of 64 per annotator     (N,)
 ``likelihood``      log-probability of the item's labels                    (N,)
-``lot``             a number by which items of one update are put in order  (N,)
+``lot``             sort key of items within one update                     (N,)
 =================== ======================================================= ==========
 
-``latest`` and ``latest_classes`` are the counts with the labels that were held at the last fit: where the next begins.
+``latest`` and ``latest_classes`` are the counts including the labels held at the last fit; the next fit starts there.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_counts, vote_statistics
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
-from consilience.streams.em import Solved
+from consilience.streams.em import StreamFit
 from consilience.streams.names import Rows
 
 __all__ = ["Past", "sums_of"]
 
 
 class Past:
-    """Sums of settled labels; arrays of items and annotators grow as these come."""
+    """Sums of settled labels; the arrays of items and annotators grow."""
 
     def __init__(self, method: str) -> None:
         self.items = Rows(
@@ -57,8 +57,8 @@ class Past:
         self.class_counts, self.latest_classes = np.zeros(0), np.zeros(0)
         self.pairs: CoOccurrences | None = None
         self.n_labels = 0
-        self.log_likelihood = 0.0  #: of settled labels, each under the parameters of its time
-        self.log_keep = 0.0  #: logarithm of what forgetting has left of the first class counts
+        self.log_likelihood = 0.0  #: of settled labels, each under the parameters at that time
+        self.log_keep = 0.0  #: logarithm of the weight that forgetting has left to the first class counts
 
     # ---- reading ----------------------------------------------------------------------------------------
 
@@ -67,12 +67,12 @@ class Past:
         """The counts of all annotators and classes."""
         return Statistics(self.annotators["counts"], self.class_counts, float("nan"))
 
-    def known(self, items: Ints) -> Any:
-        """Tell which of these items have settled labels."""
+    def is_settled(self, items: Ints) -> Any:
+        """Return a mask of the items that have settled labels."""
         return self.items["n"][items] > 0
 
     def posterior(self, items: Any) -> Floats:
-        """Give what settled labels say of items: belief, or shares of votes; the truth where it is known."""
+        """Return the posterior of items from settled labels (for majority voting, shares of votes) and from gold."""
         belief: Floats = self.items["belief"][items]
         if "votes" not in self.items:
             return belief
@@ -83,28 +83,32 @@ class Past:
         return shares
 
     def classes_without(self, items: Ints) -> Floats:
-        """Give the class counts without the part of these items."""
-        old = items[self.known(items)]
+        """Return the class counts without these items."""
+        old = items[self.is_settled(items)]
         left: Floats = self.class_counts - self._weight(old) @ self.posterior(old)
         return np.maximum(left, 0.0)
 
     def _weight(self, items: Ints) -> Floats:
-        """Give what forgetting has left of the items' part in the class counts."""
+        """Return the weight that forgetting has left to these items in the class counts."""
         weight: Floats = np.exp(self.log_keep - self.items["since"][items])
         return weight
 
     def pairs_with(self, labels: Annotations, active: Ints, annotators: Ids) -> CoOccurrences | None:
-        """Give the pair counts of the past and of these labels together; of other methods, none."""
+        """Return the pair counts of the past and of these labels together; None for methods that do not use pairs."""
         if not self.counts_pairs:
             return None
         here = pair_moments(labels)
         new = CoOccurrences(active[here.who], here.counts, annotators, self.classes)
-        return new if self.pairs is None else CoOccurrences(self.pairs.who, self.pairs.counts, *_names_of(new)) + new
+        return (
+            new
+            if self.pairs is None
+            else CoOccurrences(self.pairs.who, self.pairs.counts, annotators, self.classes) + new
+        )
 
     def repeats(self, item: Ints, annotator: Ints) -> tuple[int, bool]:
-        """Estimate how many labels repeat one that was settled, and tell whether that is exact but for rare chances.
+        """Estimate how many labels repeat a settled one; also return whether the estimate is practically exact.
 
-        An annotator who is new to an item finds both bits set already with probability (bits set / 64)².
+        For an annotator who is new to an item, both bits are already set with probability (bits set / 64)².
         """
         mask = self.items["mask"][item]
         asked = mask != 0
@@ -118,20 +122,20 @@ class Past:
     # ---- changing ---------------------------------------------------------------------------------------
 
     def grow(self, n_items: int, n_annotators: int) -> None:
-        """Make room for new items and annotators."""
+        """Add room for new items and annotators."""
         self.items.grow(n_items, gold=-1)
         self.annotators.grow(n_annotators)
 
-    def know(self, items: Ints, gold: Any) -> None:
-        """Hold items at their truth from now on."""
-        old, before = self.known(items), self.posterior(items)
+    def fix(self, items: Ints, gold: Any) -> None:
+        """Fix items at their gold labels from now on."""
+        old, before = self.is_settled(items), self.posterior(items)
         sure = np.eye(len(self.classes))[gold]
         self.items["gold"][items] = gold
         self.class_counts += self._weight(items[old]) @ (sure[old] - before[old])
         self.items["belief"][items] = sure
 
     def forget(self, annotators: Ints, share: float) -> None:
-        """Take a share from the counts of these annotators, of the pairs that they are in, and of the classes."""
+        """Reduce the counts of these annotators, of their pairs and of the classes by a share."""
         keep = 1.0 - share
         for name in ("counts", "latest"):
             self.annotators[name][annotators] *= keep
@@ -143,12 +147,12 @@ class Past:
             here[annotators] = True
             met = here[self.pairs.who].any(axis=1)
             counts = self.pairs.counts * np.where(met, keep, 1.0)[:, None, None]
-            self.pairs = CoOccurrences(self.pairs.who, counts, *_names_of(self.pairs))
+            self.pairs = CoOccurrences(self.pairs.who, counts, self.pairs.annotators, self.pairs.classes)
 
     def add(
-        self, items: Ints, active: Ints, labels: Annotations, found: Solved, likelihood: Floats, annotators: Ids
+        self, items: Ints, active: Ints, labels: Annotations, found: StreamFit, likelihood: Floats, annotators: Ids
     ) -> None:
-        """Sum up labels of these items and annotators, in whose codes they are, under what was found of them."""
+        """Add labels to the sums; their codes refer to ``items`` and ``active``."""
         new, rows = sums_of(labels, found.posterior), self.items
         self.pairs = self.pairs_with(labels, active, annotators)
         self.annotators["counts"][active] += new.counts
@@ -163,8 +167,8 @@ class Past:
         rows["likelihood"][items] += likelihood
         self.log_likelihood += float(likelihood.sum())
 
-    def take_back(self, items: Ints, active: Ints, labels: Annotations, annotators: Ids) -> None:
-        """Take labels out of the sums again: all labels of these items."""
+    def remove(self, items: Ints, active: Ints, labels: Annotations, annotators: Ids) -> None:
+        """Remove all labels of these items from the sums."""
         old, rows = sums_of(labels, self.posterior(items)), self.items
         counts = self.annotators["counts"]
         counts[active] = np.maximum(counts[active] - old.counts, 0.0)
@@ -183,7 +187,7 @@ class Past:
             rows[name][items] = 0
 
     def revise(self, items: Ints, active: Ints, labels: Annotations, posterior: Floats) -> None:
-        """Replace the part of items in the sums, given all their labels and a new posterior."""
+        """Replace the contribution of items to the sums, given all their labels and a new posterior."""
         if "votes" in self.items:
             self.items["belief"][items] = posterior
             return
@@ -194,7 +198,7 @@ class Past:
         self.items["belief"][items] = posterior
 
     def widen(self, classes: Ids) -> Ints:
-        """Make room for new classes, in ascending order with the old ones; give the new code of every old one."""
+        """Add new classes, keeping ascending order; return the new code of every old one."""
         K = len(classes)
         place = classes.codes_of(self.classes.to_arrow()) if len(self.classes) else np.empty(0, np.int64)
         belief = _widened(self.items["belief"], place, K, 1)
@@ -218,10 +222,10 @@ class Past:
         return place
 
     def _odds_of_a_new_class(self) -> Floats:
-        """Give the probability of a class that nobody had named when an item was labelled, before normalising, (N,).
+        """Return the unnormalised probability that an item is of a class unknown when it was labelled, (N,).
 
-        Each of the item's labels would be an error: belief in the best class, times how much rarer one error of the
-        crowd is than a right answer for each label, times half an item out of all.
+        Each of its labels would then be an error: belief in the best class, times the ratio of errors to right answers
+        of the crowd for each label, times half an item out of all.
         """
         crowd = self.annotators["counts"].sum(axis=0) + 0.5
         right, total, K = np.trace(crowd), crowd.sum(), len(crowd)
@@ -232,17 +236,12 @@ class Past:
 
 
 def sums_of(labels: Annotations, posterior: Floats) -> Statistics:
-    """Give the sums of an E-step with this posterior."""
+    """Return the sums of an E-step with this posterior."""
     return vote_statistics(labels.indptr, labels.annotator, labels.label, posterior, labels.n_annotators)
 
 
-def _names_of(pairs: CoOccurrences) -> tuple[Ids, Ids]:
-    """Give the names of annotators and classes."""
-    return pairs.annotators, pairs.classes
-
-
 def _widened(values: Any, place: Ints, K: int, *axes: int) -> Any:
-    """Put the old classes to their new places along these axes; zeros stand for the new ones."""
+    """Move the old classes to their new places along these axes, with zeros for the new ones."""
     for axis in axes:
         at: list[Any] = [slice(None)] * values.ndim
         at[axis] = place
@@ -253,7 +252,7 @@ def _widened(values: Any, place: Ints, K: int, *axes: int) -> Any:
 
 
 def _bits(annotator: Ints) -> Any:
-    """Give two bits of 64 for each annotator, by their code."""
+    """Return two bits of 64 for each annotator code."""
     mixed = (annotator.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     one = np.uint64(1)
     return (one << (mixed >> np.uint64(58))) | (one << ((mixed >> np.uint64(52)) & np.uint64(63)))
