@@ -44,7 +44,7 @@ def test_sentences_numbers_and_tables(diagnosed: Run, labels: Path) -> None:
     assert lines[2] == "Identified: the labels show how good the annotators are, and so who is right."
     for heading in ("Why", "In numbers", "Classes, and who comes nearest to knowing each"):
         assert heading in [line.strip() for line in lines]
-    assert "- co-label graph: 1 group; every pair of annotators has items in common" in lines
+    assert "- annotators with common items: 1 group; every pair of annotators has items in common" in lines
     assert "Annotators, least certain first" in done.out
     assert "- agreement: observed agreement 0." in done.out
     assert "What to do" not in done.out

@@ -113,7 +113,7 @@ def test_wrong_usage(run: Run, tokens: Path, arguments: list[str], said: str) ->
     ("arguments", "said"),
     [
         (["--sequence", "nope"], "no column 'nope'"),
-        (["--sequence", "sentence", "--method", "ds-em"], "no method for sequences"),
+        (["--sequence", "sentence", "--method", "ds-em"], "not a method for sequences"),
         (["--sequence", "sentence", "--prior", "uniform"], "has no parameter 'prior'"),
     ],
 )

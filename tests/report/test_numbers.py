@@ -212,7 +212,7 @@ def test_calibration(page: Node, run: cs.Consensus, simulated: Simulation) -> No
 def test_wilsons_interval_is_wilsons() -> None:
     from scipy.stats import binomtest
 
-    from consilience.report.fitting import _wilson
+    from consilience.report.calibration import _wilson
 
     for wrong, n in ((0, 7), (3, 11), (50, 50), (67, 1000)):
         wanted = binomtest(wrong, n).proportion_ci(method="wilson")

@@ -1,4 +1,4 @@
-"""The command line: one module for each verb, each calling the Python API and nothing else.
+"""The command line: one module for each verb, which calls the Python API only.
 
 Nothing heavy is imported before a verb runs: ``consilience --help`` answers at once.
 """
@@ -16,23 +16,23 @@ import consilience
 
 __all__ = ["cli", "main"]
 
-#: verb: what it does.  The module of the same name has a click command called ``command``.
+#: Verb: its purpose.  The module of the same name has a click command called ``command``.
 VERBS: Mapping[str, str] = {
     "aggregate": "Turn a file of labels into consensus labels.",
-    "update": "Take new labels into a run, without reading the old ones again.",
-    "diagnose": "Tell whether the labels determine the model, and what to collect.",
-    "plan": "Say which annotator should label which item next.",
-    "compare": "Run methods side by side where the truth is known.",
+    "update": "Add new labels to a run, without reading the old ones again.",
+    "diagnose": "Check whether the labels show how good annotators are, and what to collect.",
+    "plan": "Plan which annotator should label which item next.",
+    "compare": "Compare methods where the truth is known.",
     "report": "Write the HTML report of a run.",
     "export": "Write the labels of a run for other tools.",
-    "simulate": "Make a crowd whose truth is known.",
+    "simulate": "Simulate annotators whose truth is known.",
     "datasets": "Look up public data sets.",
-    "demo": "Do the main job on the bundled 1979 table.",
+    "demo": "Aggregate the bundled 1979 table.",
 }
 
 
 class _Verbs(click.Group):
-    """Finds verbs by name and imports them when they are called."""
+    """Imports the module of a verb when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -58,7 +58,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; exit status 0 done, 1 the data cannot be used, 2 wrong usage."""
+    """Run the command line; exit status: 0 done, 1 the data cannot be used, 2 wrong usage."""
     from consilience.exceptions import ConsilienceError, ParameterError
 
     try:

@@ -1,49 +1,55 @@
-"""What verbs print: tables and notes for people, progress for long fits."""
+"""Output of the verbs: tables and notes for people, progress of long fits."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 from rich.console import Console
 from rich.table import Table
+
+from consilience.exceptions import ConsilienceWarning
 
 if TYPE_CHECKING:
     from consilience.fitting.em import Callback
     from consilience.runs.consensus import Consensus
 
-__all__ = ["progress", "show_consensus", "show_notes", "waiting"]
+__all__ = ["Meter", "caught", "progress", "quiet", "show_notes", "show_run", "show_table", "waiting", "writer"]
 
 _MOST_ROWS = 12
 
 
 class Meter:
-    """Says how fast passes go by, and how long they will go on: labels a second, and the time left."""
+    """Speed of the passes (labels per second) and the time left."""
 
     def __init__(self) -> None:
         self.step: str | None = None
         self.begun = 0.0
         self.first = self.last = self.labels = 0
 
-    def told(self, state: Any, now: float) -> str:
-        """Give what to say after one more pass, or one more piece of a long step."""
+    def describe(self, state: Any, now: float) -> str:
+        """Return the text beside the bar after one more pass, or one more part of a long step."""
         if state.step != self.step or state.iteration < self.first:
             self.step, self.begun, self.first, self.labels = state.step, now, state.iteration, 0
         else:  # passes may be over different numbers of labels
             self.labels += state.labels * (state.iteration - self.last)
         self.last = state.iteration
         passed, seconds = state.iteration - self.first, now - self.begun
-        said = [state.step or f"pass {state.iteration}, log-likelihood {state.objective:.2f}"]
+        parts = [state.step or f"pass {state.iteration}, log-likelihood {state.objective:.2f}"]
         if not math.isnan(state.change):
-            said.append(f"change {state.change:.0e}")
+            parts.append(f"change {state.change:.0e}")
         if passed > 0 and seconds > 0:
             if self.labels:
-                said.append(f"{_short(self.labels / seconds)} labels/s")
+                parts.append(f"{_short(self.labels / seconds)} labels/s")
             if not math.isnan(state.left):
-                said.append(f"{_clock(state.left * seconds / passed)} left")
-        return ", ".join(said)
+                parts.append(f"{_clock(state.left * seconds / passed)} left")
+        return ", ".join(parts)
 
 
 def _short(number: float) -> str:
@@ -62,7 +68,7 @@ def _clock(seconds: float) -> str:
 
 @contextmanager
 def progress() -> Iterator[Callback]:
-    """Draw a bar on stderr while passes go by, when somebody is looking; it is gone at the end."""
+    """Show a progress bar on stderr if it is a terminal; it disappears at the end."""
     import time
 
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -73,17 +79,17 @@ def progress() -> Iterator[Callback]:
         task = bar.add_task("passes over the data", total=None)
         meter = Meter()
 
-        def told(state: Any) -> None:
+        def callback(state: Any) -> None:
             total = state.max_iter if math.isnan(state.left) else state.iteration + state.left
-            said = meter.told(state, time.monotonic())
-            bar.update(task, completed=state.iteration, total=total, description=said)
+            text = meter.describe(state, time.monotonic())
+            bar.update(task, completed=state.iteration, total=total, description=text)
 
-        yield told
+        yield callback
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show on stderr that something is being done, when somebody is looking; it is gone at the end."""
+    """Show on stderr what is being done if it is a terminal; the text disappears at the end."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -92,75 +98,97 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Ignore warnings of this package."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        yield
+
+
+@contextmanager
+def caught() -> Iterator[list[str]]:
+    """Catch warnings; at the end the list holds the sentences of those of this package, each once."""
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ConsilienceWarning)
+        yield sentences
+    sentences += dict.fromkeys(str(w.message) for w in found if issubclass(w.category, ConsilienceWarning))
+
+
+def writer(page: str | None) -> Callable[[Path], object] | None:
+    """Return a function that writes a report into the folder of its run."""
+    return None if page is None else lambda folder: (folder / "report.html").write_text(page, "utf-8")
+
+
 def show_notes(notes: list[str]) -> None:
-    """Print what the user should know, on stderr."""
+    """Print notes for the user on stderr."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for note in notes:
         console.print("Note:", note, style="yellow", markup=False, emoji=False)
 
 
-def show_consensus(consensus: Consensus) -> None:
-    """Print a run as tables."""
+def show_run(consensus: Consensus, folder: str | None, *, as_json: bool) -> None:
+    """Print the notes of a run, its summary or tables, and the files that were written."""
+    show_notes(consensus.warnings)
+    if as_json:
+        click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False, default=float))
+        return
+    _show_consensus(consensus)
+    if folder is not None:
+        click.echo(f"\nWritten to {folder}: {', '.join(sorted(file.name for file in Path(folder).iterdir()))}")
+
+
+def _show_consensus(consensus: Consensus) -> None:
     import narwhals as nw
 
     run = consensus.run
     console = Console(highlight=False)
     state = "converged" if run["converged"] else "NOT converged"
     passes = f", {run['iterations']} passes, {state}" if run["iterations"] else ""
-    console.print(
-        f"{run['labels']} labels of {_what(run)} by {run['M']} annotators, {run['K']} classes\n"
+    lines = [
+        f"{run['labels']} labels of {_items(run)} by {run['M']} annotators, {run['K']} classes",
         f"method {run['method']}{passes}, {run['seconds']:.2f} s, log-likelihood {run['log_likelihood']:.4f}",
-        markup=False,
-    )
+    ]
     if "read_as" in run:
-        console.print(f"read as {run['read_as']}", markup=False)
+        lines.append(f"read as {run['read_as']}")
     if "why" in run:
-        console.print(f"{run['chosen']}: {run['why']}", markup=False)
+        lines.append(f"{run['chosen']}: {run['why']}")
     if "error_rate" in run:
-        console.print(f"error against the truth given: {run['error_rate']:.2f} %", markup=False)
+        lines.append(f"error against the truth given: {run['error_rate']:.2f} %")
     if "spans" in run:
         found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
-        console.print(f"spans against the truth given: {found}", markup=False)
+        lines.append(f"spans against the truth given: {found}")
     if consensus.effective_annotators is not None:
         most = "" if consensus.health.by_gold else "at most "
-        console.print(f"worth {most}{consensus.effective_annotators:.1f} independent annotators", markup=False)
-    _print_frame(console, "Classes", _class_rows(consensus), ("class", "items", "share", "prior"))
+        lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
+    for line in lines:
+        console.print(line, markup=False)
+    items = consensus.items_per_class()
+    shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
+    classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))
+    show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=len(classes))
     doubtful = nw.from_native(consensus.doubtful(_MOST_ROWS), eager_only=True)
-    _print_frame(console, "Items to look at first", doubtful.rows(), doubtful.columns)
+    show_table(console, "Items to look at first", doubtful.rows(), doubtful.columns)
     annotators = nw.from_native(consensus.annotators, eager_only=True).sort("information", descending=True)
-    title = "Annotators, most informative first"
-    if len(annotators) > _MOST_ROWS:
-        title += f" ({_MOST_ROWS} of {len(annotators)})"
-    shown = annotators.head(_MOST_ROWS)
-    _print_frame(console, title, shown.rows(), shown.columns)
+    show_table(console, "Annotators, most informative first", annotators.rows(), annotators.columns)
 
 
-def _what(run: Mapping[str, Any]) -> str:
-    """Say what was labelled."""
+def _items(run: Mapping[str, Any]) -> str:
     if "sequences" in run:
         plural = "" if run["sequences"] == 1 else "s"
         return f"{run['N']} tokens in {run['sequences']} sequence{plural}"
     return f"{run['N']} items" + (f" with {run['edges']} edges" if "edges" in run else "")
 
 
-def _class_rows(consensus: Consensus) -> list[tuple[Any, ...]]:
-    items = consensus.items_per_class()
-    shares = items / max(int(items.sum()), 1)
-    return list(
-        zip(
-            consensus.model.classes,
-            items.tolist(),
-            shares.tolist(),
-            consensus.model.prior.tolist(),
-            strict=True,
-        )
-    )
-
-
-def _print_frame(console: Console, title: str, rows: list[tuple[Any, ...]], columns: Any) -> None:
+def show_table(console: Console, title: str, rows: list[tuple[Any, ...]], columns: Any, most: int = _MOST_ROWS) -> None:
+    """Print the first rows of a table; the title says how many there are if some are left out."""
     from rich.text import Text
 
-    # Text is printed as it is: names from data are neither markup nor emoji codes.
+    if len(rows) > most:
+        title += f" ({most} of {len(rows)})"
+    rows = rows[:most]
+    # as Text, names from data are neither markup nor emoji codes
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):

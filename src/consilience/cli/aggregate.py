@@ -165,12 +165,14 @@ def run_aggregate(
                 run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
     run["warnings"] = list(dict.fromkeys([*run["warnings"], *sentences]))
     consensus = consensus.with_run(run)
+    _ = consensus.health  # cached: the tables, the summary and the report need it
     if out is not None:
         with _output.waiting("writing the run and its report"), _output.quiet():
             page = None
             if consensus.annotations is not None or run["N"] <= _MOST_REPORTED:
-                from consilience.report import render
+                from consilience.report import quick_diagnosis, render
 
-                page = render(consensus, truth=expected, title=title)
+                diagnosis = quick_diagnosis(consensus)
+                page = render(consensus, truth=expected, title=title, diagnosis=diagnosis)
             consensus.save(out, add=_output.writer(page), labels=labels_format)
     _output.show_run(consensus, out, as_json=as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from consilience.cli.aggregate import command as aggregate
+from consilience.cli.aggregate import reading_options
 
 if TYPE_CHECKING:
     from consilience.compare.compare import Step
@@ -19,16 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_READING = ("format_", "question", "item", "annotator", "label", "encoding", "duplicates")
 
-
-@click.command(name="compare", params=[option for option in aggregate.params if option.name in _READING])
+@click.command(name="compare", params=list(reading_options))
 @click.argument("labels", type=click.Path())
-@click.option("--truth", type=click.Path(), required=True, help="File of true labels (item, label) to judge by.")
+@click.option(
+    "--truth", type=click.Path(), required=True, help="File of true labels (item, label) to measure errors against."
+)
 @click.option("--methods", default="all", show_default=True, help="Names separated by commas; +em refines any.")
-@click.option("--seeds", default=5, show_default=True, help="How often a method that is random is run.")
-@click.option("--jobs", default=1, show_default=True, help="Methods at a time; more than one blurs the seconds.")
-@click.option("--timeout", type=float, help="Seconds that a method may take, all seeds together.")
+@click.option("--seeds", default=5, show_default=True, help="Number of runs of a random method.")
+@click.option(
+    "--jobs", default=1, show_default=True, help="Methods to run at a time; with more than one, times are longer."
+)
+@click.option("--timeout", type=float, help="Time limit of a method in seconds, all seeds together.")
 @click.option("--out", type=click.Path(), help="Folder for comparison.csv, runs.csv, reliability.csv, summary.json.")
 @click.option("--csv", "csv_", type=click.Path(), help="File for the table.")
 @click.option("--plot", type=click.Path(), help="File for the picture: .png, .svg or .pdf.")
@@ -44,13 +45,11 @@ def command(
     csv_: str | None,
     plot: str | None,
     as_json: bool,
-    format_: str | None,
-    encoding: str,
     **reading: Any,
 ) -> None:
-    """Run methods on LABELS, a table with a row for each label, and judge them by a truth.
+    """Run methods on LABELS, a table with a row for each label, and compare their results with a truth.
 
-    Gives the error of every method, how far its probabilities can be believed, its time and its memory.
+    Prints the error of every method, how well its probabilities are calibrated, its time and its memory.
     """
     import consilience as cs
     from consilience.cli import _output
@@ -61,16 +60,14 @@ def command(
         check_replaceable(out, "summary.json")
     if plot is not None:
         _check_picture(plot)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
-        annotations = cs.read(labels, format=format_, encoding=encoding, **reading)
-        # what was dropped or merged is among the notes of the comparison
-        caught.clear()
-        known = cs.read_truth(truth, encoding=encoding, like=annotations)
-        with _progress() as told:
-            found = compare(annotations, known, methods=methods, seeds=seeds, jobs=jobs, timeout=timeout, callback=told)
-    said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
-    _output.show_notes(list(dict.fromkeys([*found.notes, *said])))
+    with _output.quiet():  # the comparison has the notes on reading
+        annotations = cs.read(labels, **reading)
+    with _output.caught() as sentences:
+        known = cs.read_truth(truth, encoding=reading["encoding"], like=annotations)
+        with _progress() as callback:
+            options: dict[str, Any] = {"seeds": seeds, "jobs": jobs, "timeout": timeout, "callback": callback}
+            found = compare(annotations, known, methods=methods, **options)
+    _output.show_notes(list(dict.fromkeys([*found.notes, *sentences])))
     written = _write(found, out, csv_, plot)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
@@ -81,7 +78,7 @@ def command(
 
 
 def _check_picture(path: str) -> None:
-    """Find out before the methods run, not after."""
+    """Check before the methods run that the picture can be drawn."""
     from consilience.compare.comparison_plot import check_picture
 
     try:
@@ -106,7 +103,7 @@ def _write(found: Comparison, out: str | None, csv_: str | None, plot: str | Non
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Step], None]]:
-    """Draw a bar on stderr while runs go by, when somebody is looking; it is gone at the end."""
+    """Show a progress bar on stderr if it is a terminal; it disappears at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -115,18 +112,18 @@ def _progress() -> Iterator[Callable[[Step], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
-        def told(step: Step) -> None:
+        def callback(step: Step) -> None:
             bar.update(task, completed=step.done, total=step.total, description=", ".join(step.running))
 
-        yield told
+        yield callback
 
 
 def _show(found: Comparison) -> None:
-    """Print a comparison: what methods get right, what they cost, and what is to be said of them."""
+    """Print a comparison: errors, costs and remarks."""
     from rich.console import Console
     from rich.text import Text
 
-    from consilience.cli._output import _print_frame
+    from consilience.cli._output import show_table
 
     facts = found.facts
     console = Console(highlight=False, soft_wrap=True)
@@ -149,7 +146,7 @@ def _show(found: Comparison) -> None:
     ]
     headings = ("method", "error %", "sd", "95 %", "log-loss", "Brier", "ECE", "confidence")
     if right:
-        _print_frame(tables, "What they get right, smallest error first", right, headings)
+        show_table(tables, "What they get right, smallest error first", right, headings, most=len(right))
     costs = [
         (
             row["method"],
@@ -160,7 +157,7 @@ def _show(found: Comparison) -> None:
         )
         for row in found.summaries
     ]
-    _print_frame(tables, "What they cost", costs, ("method", "seconds", "memory", "runs", "status"))
+    show_table(tables, "What they cost", costs, ("method", "seconds", "memory", "runs", "status"), most=len(costs))
     remarks = [row for row in found.summaries if row["note"]]
     if remarks:
         console.print(Text("\nRemarks", style="bold"))

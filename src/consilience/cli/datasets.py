@@ -1,4 +1,4 @@
-"""``consilience datasets``: what public data there is, where it comes from, and where it lies here."""
+"""``consilience datasets``: public data sets, their origin, and their folders on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def list_() -> None:
 @command.command(name="info")
 @click.argument("name")
 def info_(name: str) -> None:
-    """Tell where a set comes from, under which licence, and how large it is."""
+    """Print the origin, licence and size of a set."""
     import consilience as cs
 
     info = cs.datasets.info(name)

@@ -11,7 +11,7 @@ __all__ = ["command"]
 @click.option("--out", type=click.Path(), help="Folder to write the run to.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
 def command(out: str | None, as_json: bool) -> None:
-    """Find out how fit 45 patients were for anaesthesia, from what five anaesthetists said.
+    """Estimate how fit 45 patients were for anaesthesia, from the ratings of five anaesthetists.
 
     The first of them rated every patient three times; all three answers are kept, as in the paper.
     """
@@ -19,4 +19,4 @@ def command(out: str | None, as_json: bool) -> None:
     from consilience.cli.aggregate import run_aggregate
 
     annotations = cs.datasets.load("dawid_skene").annotations
-    run_aggregate(annotations, "ds-em", None, None, out, 0, {}, as_json, {}, title="Dawid & Skene (1979)")
+    run_aggregate(annotations, "ds-em", title="Dawid & Skene (1979)", out=out, as_json=as_json)

@@ -1,48 +1,43 @@
-"""``consilience diagnose``: do the labels determine the model, why, and what should be collected."""
+"""``consilience diagnose``: whether the labels determine the model, why, and what to collect."""
 
 from __future__ import annotations
 
 import json
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from consilience.cli.aggregate import command as aggregate
+from consilience.cli.aggregate import reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose import Diagnosis
 
 __all__ = ["command"]
 
-_READING = ("format_", "question", "item", "annotator", "label", "encoding", "duplicates")
 _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold red"}
-_MOST_ROWS = 12
 
 
-@click.command(name="diagnose", params=[option for option in aggregate.params if option.name in _READING])
+@click.command(name="diagnose", params=list(reading_options))
 @click.argument("labels", type=click.Path())
-@click.option("--method", default="ds-em", show_default=True, help="Method whose model is looked at; +em refines any.")
-@click.option("--bootstrap", default=20, show_default=True, help="Fits to items drawn with replacement; 0 for none.")
-@click.option("--seed", default=0, show_default=True, help="Decides the draws.")
+@click.option("--method", default="ds-em", show_default=True, help="Method whose model is examined; +em refines any.")
+@click.option(
+    "--bootstrap", default=20, show_default=True, help="Number of fits to items drawn with replacement; 0 for none."
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of sentences and tables.")
-def command(
-    labels: str, method: str, bootstrap: int, seed: int, as_json: bool, format_: str | None, **reading: Any
-) -> None:
-    """Tell whether LABELS, a table with a row for each label, determine the model: how good every annotator is.
+def command(labels: str, method: str, bootstrap: int, seed: int, as_json: bool, **reading: Any) -> None:
+    """Check whether LABELS, a table with a row for each label, show how good every annotator is.
 
-    Gives a verdict (identified, weakly identified, not identified), the reasons, and which annotators need common
+    Prints a verdict (identified, weakly identified, not identified), the reasons, and which annotators need common
     items.
     """
     import consilience as cs
     from consilience.cli import _output
     from consilience.diagnose import diagnose
 
-    with warnings.catch_warnings():
-        # what was dropped or merged is printed below
-        warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
-        annotations = cs.read(labels, format=format_, **reading)
-    with _output.waiting("looking at who agrees with whom"):
+    with _output.quiet():  # the notes are printed below
+        annotations = cs.read(labels, **reading)
+    with _output.waiting("examining who agrees with whom"):
         found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
     _output.show_notes(list(annotations.origin.notes))
     if as_json:
@@ -57,7 +52,7 @@ def _show(found: Diagnosis) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from consilience.cli._output import _print_frame
+    from consilience.cli._output import show_table
 
     console = Console(highlight=False, soft_wrap=True)
     M, K = len(found.annotator_ids), len(found.class_ids)
@@ -73,16 +68,13 @@ def _show(found: Diagnosis) -> None:
         console.print(Text(f"- {line}"))
     tables = Console(highlight=False)
     classes = nw.from_native(found.classes, eager_only=True).with_columns(nw.col("items").round(0).cast(nw.Int64))
-    _print_frame(tables, "Classes, and who comes nearest to knowing each", _rows(classes), classes.columns)
+    rows = _rows(classes)
+    show_table(tables, "Classes, and who comes nearest to knowing each", rows, classes.columns, most=len(rows))
     people = nw.from_native(found.annotators, eager_only=True)
     people = people.sort("standard_error", "common_items", descending=[True, False], nulls_last=True)
-    title = "Annotators, least certain first"
-    if len(people) > _MOST_ROWS:
-        title += f" ({_MOST_ROWS} of {len(people)})"
-    shown = people.head(_MOST_ROWS)
     # spaces let long headings break between words
-    headings = [shown.columns[0], *(name.replace("_", " ") for name in shown.columns[1:])]
-    _print_frame(tables, title, _rows(shown), headings)
+    headings = [people.columns[0], *(name.replace("_", " ") for name in people.columns[1:])]
+    show_table(tables, "Annotators, least certain first", _rows(people), headings)
 
 
 def _numbers(found: Diagnosis) -> list[str]:
@@ -90,19 +82,19 @@ def _numbers(found: Diagnosis) -> list[str]:
 
     g, b, s, t = found.graph, found.blocks, found.scatter, found.stability
     groups = "1 group" if g.n_components == 1 else f"{g.n_components} groups"
-    gaps = f"; {100 * g.missing:.1f} % of the pairs of annotators have no item in common, "
-    gaps += f"{'' if g.exact else 'about '}{100 * g.imputable:.1f} % of these follow from others"
-    lines = [f"co-label graph: {groups}{gaps if g.missing else '; every pair of annotators has items in common'}"]
+    gaps = "; every pair of annotators has items in common"
+    if g.missing:
+        gaps = f"; {100 * g.missing:.1f} % of the pairs of annotators have no item in common, "
+        gaps += f"{'' if g.exact else 'about '}{100 * g.imputable:.1f} % of these follow from others"
+    lines = [f"annotators with common items: {groups}{gaps}"]
     if b.pair.size:
         low, error, firm = np.median(b.pair_smallest), np.median(b.pair_error), (b.pair_smallest > b.pair_error).sum()
         lines.append(
-            f"blocks: smallest singular value {low:.3f}, sampling error at most {error:.3f} (medians); "
-            f"the one above the other in {firm} of {b.pair.size}"
+            f"pairs of annotators: smallest singular value {low:.3f}, sampling error at most {error:.3f} (medians); "
+            f"above its error in {firm} of {b.pair.size} pairs"
         )
     bound = "" if s.exact else "at least "
-    lines.append(
-        f"sufficiently scattered condition: {bound}{s.shortfall:.3f} short of it (0: it holds; 1: nothing of it does)"
-    )
+    lines.append(f"sufficiently scattered condition: {bound}{s.shortfall:.3f} short of it (0: it holds; 1: not at all)")
     if found.effective_annotators is not None:
         lines.append(f"independent annotators: {found.effective_annotators:.1f} of {(g.n_labels > 0).sum()} at most")
     if found.agreement is not None:
@@ -113,5 +105,5 @@ def _numbers(found: Diagnosis) -> list[str]:
 
 
 def _rows(frame: Any) -> list[tuple[Any, ...]]:
-    """Give the rows of a frame; what is not there is None, in pandas too."""
+    """Return the rows of a frame, with None for NaN."""
     return [tuple(None if value != value else value for value in row) for row in frame.rows()]

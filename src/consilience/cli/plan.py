@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from consilience.cli.aggregate import command as aggregate
+from consilience.cli.aggregate import reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
 
 __all__ = ["command"]
 
-_READING = ("format_", "question", "item", "annotator", "label", "encoding", "duplicates")
-_MOST_ROWS = 12
 
-
-@click.command(name="plan", params=[option for option in aggregate.params if option.name in _READING])
+@click.command(name="plan", params=list(reading_options))
 @click.argument("labels", type=click.Path())
-@click.option("--budget", type=float, required=True, help="Labels to buy, or what they may cost in all.")
-@click.option("--costs", help="What a label costs: a number, or a file with annotator and cost.")
-@click.option("--capacity", help="Labels that an annotator can give: a number, or a file with annotator and capacity.")
-@click.option("--questions", default=10, show_default=True, help="Items to suggest whose truth is worth knowing.")
-@click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
+@click.option("--budget", type=float, required=True, help="Number of labels to buy, or their total cost.")
+@click.option("--costs", help="Cost of a label: a number, or a file with annotator and cost.")
+@click.option("--capacity", help="Most labels of an annotator: a number, or a file with annotator and capacity.")
+@click.option(
+    "--questions", default=10, show_default=True, help="Number of items to suggest whose truth is worth knowing."
+)
+@click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is used; +em refines any.")
-@click.option("--seed", default=0, show_default=True, help="Decides everything that is random.")
+@click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", type=click.Path(), help="File for the plan, as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of tables.")
 def command(
@@ -41,27 +39,24 @@ def command(
     seed: int,
     out: str | None,
     as_json: bool,
-    format_: str | None,
     **reading: Any,
 ) -> None:
-    """Say which annotator should label which item next, given LABELS, a table with a row for each label.
+    """Plan which annotator should label which item next, given LABELS, a table with a row for each label.
 
-    Labels that make annotators comparable come first, then those that tell most about an item for what they cost.
+    Labels that make annotators comparable come first, then those that are most informative for their cost.
     """
     import consilience as cs
     from consilience.cli import _output
     from consilience.diagnose.plan import plan
 
-    with warnings.catch_warnings():
-        # what was dropped or merged is printed below
-        warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
-        annotations = cs.read(labels, format=format_, **reading)
+    with _output.quiet():  # the notes are printed below
+        annotations = cs.read(labels, **reading)
         if not isinstance(annotations, cs.Annotations):
             raise cs.exceptions.DataError(f"{labels} has labels of tokens in order; plan is for items by themselves")
         if gold is not None:
             annotations = annotations.with_gold(cs.read_truth(gold, encoding=reading["encoding"], like=annotations))
         own = annotations.origin.annotator
-        with _output.waiting("looking at what is worth a label"):
+        with _output.waiting("planning"):
             found = plan(
                 annotations,
                 budget,
@@ -83,14 +78,14 @@ def command(
 
 
 def _per_annotator(given: str | None, what: str, annotator: str, encoding: str) -> Any:
-    """Take a number as it is, and read a file with an annotator column and one of numbers."""
+    """Return a number, or the content of a file with an annotator column and one of numbers."""
     if given is None:
         return None
     try:
         return float(given)
     except ValueError:
         pass
-    from consilience.io.prices import read_per_annotator
+    from consilience.io.tables import read_per_annotator
 
     return read_per_annotator(given, what, annotator=annotator, encoding=encoding)
 
@@ -99,7 +94,7 @@ def _show(found: Plan) -> None:
     import narwhals as nw
     from rich.console import Console
 
-    from consilience.cli._output import _print_frame
+    from consilience.cli._output import show_table
 
     console = Console(highlight=False, soft_wrap=True)
     asked = len(set(found.annotator.tolist()))
@@ -118,6 +113,4 @@ def _show(found: Plan) -> None:
     for title, frame in (("Labels to buy", found.table), ("Items whose truth is worth knowing", found.gold)):
         rows = nw.from_native(frame, eager_only=True)
         if len(rows):
-            more = f" ({_MOST_ROWS} of {len(rows)})" if len(rows) > _MOST_ROWS else ""
-            shown = rows.head(_MOST_ROWS)
-            _print_frame(tables, title + more, shown.rows(), shown.columns)
+            show_table(tables, title, rows.rows(), rows.columns)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,8 +14,8 @@ __all__ = ["command"]
 @click.argument("folder", metavar="DIR", type=click.Path())
 @click.option("--out", type=click.Path(), help="File to write.  [default: report.html in the folder]")
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label), to show errors and calibration.")
-@click.option("--title", help="The heading.  [default: the name of the folder]")
-@click.option("--items", default=60, show_default=True, help="How many of the items to look at first are listed.")
+@click.option("--title", help="Heading of the page.  [default: the name of the folder]")
+@click.option("--items", default=60, show_default=True, help="How many of the items to look at first to list.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the file of true labels.")
 def command(folder: str, out: str | None, truth: str | None, title: str | None, items: int, encoding: str) -> None:
     """Write the report of a run, from the folder DIR that it was saved to: one HTML file that needs no network."""
@@ -23,17 +23,15 @@ def command(folder: str, out: str | None, truth: str | None, title: str | None, 
     from consilience.cli import _output
     from consilience.report import report
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
-        run = cs.load(folder)
+    with _output.caught() as notes:
+        run: Any = cs.load(folder)
         known = None
-        if truth is not None and isinstance(run, cs.SequenceRun):
+        if truth is not None and "sequences" in run.run:
             known = cs.read_sequence_truth(truth, encoding=encoding, like=run.sequences)
         elif truth is not None:
             known = cs.read_truth(truth, encoding=encoding, like=run.annotations)
-        place = Path(out) if out is not None else Path(folder) / "report.html"
-        with _output.waiting("looking at the run"):
-            report(run, place, truth=known, title=title or Path(folder).resolve().name, items=items)
-    said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
-    _output.show_notes(list(dict.fromkeys(said)))
-    click.echo(f"Written to {place}")
+        path = Path(out) if out is not None else Path(folder) / "report.html"
+        with _output.waiting("writing the report"):
+            report(run, path, truth=known, title=title or Path(folder).resolve().name, items=items)
+    _output.show_notes(notes)
+    click.echo(f"Written to {path}")

@@ -1,4 +1,4 @@
-"""``consilience simulate``: a crowd whose truth is known, as files."""
+"""``consilience simulate``: files of simulated labels whose truth is known."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["command"]
 
 
 @click.command(name="simulate")
-@click.option("--items", default=1000, show_default=True, help="How many items.")
-@click.option("--annotators", default=50, show_default=True, help="How many annotators.")
-@click.option("--classes", default=3, show_default=True, help="How many classes.")
-@click.option("--labels-per-item", type=int, help="Annotators that label each item.  [default: 5]")
+@click.option("--items", default=1000, show_default=True, help="Number of items.")
+@click.option("--annotators", default=50, show_default=True, help="Number of annotators.")
+@click.option("--classes", default=3, show_default=True, help="Number of classes.")
+@click.option("--labels-per-item", type=int, help="Number of labels of each item.  [default: 5]")
 @click.option("--label-probability", type=float, help="Instead: probability that an annotator labels an item.")
 @click.option("--prior", help="Probabilities of the classes, separated by commas.  [default: uniform]")
 @click.option("--experts", default=0.0, show_default=True, help="Share of annotators who are nearly always right.")
-@click.option("--spammers", default=0.0, show_default=True, help="Share whose labels tell nothing.")
+@click.option("--spammers", default=0.0, show_default=True, help="Share whose labels are random.")
 @click.option("--adversaries", default=0.0, show_default=True, help="Share who are systematically wrong.")
-@click.option("--specialists", default=0.0, show_default=True, help="Share who know one class by heart.")
-@click.option("--seed", default=0, show_default=True, help="Same seed, same files.")
+@click.option("--specialists", default=0.0, show_default=True, help="Share who always recognise one class.")
+@click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
 @click.option(
     "--out", type=click.Path(), required=True, help="Folder for labels.csv, truth.csv, model.npz and simulation.json."
 )
@@ -40,10 +40,10 @@ def command(
     seed: int,
     out: str,
 ) -> None:
-    """Make a Dawid-Skene crowd and write labels.csv, truth.csv and model.npz."""
+    """Simulate labels by the Dawid-Skene model and write labels.csv, truth.csv and model.npz."""
     import consilience as cs
 
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "n_items": items,
         "n_annotators": annotators,
         "n_classes": classes,
@@ -56,8 +56,8 @@ def command(
         "specialists": specialists,
         "seed": seed,
     }
-    made = cs.simulate(**how)
-    _write(Path(out), made, how)
+    made = cs.simulate(**options)
+    _write(Path(out), made, options)
     click.echo(
         f"{made.annotations.n_labels} labels of {made.annotations.n_items} items by {annotators} annotators: "
         f"{out}/labels.csv, {out}/truth.csv, {out}/model.npz"
@@ -73,7 +73,7 @@ def _probabilities(text: str) -> list[float]:
         ) from None
 
 
-def _write(folder: Path, made: Any, how: dict[str, Any]) -> None:
+def _write(folder: Path, made: Any, options: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.csv
 
@@ -81,8 +81,8 @@ def _write(folder: Path, made: Any, how: dict[str, Any]) -> None:
 
     annotations = made.annotations
     with atomic_folder(folder, "simulation.json") as fresh:
-        story = {"format": "consilience.Simulation", "version": 1, **how}
-        (fresh / "simulation.json").write_text(json.dumps(story, indent=2) + "\n", "utf-8")
+        content = {"format": "consilience.Simulation", "version": 1, **options}
+        (fresh / "simulation.json").write_text(json.dumps(content, indent=2) + "\n", "utf-8")
         frame = annotations.to_frame("pyarrow")
         pyarrow.csv.write_csv(frame.rename_columns(["task", "worker", "label"]), fresh / "labels.csv")
         classes = annotations.class_ids.to_arrow()

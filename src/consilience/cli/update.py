@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import warnings
-from pathlib import Path
 from typing import Any
 
 import click
 
-from consilience.cli.aggregate import command as aggregate
+from consilience.cli.aggregate import reading_options
 
 __all__ = ["command"]
 
-_READING = ("format_", "question", "item", "annotator", "label", "encoding", "duplicates")
 
-
-@click.command(name="update", params=[option for option in aggregate.params if option.name in _READING])
+@click.command(name="update", params=list(reading_options))
 @click.argument("run", type=click.Path())
 @click.argument("labels", type=click.Path())
 @click.option("--forget", type=float, help="Share of the past that every update takes away, from now on.")
-@click.option("--window", type=int, help="Labels that are held as they are, from now on; the rest is kept in sums.")
-@click.option("--remember", type=int, help="Labels in sums that are remembered, from now on, to be looked at again.")
-@click.option("--method", help="Go on with another method: ds-em goes on from the model of any run.")
+@click.option("--window", type=int, help="Number of labels to hold, from now on; older ones are kept as sums.")
+@click.option("--remember", type=int, help="Number of older labels to remember, from now on, for a second look.")
+@click.option("--method", help="Continue with another method: ds-em continues from the model of any run.")
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
-@click.option("--gold", type=click.Path(), help="File of true labels (item, label) to hold fixed.")
+@click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--out", type=click.Path(), help="Folder to write to, instead of RUN.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
 def command(
@@ -38,51 +33,37 @@ def command(
     gold: str | None,
     out: str | None,
     as_json: bool,
-    format_: str | None,
     encoding: str,
     **reading: Any,
 ) -> None:
-    """Take LABELS, a table with a row for each new label, into RUN, a folder that aggregate or update wrote.
+    """Add LABELS, a table with a row for each new label, to RUN, a folder that aggregate or update wrote.
 
-    The folder is replaced in one step, or left as it is when anything fails.
+    The folder is replaced in one step, or left as it is if anything fails.
     """
-    from dataclasses import replace
-
     import consilience as cs
     from consilience.cli import _output
     from consilience.files import check_replaceable
+    from consilience.report import render
 
-    target = run if out is None else out
-    check_replaceable(target, "summary.json")
-    options = {name: value for name, value in {**reading, "format": format_}.items() if value is not None}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", cs.exceptions.ConsilienceWarning)
+    folder = run if out is None else out
+    check_replaceable(folder, "summary.json")
+    options = {name: value for name, value in reading.items() if value is not None}
+    with _output.caught() as sentences:
         stream = cs.Stream.load(run, method=method, forget=forget, window=window, remember=remember)
         known = None if gold is None else cs.read_truth(gold, encoding=encoding)
         expected = None if truth is None else cs.read_truth(truth, encoding=encoding)
         before = stream.updates
-        with _output.progress() as told:
-            stream.update(labels, gold=known, callback=told, encoding=encoding, **options)
-        consensus, new = stream.consensus, stream.updates > before
-        error = None if expected is None else consensus.error_rate(expected)
-    said = [str(w.message) for w in caught if issubclass(w.category, cs.exceptions.ConsilienceWarning)]
-    story = {**consensus.run, "warnings": list(dict.fromkeys([*consensus.run["warnings"], *said]))}
-    if error is not None:
-        story["error_rate"] = error
+        with _output.progress() as callback:
+            stream.update(labels, gold=known, callback=callback, encoding=encoding, **options)
+        consensus = stream.consensus
+        error = {} if expected is None else {"error_rate": consensus.error_rate(expected)}
+    new = stream.updates > before
     if not new:
-        story["warnings"] = [*story["warnings"], f"{labels} has no rows: nothing is new"]
-    consensus = replace(consensus, run=story)
-    if new or out is not None:
-        from consilience.report import render
-
-        with _output.waiting("writing the run and its report"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
-            page = render(consensus, truth=expected)
-            stream.save(target, run=consensus, add=lambda fresh: (fresh / "report.html").write_text(page, "utf-8"))
-    _output.show_notes(consensus.warnings)
-    if as_json:
-        click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False, default=float))
-    else:
-        _output.show_consensus(consensus)
-        if new or out is not None:
-            click.echo(f"\nWritten to {target}: {', '.join(sorted(file.name for file in Path(target).iterdir()))}")
+        sentences.append(f"{labels} has no rows: nothing is new")
+    notes = list(dict.fromkeys([*consensus.warnings, *sentences]))
+    consensus = consensus.with_run({**consensus.run, **error, "warnings": notes})
+    written = folder if new or out is not None else None
+    if written is not None:
+        with _output.waiting("writing the run and its report"), _output.quiet():
+            stream.save(written, run=consensus, add=_output.writer(render(consensus, truth=expected)))
+    _output.show_run(consensus, written, as_json=as_json)

@@ -1,10 +1,10 @@
-"""One page that shows what happened and whom to trust: a self-contained HTML file."""
+"""The report of a run: one self-contained HTML page."""
 
 from __future__ import annotations
 
 from consilience.callable_package import make_callable
-from consilience.report.page import render, report, save_with_report
+from consilience.report.page import quick_diagnosis, render, report
 
-__all__ = ["render", "report", "save_with_report"]
+__all__ = ["quick_diagnosis", "render", "report"]
 
 make_callable(__name__, report)

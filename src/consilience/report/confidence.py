@@ -1,4 +1,4 @@
-"""How sure the labels are: a histogram with the errors to be expected, and what a threshold of confidence buys."""
+"""How sure the labels are: a histogram with expected errors, and the effect of a confidence threshold."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _THRESHOLDS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 
 def bins_of(confidence: Any) -> tuple[Any, Any, Any]:
-    """Put confidences into bins of 0.05: left edges, items, and wrong labels to be expected in each."""
-    # rounded first, so that 3 votes of 5 fall into the bin that 0.6 opens
+    """Count confidences in bins of 0.05; return left edges, items and expected wrong labels of each."""
+    # rounded first, so that 3 votes of 5 are in the bin that starts at 0.6
     at = np.minimum(np.floor(np.round(confidence / _WIDTH, 9)).astype(int), 19)
     first = int(at.min())
     n = 20 - first
@@ -31,9 +31,9 @@ def bins_of(confidence: Any) -> tuple[Any, Any, Any]:
 
 
 def histogram(view: View) -> Markup | None:
-    """Draw how many labels are how sure, and before each bar those of them that are expected to be wrong.
+    """Draw the number of labels by confidence and, in front of each bar, how many are expected to be wrong.
 
-    Heights grow with the square root of the number: most labels are sure, and the others are the ones of interest.
+    Heights are square roots: most labels are sure, and the others are the ones of interest.
     """
     if not view.labelled.any():
         return None
@@ -55,7 +55,7 @@ def histogram(view: View) -> Markup | None:
 
 
 def _marks(most: float) -> list[float]:
-    """Give round numbers whose square roots lie well apart: 0, 10, 50, 200 and so on."""
+    """Return round numbers whose square roots are well apart: 0, 10, 50, 200 and so on."""
     chosen = [0.0]
     for value in (m * 10.0**e for e in range(9) for m in (1, 2, 5)):
         if value <= most and np.sqrt(value) - np.sqrt(chosen[-1]) >= 0.17 * np.sqrt(most):
@@ -64,7 +64,7 @@ def _marks(most: float) -> list[float]:
 
 
 def thresholds(view: View) -> list[dict[str, str]]:
-    """Say for several confidences how many labels have at least that, and how many of these are wrong."""
+    """Return, for several confidences, how many labels have at least that, and how many of these are wrong."""
     confidence = view.confidence[view.labelled]
     wrong = None
     if view.truth is not None:

@@ -1,8 +1,8 @@
-"""Who shares items with whom: the co-label graph, drawn.
+"""Who shares items with whom: a drawing of the co-label graph.
 
-Annotators that labelled many items in common lie near each other (Fruchterman & Reingold 1991), on a plane that is
-the same each time.  With many annotators only those with most labels are drawn, and each with its strongest links: the
-links of a largest spanning tree, so that what is linked looks linked, and the few strongest of each.
+Annotators with many common items are near each other (Fruchterman & Reingold 1991); the layout is deterministic.  If
+there are many annotators, those with most labels are drawn, with the links of a maximum spanning tree, which shows what
+is connected, and the few strongest links of each.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from consilience.report.view import View
 
 __all__ = ["common_items", "crowd"]
 
-#: Annotators that are drawn, and those whose name is written, at most.
+#: Limits on the annotators that are drawn, and on those with a name.
 _MOST, _NAMED = 60, 30
-#: Up to so many annotators all names are written, and all links drawn.
+#: Up to so many annotators, all names and all links are drawn.
 _FEW = 12
-#: Strongest links that each has.
+#: Strongest links of each.
 _STRONGEST = 3
-#: Items that the links are counted on, at most.
+#: Limit on the items that links are counted on.
 _MOST_ITEMS = 400_000
 _WIDTH, _HEIGHT, _EDGE = 420.0, 330.0, 26.0
 
 
 def crowd(view: View, flagged: Bools) -> dict[str, Any] | None:
-    """Draw the graph and say what it shows; None where there is nothing to draw."""
+    """Draw the graph and describe it; None if there is nothing to draw."""
     a = view.consensus.annotations
     if a is None or a.n_annotators < 2 or a.n_labels == 0:
         return None
@@ -51,7 +51,7 @@ def crowd(view: View, flagged: Bools) -> dict[str, Any] | None:
 
 
 def _chosen(view: View, labels: Ints) -> Ints:
-    """Choose who is drawn: those with most labels, and the first of each of the largest groups."""
+    """Return who is drawn: those with most labels, and the first of each of the largest groups."""
     active = np.flatnonzero(labels > 0)
     order = active[np.argsort(-labels[active], kind="stable")]
     if order.size <= _MOST:
@@ -65,7 +65,7 @@ def _chosen(view: View, labels: Ints) -> Ints:
 
 
 def common_items(a: Annotations, who: Ints) -> Ints:
-    """Count the items that each two of these annotators have in common, (n, n); the diagonal is zero."""
+    """Count the common items of each pair of these annotators, (n, n); the diagonal is zero."""
     from scipy.sparse import csr_array
 
     if a.n_items > _MOST_ITEMS:
@@ -74,19 +74,19 @@ def common_items(a: Annotations, who: Ints) -> Ints:
     labels = (np.ones(some.n_labels, np.int32), some.annotator.astype(np.int32), some.indptr.copy())
     said = csr_array(labels, shape=(some.n_items, who.size))
     said.sum_duplicates()
-    said.data[:] = 1  # an item that was answered twice is one item
+    said.data[:] = 1  # an item answered twice counts once
     shared: Ints = (said.T @ said).toarray().astype(np.int64)
     np.fill_diagonal(shared, 0)
     return shared
 
 
 def _links(shared: Ints) -> Ints:
-    """Give the links to draw, (2, links), the weakest first: a largest spanning tree and the strongest of each."""
+    """Return the links to draw, (2, links), weakest first: a maximum spanning tree and the strongest of each."""
     from scipy.sparse.csgraph import minimum_spanning_tree
 
     kept = np.zeros(shared.shape, bool)
     if shared.any():
-        # the smallest spanning tree of negative weights is the largest; zeros are no links
+        # the minimum spanning tree of negative weights is the maximum one; zeros are no links
         tree = minimum_spanning_tree(np.where(shared > 0, -shared.astype(float), 0.0)).toarray() < 0
         strongest = np.argsort(-shared, axis=1, kind="stable")[:, :_STRONGEST]
         np.put_along_axis(kept, strongest, True, axis=1)
@@ -98,9 +98,9 @@ def _links(shared: Ints) -> Ints:
 
 
 def _places(shared: Ints, links: Ints) -> Floats:
-    """Lay the annotators out in the unit square, (n, 2)."""
+    """Return positions of the annotators in the unit square, (n, 2)."""
     n = len(shared)
-    angle = 2.39996323 * np.arange(n)  # the golden angle: no two start at one place
+    angle = 2.39996323 * np.arange(n)  # the golden angle: no two start at the same place
     at = np.sqrt((np.arange(n) + 0.5) / n)[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     pull = np.zeros((n, n))
     if links.size:
@@ -147,7 +147,7 @@ def _nodes(a: Annotations, who: Ints, places: Floats, flagged: Bools, labels: In
     points = [_point(place) for place in places]
     circles: list[Markup] = []
     names: list[Markup] = []
-    taken = [(x, y, 6.0) for x, y in points]  # no name lies on a circle or on another name
+    taken = [(x, y, 6.0) for x, y in points]  # no name covers a circle or another name
     for (x, y), m in zip(points, who.tolist(), strict=True):
         r = 2.5 + 6.5 * float(np.sqrt(labels[m] / most))
         title = element("title", f"{shown(a.annotator_ids[m])}: {count(labels[m])} labels")
@@ -166,15 +166,15 @@ def _sentences(view: View) -> list[str]:
     assert found is not None
     g = found.graph
     groups = g.n_components - g.isolated.size
-    said = [f"The annotators are {'one linked group' if groups == 1 else f'{count(groups)} groups'}."]
+    sentences = [f"The annotators are {'one linked group' if groups == 1 else f'{count(groups)} groups'}."]
     if g.isolated.size:
-        said.append(f"{count(g.isolated.size)} share no item with anybody.")
+        sentences.append(f"{count(g.isolated.size)} share no item with anybody.")
     if g.missing > 0:
         about = "" if g.exact else "about "
-        said.append(
+        sentences.append(
             f"{percent(g.missing)} of the pairs have no item in common; {about}{percent(g.imputable)} of these follow "
             "from others."
         )
     else:
-        said.append("Every pair has items in common.")
-    return said
+        sentences.append("Every pair has items in common.")
+    return sentences

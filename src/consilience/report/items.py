@@ -1,4 +1,4 @@
-"""Items to look at first: those whose label is least clear, with who said what."""
+"""Items to look at first: those whose label is least certain, with who said what."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ from consilience.data.names import count, marked, shown
 from consilience.kernels._arrays import Floats, Ints
 from consilience.report.svg import bar
 from consilience.report.view import View
-from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["doubtful", "item_rows"]
 
-#: A label this sure is listed only where there are fewer than so many others.
+#: Items with at least this confidence are listed only if there are fewer than so many others.
 _CLEAR, _LEAST = 0.99, 10
-
-#: Answers to an item that are named, for each class, and classes, at most.
+#: Limits on the annotators named for each class, and on the classes.
 _MOST_NAMES, _MOST_SAID = 6, 6
-_NAME = 24
-#: Words on either side of a token.
+#: Words shown on either side of a token.
 _AROUND = 4
 
 
 def doubtful(view: View, most: int) -> Ints:
-    """Give the items with the smallest margin first; those of known truth need no look."""
+    """Return the items with the smallest margins, without those of known truth."""
     open_ = view.labelled.copy()
     a = view.consensus.annotations
     if a is not None and a.gold is not None:
@@ -37,11 +34,11 @@ def doubtful(view: View, most: int) -> Ints:
 
 
 def item_rows(view: View, most: int) -> list[dict[str, Any]]:
-    """Give a row for each item to look at."""
+    """Return a row for each item to look at."""
     consensus = view.consensus
     classes = consensus.model.classes
     best, second = consensus.choice.best, consensus.choice.second
-    accuracy = _accuracy(view)
+    accuracy = np.asarray([value or 0.0 for value in view.annotators["accuracy"]])
     rows = []
     for n in doubtful(view, most).tolist():
         p = consensus.posterior[n]
@@ -64,15 +61,10 @@ def item_rows(view: View, most: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _accuracy(view: View) -> Floats:
-    return np.asarray([value or 0.0 for value in view.annotators["accuracy"]])
-
-
 def _name(view: View, n: int) -> Markup:
-    run = view.consensus
-    if not isinstance(run, SequenceRun):
-        return marked(run.item_ids[n])
-    s = run.sequences
+    s = view.sequences
+    if s is None:
+        return marked(view.consensus.item_ids[n])
     which = int(np.searchsorted(s.indptr, n, side="right")) - 1
     name = marked(s.sequence_ids[which], 32) + Markup(" · ") + marked(s.position_ids[int(s.position[n])], 16)
     if s.words is None:
@@ -85,7 +77,7 @@ def _name(view: View, n: int) -> Markup:
 
 
 def _said(view: View, n: int, accuracy: Floats) -> list[dict[str, Any]] | None:
-    """Give the classes that were named, the most probable first, each with who named it, the most accurate first."""
+    """Return the classes that were answered, most probable first, each with its annotators, most accurate first."""
     a = view.consensus.annotations
     if a is None:
         return None
@@ -98,7 +90,7 @@ def _said(view: View, n: int, accuracy: Floats) -> list[dict[str, Any]] | None:
         people, times = np.unique(who[said == k], return_counts=True)
         order = np.argsort(-accuracy[people], kind="stable")
         names = [
-            marked(a.annotator_ids[int(people[x])], _NAME) + (f" ×{times[x]}" if times[x] > 1 else "")
+            marked(a.annotator_ids[int(people[x])], 24) + (f" ×{times[x]}" if times[x] > 1 else "")
             for x in order[:_MOST_NAMES].tolist()
         ]
         found.append({"label": marked(a.class_ids[k], 32), "names": names, "more": people.size - len(names)})

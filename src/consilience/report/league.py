@@ -1,4 +1,4 @@
-"""Annotators side by side: how often they are right, what a label of theirs tells, and what they mix up."""
+"""Annotators side by side: accuracy, information of a label, and confusions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.report.svg import confusion, interval
 from consilience.report.view import View
 
-__all__ = ["League", "flags_of", "is_serious", "league"]
+__all__ = ["flags_of", "is_serious", "league"]
 
-#: Annotators that the table has, at most, and cells of all their small matrices together.
+#: Limits on the annotators of the table, and on the cells of all their small matrices together.
 _MOST, _MOST_CELLS = 200, 12_000
-#: Classes of a small matrix, at most.
+#: Limit on the classes of a small matrix.
 _MOST_CLASSES = 12
-#: Cells up to which the matrices are there in numbers, too.
+#: Up to so many cells, the matrices are also given in numbers.
 _MOST_NUMBERS = 3_000
 
-League = dict[str, Any]
 
-
-def league(view: View) -> League:
-    """Give a row for each annotator, the most informative first; with many, for those with most labels."""
+def league(view: View) -> dict[str, Any]:
+    """Return a row for each annotator, most informative first; if there are many, for those with most labels."""
     consensus = view.consensus
     columns = view.annotators
     M, K = len(consensus.model.annotators), len(consensus.model.classes)
-    classes = _classes_of(view)
+    # the classes of the small matrices: all, or the most frequent ones in their own order
+    classes = np.sort(np.argsort(-consensus.model.prior, kind="stable")[:_MOST_CLASSES])
     most = max(20, min(_MOST, _MOST_CELLS // classes.size**2))
     labels = np.asarray(columns["n_labels"])
     chosen = np.argsort(-labels, kind="stable")[:most]
@@ -55,15 +54,8 @@ def flags_of(text: str | None) -> list[str]:
 
 
 def is_serious(flag: str) -> bool:
-    """Tell whether a flag says that something is wrong: to be a specialist, or new, is nothing bad."""
+    """Return whether a flag is a problem: to be a specialist, or new, is none."""
     return flag != "few labels" and not flag.startswith("specialist of ")
-
-
-def _classes_of(view: View) -> Ints:
-    """Choose the classes of the small matrices: all, or the most frequent ones in their own order."""
-    prior = view.consensus.model.prior
-    order = np.argsort(-prior, kind="stable")[:_MOST_CLASSES]
-    return np.sort(order)
 
 
 def _row(view: View, m: int, columns: dict[str, list[Any]], classes: Ints, numbers: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The top of the report: the verdict, headline numbers, the balance of the classes, and how it was computed."""
+"""Sections on the run as a whole: the verdict, headline numbers, classes, convergence, and how it was computed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from consilience.data.names import count, marked, percent, shown
-from consilience.report.svg import bar, confusion
+from consilience.report.svg import Frame, bar, confusion, element, picture, ticks
 from consilience.report.view import View
-from consilience.runs.sequence_run import SequenceRun
 
-__all__ = ["class_rows", "computed", "sentence", "tiles", "transitions", "verdict"]
+__all__ = ["class_rows", "computed", "convergence", "sentence", "tiles", "transitions", "verdict"]
 
-#: A label this sure can mostly be used as it is.
-SURE = 0.95
+#: Confidence from which a label counts as sure.
+_SURE = 0.95
 _MOST_CLASSES = 20
-_MOST_TRANSITIONS = 20
-#: Reasons and pieces of advice, at most.
-_MOST_SENTENCES = 40
-#: What the page shows elsewhere.
+#: Limits on reasons and pieces of advice, and on the points of a curve.
+_MOST_SENTENCES, _MOST_POINTS = 40, 200
+#: Entries of the summary that the page shows elsewhere.
 _ELSEWHERE = frozenset(
     ("N", "M", "K", "labels", "history", "warnings", "why", "parameters", "error_rate", "spans", "method", "chosen")
 )
@@ -35,72 +34,67 @@ _WORDS: Mapping[str, str] = {
 
 
 def verdict(view: View) -> dict[str, Any]:
-    """Give the verdict of the diagnosis in words, or why there is none."""
+    """Return the verdict of the diagnosis with its reasons, or why there is none."""
     found = view.diagnosis
     if found is None:
-        said: dict[str, Any] = {"kind": "none", "headline": "No verdict on these labels", "note": view.no_diagnosis}
-        return {**said, "reasons": [], "advice": []}
-    left_out = "" if found.stability.draws else "The bootstrap over items was left out, to save time."
+        headline = "No verdict on these labels"
+        return {"kind": "none", "headline": headline, "note": view.no_diagnosis, "reasons": [], "advice": []}
     return {
         "kind": found.verdict,
         "headline": found.headline,
         "reasons": [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]],
         "advice": [shown(advice, 400) for advice in found.advice[:_MOST_SENTENCES]],
-        "note": left_out,
+        "note": "" if found.stability.draws else "The bootstrap over items was left out, to save time.",
     }
 
 
 def tiles(view: View, flagged: int) -> list[dict[str, str]]:
-    """Give the headline numbers, each with what it is and a remark."""
+    """Return the headline numbers, each with its name and a remark."""
     run, labelled = view.consensus.run, int(view.labelled.sum())
-    what = "Tokens" if isinstance(view.consensus, SequenceRun) else "Items"
+    what = "Items" if view.sequences is None else "Tokens"
     missing = run["N"] - labelled
     each = run["labels"] / max(run["N"], 1)
-    sure = int((view.confidence[view.labelled] >= SURE).sum())
+    sure = int((view.confidence[view.labelled] >= _SURE).sum())
     found = [
-        {"what": what, "value": count(run["N"]), "note": f"{count(missing)} without a label" if missing else ""},
-        {"what": "Labels", "value": count(run["labels"]), "note": f"{each:.1f} for each {what.lower()[:-1]}"},
-        {"what": "Annotators", "value": count(run["M"]), "note": _of_annotators(view, flagged)},
-        {
-            "what": "Estimated error",
-            "value": percent(view.estimated_error),
-            "note": "of the labels, by their confidence",
-        },
-        {
-            "what": f"Sure {what.lower()}",
-            "value": percent(sure / labelled if labelled else None),
-            "note": f"{count(sure)} at 95 % or more",
-        },
+        _tile(what, count(run["N"]), f"{count(missing)} without a label" if missing else ""),
+        _tile("Labels", count(run["labels"]), f"{each:.1f} for each {what.lower()[:-1]}"),
+        _tile("Annotators", count(run["M"]), _of_annotators(view, flagged)),
+        _tile("Estimated error", percent(view.estimated_error), "of the labels, by their confidence"),
+        _tile(f"Sure {what.lower()}", percent(sure / labelled if labelled else None), f"{count(sure)} at 95 % or more"),
     ]
     agreed = None if view.diagnosis is None else view.diagnosis.agreement
     if agreed is not None and agreed.alpha.value is not None and agreed.alpha.value == agreed.alpha.value:
         note = "Krippendorff's α: 1 is perfect, 0 is chance"
-        found.append({"what": "Agreement", "value": f"{agreed.alpha.value:.2f}".replace("-", "−"), "note": note})
-    if isinstance(view.consensus, SequenceRun):
-        sequences = view.consensus.sequences.n_sequences
+        found.append(_tile("Agreement", f"{agreed.alpha.value:.2f}".replace("-", "−"), note))
+    if view.sequences is not None:
+        sequences = view.sequences.n_sequences
         found[0]["note"] = f"in {count(sequences)} sequence{'' if sequences == 1 else 's'}"
     if view.truth is not None:
         judged = int(view.judged.sum())
-        found.insert(3, {"what": "Error", "value": percent(view.error), "note": f"of {count(judged)} with known truth"})
+        found.insert(3, _tile("Error", percent(view.error), f"of {count(judged)} with known truth"))
     return found
+
+
+def _tile(what: str, value: str, note: str) -> dict[str, str]:
+    return {"what": what, "value": value, "note": note}
 
 
 def _of_annotators(view: View, flagged: int) -> str:
     worth = view.consensus.effective_annotators
-    said = [f"{count(flagged)} flagged"] if flagged else []
+    notes = [f"{count(flagged)} flagged"] if flagged else []
     if worth is not None and worth == worth and view.consensus.run["M"] > 1:
-        said.append(f"worth {worth:.1f} independent ones")
-    return ", ".join(said)
+        notes.append(f"worth {worth:.1f} independent ones")
+    return ", ".join(notes)
 
 
 def sentence(text: str) -> str:
-    """Give a caution as a sentence that stands alone."""
-    said = shown(text, 600)
-    return said[0].upper() + said[1:] + ("" if said[-1] in ".!?" else ".")
+    """Return a warning as a sentence."""
+    text = shown(text, 600)
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
 
 
 def class_rows(view: View) -> tuple[list[dict[str, Any]], str]:
-    """Give a row for each class, the most frequent first where there are many; and what was left out."""
+    """Return a row for each class (if there are many, for the most frequent) and what was left out."""
     consensus = view.consensus
     K = len(consensus.model.classes)
     items = np.bincount(consensus.choice.best[view.labelled], minlength=K)
@@ -123,9 +117,9 @@ def class_rows(view: View) -> tuple[list[dict[str, Any]], str]:
 
 
 def transitions(view: View) -> dict[str, Any] | None:
-    """Give what follows what in sequences, as a matrix and its legend."""
-    run = view.consensus
-    if not isinstance(run, SequenceRun) or len(run.model.classes) > _MOST_TRANSITIONS:
+    """Return the transition matrix of sequences."""
+    run: Any = view.consensus
+    if view.sequences is None or len(run.model.classes) > _MOST_CLASSES:
         return None
     label = "Probability of each class (rows) after each class (columns)"
     names = [marked(name, 24) for name in run.model.classes]
@@ -133,15 +127,50 @@ def transitions(view: View) -> dict[str, Any] | None:
     return {"picture": confusion(run.transitions, label), "names": names, "rows": values}
 
 
+def convergence(view: View) -> dict[str, Any]:
+    """Draw the objective after every pass, and say whether the fit converged."""
+    run = view.consensus.run
+    values = np.asarray(run.get("history") or [], float)
+    passes = np.arange(1, values.size + 1)
+    passes, values = passes[np.isfinite(values)], values[np.isfinite(values)]
+    if not run.get("iterations"):
+        sentence = "This method needs no passes over the data."
+    elif run["converged"]:
+        sentence = f"Converged after {count(run['iterations'])} passes: the tolerance was met."
+    else:
+        sentence = f"Not converged: the limit of {count(run['iterations'])} passes was reached before the tolerance."
+    drawn = _curve(passes, values) if values.size > 1 else None
+    return {"picture": drawn, "sentence": sentence, "converged": bool(run["converged"])}
+
+
+def _curve(passes: Any, values: Any) -> Markup:
+    if passes.size > _MOST_POINTS:
+        some = np.unique(np.linspace(0, passes.size - 1, _MOST_POINTS).astype(int))
+        passes, values = passes[some], values[some]
+    low, high = float(values.min()), float(values.max())
+    room = 0.04 * (high - low) or max(abs(high), 1.0) * 0.01
+    frame = Frame(420, 200, (float(passes[0]), float(passes[-1])), (low - room, high + room), margins=(28, 14, 36, 78))
+    marks = [v for v in ticks(float(passes[0]), float(passes[-1]), 6) if v == int(v)]
+    digits = max(0, int(np.ceil(-np.log10(max(high - low, 1e-9) / 4))))
+    drawn = frame.axes(
+        marks, ticks(low, high, 4), "pass over the data", "objective", y_form=lambda v: f"{v:,.{digits}f}"
+    )
+    points = [(frame.x(float(x)), frame.y(float(y))) for x, y in zip(passes, values, strict=True)]
+    drawn.append(element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), class_="line"))
+    if len(points) <= 40:
+        drawn += [element("circle", cx=x, cy=y, r=2.4, class_="dot") for x, y in points]
+    return picture(420, 200, *drawn, label="Objective after every pass over the data")
+
+
 def computed(view: View) -> list[tuple[str, str]]:
-    """Say how it was computed: method, parameters, seed and whatever figures the method adds."""
+    """Return how the run was computed: method, parameters, seed and the figures of the method."""
     run = view.consensus.run
     method = str(run["method"]) + (f" ({run['chosen']})" if run.get("chosen") not in (None, run["method"]) else "")
     rows = [("method", method)]
     if run.get("why"):
         rows.append(("why", shown(run["why"], 600)))
     parameters = ", ".join(f"{name} = {_value(value)}" for name, value in run.get("parameters", {}).items())
-    rows.append(("parameters", shown(parameters, 600) if parameters else "as they come"))
+    rows.append(("parameters", shown(parameters, 600) if parameters else "defaults"))
     for name, value in run.items():
         if name not in _ELSEWHERE and isinstance(value, str | int | float | bool):
             rows.append((_WORDS.get(name, name.replace("_", " ")), shown(_value(value), 200)))

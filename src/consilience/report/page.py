@@ -1,7 +1,7 @@
-"""The whole report: the sections put into one template, with style and script inside, written in one step.
+"""The whole report: all sections in one template, with style and script inside.
 
-Nothing is fetched from anywhere: a policy in the page forbids it.  The same policy names the one script and the one
-style sheet by their hashes, so that nothing from the data could ever run, even if it were not escaped.
+A policy in the page forbids fetching anything.  The same policy names the one script and the one style sheet by their
+hashes, so that nothing from the data could run, even if it were not escaped.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from markupsafe import Markup
 
 import consilience
 from consilience.data.names import shown
-from consilience.exceptions import ParameterError
+from consilience.exceptions import DataError, ParameterError
 from consilience.files import atomic_file
 from consilience.report.confidence import histogram, thresholds
 from consilience.report.crowd import crowd
-from consilience.report.fitting import calibration, convergence
 from consilience.report.items import item_rows
 from consilience.report.league import flags_of, is_serious, league
-from consilience.report.overview import class_rows, computed, sentence, tiles, transitions, verdict
-from consilience.report.view import look_at
+from consilience.report.overview import class_rows, computed, convergence, sentence, tiles, transitions, verdict
+from consilience.report.view import View, quick_diagnosis
 from consilience.runs.consensus import Consensus
-from consilience.runs.label_table import TableFormat
 
-__all__ = ["render", "report", "save_with_report"]
+__all__ = ["quick_diagnosis", "render", "report"]
 
-#: Items to look at that the page lists.
+#: Default number of items to look at first.
 _ITEMS = 60
 
 
@@ -46,13 +44,13 @@ def report(
     Parameters
     ----------
     consensus
-        A run, or the folder that one was saved to.
+        A run, or the folder of one.
     path
-        Where to write it; the file appears whole or not at all.
+        File to write; it appears whole or not at all.
     truth
         True labels, in any form that :meth:`consilience.Consensus.error_rate` takes, to show errors and calibration.
     title
-        The heading; a run from a folder is called after it.
+        The heading; by default the name of the folder, if one is given.
     items
         How many of the items to look at first are listed.
 
@@ -72,24 +70,15 @@ def report(
     return Path(path)
 
 
-def save_with_report(
-    consensus: Consensus,
-    folder: str | os.PathLike[str],
+def render(
+    consensus: Any,
     *,
     truth: Any = None,
     title: str | None = None,
-    labels: TableFormat | None = None,
-) -> None:
-    """Write a run to a folder, as :meth:`consilience.Consensus.save` does, with its ``report.html`` inside."""
-
-    def add(fresh: Path) -> None:
-        report(consensus, fresh / "report.html", truth=truth, title=title)
-
-    consensus.save(folder, add=add, labels=labels)
-
-
-def render(consensus: Any, *, truth: Any = None, title: str | None = None, items: int = _ITEMS) -> str:
-    """Give the report as text; see :func:`report`."""
+    items: int = _ITEMS,
+    diagnosis: tuple[Any, str] | None = None,
+) -> str:
+    """Return the report as text; see :func:`report`.  ``diagnosis`` may be a result of :func:`quick_diagnosis`."""
     if items < 0:
         raise ParameterError(f"items must be a whole number ≥ 0, not {items!r}")
     if isinstance(consensus, str | os.PathLike):
@@ -99,7 +88,15 @@ def render(consensus: Any, *, truth: Any = None, title: str | None = None, items
         consensus = load(consensus)
     if not isinstance(consensus, Consensus):
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
-    view = look_at(consensus, truth)
+    codes = None if truth is None else consensus.codes_of_truth(truth)
+    view = View(consensus, codes, *(diagnosis or quick_diagnosis(consensus)))
+    calibrated = None
+    if codes is not None:
+        from consilience.report.calibration import calibration
+
+        if not view.judged.any():
+            raise DataError("no item has both a truth and a label: leave the truth out, or check its ids")
+        calibrated = calibration(view)
     annotators = league(view)
     flagged = np.asarray([any(map(is_serious, flags_of(text))) for text in view.annotators["flags"]], bool)
     rows, more_classes = class_rows(view)
@@ -127,7 +124,7 @@ def render(consensus: Any, *, truth: Any = None, title: str | None = None, items
         labelled=int(view.labelled.sum()),
         transitions=transitions(view),
         convergence=convergence(view),
-        calibration=calibration(view),
+        calibration=calibrated,
         computed=computed(view),
         warnings=[sentence(text) for text in consensus.warnings[:50]],
     )  # fmt: skip
@@ -150,5 +147,5 @@ def _file(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Name a text as a content security policy does."""
+    """Return the hash of a text as a content security policy writes it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

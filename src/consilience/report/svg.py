@@ -1,7 +1,7 @@
-"""Small drawings: elements whose attributes and text are always escaped, and axes for charts.
+"""Small SVG drawings: elements with escaped attributes and text, and axes for charts.
 
-A chart is drawn in units of its view box, which is narrow, so that its text stays legible on a phone.  Colours are
-those of the page's style sheet, by class.
+The view box of a chart is narrow, so that its text stays legible on a phone.  Colours come from the style sheet of the
+page, by class.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from markupsafe import Markup, escape
 
 __all__ = ["Frame", "bar", "confusion", "element", "interval", "picture", "ticks"]
 
-#: Shades that a cell may have; what is paler than the first is left white.
+#: Number of shades of a cell, beside white.
 _SHADES = 10
 
 
 def element(tag: str, *children: Any, **attributes: Any) -> Markup:
-    """Give an element; ``class_`` is the attribute class, ``fill_opacity`` is fill-opacity."""
+    """Return an element; ``class_`` is the attribute class, ``fill_opacity`` is fill-opacity."""
     made = "".join(
         f' {name.rstrip("_").replace("_", "-") if name != "viewBox" else name}="{escape(_text(value))}"'
         for name, value in attributes.items()
@@ -36,12 +36,12 @@ def _text(value: Any) -> str:
 
 
 def picture(width: float, height: float, *children: Any, label: str, class_: str = "chart") -> Markup:
-    """Give a whole drawing, with a sentence for those who cannot see it."""
+    """Return a whole drawing, with a text alternative."""
     return element("svg", *children, viewBox=f"0 0 {width:g} {height:g}", class_=class_, role="img", aria_label=label)
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Give round numbers that divide a range into at most so many parts."""
+    """Return round numbers that divide a range into at most so many parts."""
     if not high > low:
         return [low]
     step = 10.0 ** np.floor(np.log10((high - low) / most))
@@ -51,7 +51,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 class Frame:
-    """The place of a chart within its drawing: data in, points out."""
+    """The area of a chart within its drawing: converts values to coordinates."""
 
     def __init__(
         self,
@@ -60,19 +60,19 @@ class Frame:
         x: tuple[float, float],
         y: tuple[float, float],
         *,
-        margins: tuple[float, float, float, float] = (12, 10, 36, 44),
+        margins: tuple[float, float, float, float],
     ) -> None:
         top, right, bottom, left = margins
         self.width, self.height, self._x, self._y = width, height, x, y
         self.left, self.right, self.top, self.bottom = left, width - right, top, height - bottom
 
     def x(self, value: float) -> float:
-        """Give the abscissa of a value."""
+        """Return the x coordinate of a value."""
         low, high = self._x
         return self.left + (self.right - self.left) * (value - low) / (high - low if high > low else 1.0)
 
     def y(self, value: float) -> float:
-        """Give the ordinate of a value."""
+        """Return the y coordinate of a value."""
         low, high = self._y
         return self.bottom - (self.bottom - self.top) * (value - low) / (high - low if high > low else 1.0)
 
@@ -82,35 +82,27 @@ class Frame:
         y_ticks: Iterable[float],
         x_label: str,
         y_label: str,
-        form: Callable[[float], str] = "{:g}".format,
-        y_form: Callable[[float], str] | None = None,
+        y_form: Callable[[float], str] = "{:g}".format,
     ) -> list[Markup]:
-        """Draw grid lines, tick labels and the names of both axes."""
+        """Return grid lines, tick labels and the names of both axes."""
         drawn = []
         for value in y_ticks:
             at = self.y(value)
             drawn.append(element("line", x1=self.left, x2=self.right, y1=at, y2=at, class_="grid"))
-            drawn.append(
-                element("text", (y_form or form)(value), x=self.left - 6, y=at + 4, class_="tick", text_anchor="end")
-            )
+            drawn.append(element("text", y_form(value), x=self.left - 6, y=at + 4, class_="tick", text_anchor="end"))
         for value in x_ticks:
             place = {"x": self.x(value), "y": self.bottom + 15, "class_": "tick", "text_anchor": "middle"}
-            drawn.append(element("text", form(value), **place))
+            drawn.append(element("text", f"{value:g}", **place))
         middle = (self.left + self.right) / 2
-        drawn.append(
-            element("text", x_label, x=middle, y=self.bottom + 31, class_="axis", text_anchor="middle"),
-        )
-        if y_label:
-            drawn.append(element("text", y_label, x=2, y=self.top - 12, class_="axis"))
+        drawn.append(element("text", x_label, x=middle, y=self.bottom + 31, class_="axis", text_anchor="middle"))
+        drawn.append(element("text", y_label, x=2, y=self.top - 12, class_="axis"))
         drawn.append(element("line", x1=self.left, x2=self.right, y1=self.bottom, y2=self.bottom, class_="base"))
         return drawn
 
 
-def bar(share: float, mark: float | None = None) -> Markup:
-    """Draw a share of one as a bar that is as wide as its place, with a mark at another share."""
-    parts = [element("rect", width=100, height=8, class_="track"), element("rect", width=100 * share, height=8)]
-    if mark is not None:
-        parts.append(element("rect", x=min(100 * mark, 99.0), width=1, height=8, class_="mark"))
+def bar(share: float) -> Markup:
+    """Draw a share of one as a bar."""
+    parts = element("rect", width=100, height=8, class_="track"), element("rect", width=100 * share, height=8)
     return element("svg", *parts, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar", aria_hidden="true")
 
 
@@ -130,18 +122,15 @@ def interval(value: float, low: float, high: float) -> Markup:
 
 
 def confusion(matrix: Any, label: str) -> Markup:
-    """Draw probabilities (K, K) as shaded cells: the diagonal, where answers are right, in a colour of its own.
+    """Draw probabilities (K, K) as shaded cells, with the diagonal (right answers) in another colour.
 
-    Cells of one shade are one path, so that a thousand small matrices are a small page.
+    Cells of one shade are one path, so that a page with a thousand matrices stays small.
     """
     K = len(matrix)
     shade = np.clip(np.rint(np.asarray(matrix, float) * _SHADES), 0, _SHADES).astype(int)
     paths: dict[tuple[str, int], list[str]] = {}
     for i, k in zip(*(axis.tolist() for axis in np.nonzero(shade)), strict=True):
         paths.setdefault(("r" if i == k else "w", int(shade[i, k])), []).append(f"M{k} {i}h1v1h-1z")
-    drawn = [
-        element("path", class_=f"{kind}{_SHADES if s == _SHADES else s}", d="".join(d))
-        for (kind, s), d in sorted(paths.items())
-    ]
+    drawn = [element("path", class_=f"{kind}{s}", d="".join(d)) for (kind, s), d in sorted(paths.items())]
     ground = element("path", class_="ground", d=f"M0 0h{K}v{K}h-{K}z")
     return element("svg", ground, *drawn, viewBox=f"0 0 {K} {K}", class_="matrix", role="img", aria_label=label)

@@ -1,4 +1,4 @@
-"""How the fit went, and how its probabilities compare with a known truth."""
+"""Confidence compared with a known truth: a reliability diagram, its figures, and labels against truths."""
 
 from __future__ import annotations
 
@@ -12,54 +12,16 @@ from consilience.data.names import count, marked, percent
 from consilience.report.svg import Frame, element, picture, ticks
 from consilience.report.view import View
 
-__all__ = ["calibration", "convergence"]
+__all__ = ["calibration"]
 
-_MOST_POINTS = 200
-#: A bin of fewer items says little of the accuracy in it.
+#: The accuracy of a bin with fewer items is uncertain.
 _FEW = 10
-#: Classes of the table of labels against truths, at most.
+#: Limit on the classes of the table of labels against truths.
 _MOST_CLASSES = 12
 
 
-def convergence(view: View) -> dict[str, Any]:
-    """Draw the objective pass by pass, and say whether it came to rest."""
-    run = view.consensus.run
-    values = np.asarray(run.get("history") or [], float)
-    passes = np.arange(1, values.size + 1)
-    passes, values = passes[np.isfinite(values)], values[np.isfinite(values)]
-    if not run.get("iterations"):
-        said = "This method needs no passes over the data."
-    elif run["converged"]:
-        said = f"Converged after {count(run['iterations'])} passes: the tolerance was met."
-    else:
-        said = f"Not converged: {count(run['iterations'])} passes ran out before the tolerance was met."
-    drawn = _curve(passes, values) if values.size > 1 else None
-    return {"picture": drawn, "sentence": said, "converged": bool(run["converged"])}
-
-
-def _curve(passes: Any, values: Any) -> Markup:
-    if passes.size > _MOST_POINTS:
-        some = np.unique(np.linspace(0, passes.size - 1, _MOST_POINTS).astype(int))
-        passes, values = passes[some], values[some]
-    low, high = float(values.min()), float(values.max())
-    room = 0.04 * (high - low) or max(abs(high), 1.0) * 0.01
-    frame = Frame(420, 200, (float(passes[0]), float(passes[-1])), (low - room, high + room), margins=(28, 14, 36, 78))
-    marks = [v for v in ticks(float(passes[0]), float(passes[-1]), 6) if v == int(v)]
-    digits = max(0, int(np.ceil(-np.log10(max(high - low, 1e-9) / 4))))
-    drawn = frame.axes(
-        marks, ticks(low, high, 4), "pass over the data", "objective", y_form=lambda v: f"{v:,.{digits}f}"
-    )
-    points = [(frame.x(float(x)), frame.y(float(y))) for x, y in zip(passes, values, strict=True)]
-    drawn.append(element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), class_="line"))
-    if len(points) <= 40:
-        drawn += [element("circle", cx=x, cy=y, r=2.4, class_="dot") for x, y in points]
-    return picture(420, 200, *drawn, label="Objective after every pass over the data")
-
-
-def calibration(view: View) -> dict[str, Any] | None:
-    """Compare confidence with accuracy: a reliability diagram, its figures, and labels against truths."""
-    if view.truth is None:
-        return None
+def calibration(view: View) -> dict[str, Any]:
+    """Return the section."""
     consensus = view.consensus
     truth = np.where(view.judged, view.truth, -1)
     best = consensus.choice.best
@@ -71,7 +33,7 @@ def calibration(view: View) -> dict[str, Any] | None:
         ("error", f"{percent(wrong / n)} (95 %: {100 * low:.1f} to {100 * high:.1f} %)"),
         ("error expected by the model", percent(float(np.mean(1.0 - view.confidence[view.judged])))),
         ("expected calibration error", f"{found.calibration_error:.3f}"),
-        ("log-loss", f"{metrics.log_loss(consensus.posterior, truth):.3f} nats"),
+        ("log-loss", f"{metrics.log_loss(consensus.posterior, truth):.3f}"),
         ("Brier score", f"{metrics.brier_score(consensus.posterior, truth):.3f}"),
     ]
     spans = consensus.run.get("spans")
@@ -81,7 +43,7 @@ def calibration(view: View) -> dict[str, Any] | None:
 
 
 def _wilson(wrong: int, n: int) -> tuple[float, float]:
-    """Give Wilson's 95 % interval of a share."""
+    """Return Wilson's 95 % interval of a share."""
     z = 1.959963984540054
     middle = (wrong + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * float(np.sqrt(wrong * (n - wrong) / n + z * z / 4))
