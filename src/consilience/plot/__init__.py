@@ -1,7 +1,7 @@
-"""Pictures for notebooks and papers; they need matplotlib, which ``pip install 'consilience[plot]'`` brings.
+"""Pictures for notebooks and papers; they need matplotlib (``pip install 'consilience[plot]'``).
 
-Each function gives a figure of matplotlib.  ``where`` may be a path that ends in .png, .svg or .pdf, to write it to;
-for pictures of one panel also axes, to draw it into.
+Each function returns a matplotlib figure.  ``where`` may be a path that ends in .png, .svg or .pdf, to write it to; for
+pictures of one panel also axes, to draw into.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What pairs of annotators said of common items, as a matrix of blocks, before and after the gaps are filled.
+"""Co-occurrence of the answers of pairs of annotators, as a matrix of blocks, observed and with gaps filled.
 
-Block (m, j) is ``R[m, j]`` of :mod:`consilience.moments.cooccurrence`; those that no common item shows are grey.  They
-are filled by factors that explain the observed ones, robustly (:func:`consilience.moments.imputation.robust`).
+Block (m, j) is ``R[m, j]`` of :mod:`consilience.moments.cooccurrence`; blocks without common items are grey.  They are
+filled by a robust factorisation of the observed ones (:func:`consilience.moments.imputation.robust`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from consilience.plot.canvas import GREY, PALE, figure, finish, shades
 
 __all__ = ["blocks", "completed", "observed"]
 
-#: Starting points of the factors; that with the smallest objective counts.
+#: Number of random starts of the factorisation; the smallest objective wins.
 _STARTS = 4
 
 
 def blocks(data: Any, where: Any = None, *, most: int = 16, seed: int = 0) -> Any:
-    """Draw the co-occurrence blocks of annotators, as they were observed and with their gaps filled.
+    """Draw the co-occurrence blocks of annotators, observed and with gaps filled.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def blocks(data: Any, where: Any = None, *, most: int = 16, seed: int = 0) -> An
     where
         A path to write the picture to.
     most
-        Annotators that are drawn: those with most labels.  All of them count when the gaps are filled.
+        How many annotators to draw: those with most labels.  The gaps are filled by all of them.
     seed
-        Decides where the factors start.
+        Seed of the random starts.
     """
     if most < 2:
         raise ParameterError(f"most must be at least 2, not {most}")
@@ -78,7 +78,7 @@ def blocks(data: Any, where: Any = None, *, most: int = 16, seed: int = 0) -> An
 
 
 def observed(pairs: CoOccurrences, who: Any) -> tuple[Floats, Bools]:
-    """Give the blocks of these annotators as one matrix, (n K, n K), and which of them were observed, (n, n)."""
+    """Return the blocks of these annotators as one matrix, (n K, n K), and a mask of observed blocks, (n, n)."""
     n, K = len(who), pairs.n_classes
     matrix, known = np.zeros((n, n, K, K)), np.zeros((n, n), bool)
     place = np.full(pairs.n_annotators, -1)
@@ -92,7 +92,7 @@ def observed(pairs: CoOccurrences, who: Any) -> tuple[Floats, Bools]:
 
 
 def completed(pairs: CoOccurrences, who: Any, seed: int = 0) -> Floats:
-    """Give U Uᵀ of these annotators, (n K, n K), for the factors U that explain all observed blocks best."""
+    """Return U Uᵀ of these annotators, (n K, n K), for the factors U that fit all observed blocks best."""
     rng = np.random.default_rng(seed)
     starts = (random_factors(rng, pairs.n_annotators, pairs.n_classes) for _ in range(_STARTS))
     found = min((robust(pairs, start) for start in starts), key=lambda fit: fit.history[-1])

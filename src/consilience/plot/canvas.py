@@ -1,4 +1,4 @@
-"""Figures to draw on, and the colours and habits that all pictures share."""
+"""Figures, axes and colours of all pictures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACCENT, BAD, GREY, PALE = "#0f6b6b", "#b4432f", "#5f6670", "#e3e1dc"
 
 
 def figure(width: float, height: float, where: Any) -> Any:
-    """Give an empty figure, without the state of pyplot; raise first if it could not be written."""
+    """Return an empty figure, without the state of pyplot; raise first if it could not be written."""
     check_picture(where if isinstance(where, str | os.PathLike) else None)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ def figure(width: float, height: float, where: Any) -> Any:
 
 
 def axes_of(width: float, height: float, where: Any) -> tuple[Any, Any]:
-    """Give the axes to draw into and the figure to give back: a new one, unless ``where`` is axes."""
+    """Return the axes to draw into and their figure: new ones, unless ``where`` is axes."""
     if where is not None and not isinstance(where, str | os.PathLike):
         if not hasattr(where, "plot"):
             raise ParameterError(f"where must be a path or axes of matplotlib, not {type(where).__name__}")
@@ -36,14 +36,14 @@ def axes_of(width: float, height: float, where: Any) -> tuple[Any, Any]:
 
 
 def finish(made: Any, where: Any) -> Any:
-    """Write the figure if ``where`` is a path, and give it back."""
+    """Write the figure if ``where`` is a path, and return it."""
     if isinstance(where, str | os.PathLike):
         write_picture(made, where)
     return made
 
 
 def plain(ax: Any, x: str = "", y: str = "") -> None:
-    """Take away what is not needed, and name the axes."""
+    """Remove what is not needed, and name the axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="0.93", linewidth=0.7)
     ax.set_axisbelow(True)
@@ -53,7 +53,7 @@ def plain(ax: Any, x: str = "", y: str = "") -> None:
 
 
 def name_ticks(ax: Any, names: list[Any], *, x: bool = True, y: bool = True, most: int = 14) -> None:
-    """Put names from data at the ticks, which are 0, 1 and so on."""
+    """Label the ticks 0, 1 and so on with names from data."""
     texts = [shown(name, most) for name in names]
     for axis, wanted in ((ax.xaxis, x), (ax.yaxis, y)):
         axis.set_ticks(range(len(texts)), texts if wanted else [""] * len(texts))
@@ -65,7 +65,7 @@ def name_ticks(ax: Any, names: list[Any], *, x: bool = True, y: bool = True, mos
 
 
 def shades(colour: str = ACCENT) -> Any:
-    """Give a colour map from white to a colour."""
+    """Return a colour map from white to a colour."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("consilience", ["#ffffff", colour])

@@ -1,4 +1,4 @@
-"""Pictures of a fit: how its objective rose, and how its confidence compares with a known truth."""
+"""Pictures of a fit: its objective by pass, and its confidence compared with a known truth."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 
 from consilience import metrics
-from consilience.data.truth import truth_codes
 from consilience.exceptions import DataError
-from consilience.kernels._arrays import Codes
 from consilience.plot.canvas import ACCENT, GREY, PALE, axes_of, finish, plain
 from consilience.runs.consensus import Consensus
-from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["learning_curve", "reliability"]
 
-#: A bin of fewer items says little of the accuracy in it.
+#: The accuracy of a bin with fewer items is uncertain.
 _FEW = 10
 
 
@@ -26,11 +23,12 @@ def learning_curve(fitted: Any, where: Any = None) -> Any:
     Parameters
     ----------
     fitted
-        A consensus, an estimator that was fitted (its ``history_``), or the numbers themselves.
+        A consensus, a fitted estimator (its ``history_``), or the numbers themselves.
     where
         A path, or axes of matplotlib.
     """
-    history = np.asarray(_history_of(fitted), float)
+    values = fitted.run["history"] if isinstance(fitted, Consensus) else getattr(fitted, "history_", fitted)
+    history = np.asarray(values, float)
     history = history[np.isfinite(history)]
     if history.size == 0:
         raise DataError("there is no history to draw: the method needs no passes over the data")
@@ -43,27 +41,21 @@ def learning_curve(fitted: Any, where: Any = None) -> Any:
     return finish(made, where)
 
 
-def _history_of(fitted: Any) -> Any:
-    if isinstance(fitted, Consensus):
-        return fitted.run["history"]
-    return fitted.history_ if hasattr(fitted, "history_") else fitted
-
-
 def reliability(consensus: Consensus, truth: Any, where: Any = None, *, bins: int = 15) -> Any:
-    """Draw the share of right labels over their confidence: on the diagonal, confidence is accuracy.
+    """Draw the share of right labels by confidence: on the diagonal, confidence is accuracy.
 
     Parameters
     ----------
     consensus
         A run.
     truth
-        What :meth:`consilience.Consensus.error_rate` takes.
+        True labels in any form that :meth:`consilience.Consensus.error_rate` takes.
     where
         A path, or axes of matplotlib.
     bins
-        Of equal width; pale dots have fewer than ten labels.
+        Number of bins, of equal width; pale dots have fewer than ten labels.
     """
-    codes = np.where(consensus.n_labels > 0, _codes_of(consensus, truth), -1)
+    codes = np.where(consensus.n_labels > 0, consensus.codes_of_truth(truth), -1)
     if not (codes >= 0).any():
         raise DataError("no item has both a truth and a label")
     found = metrics.reliability(consensus.posterior, codes, bins, labels=consensus.choice.best)
@@ -84,10 +76,3 @@ def reliability(consensus: Consensus, truth: Any, where: Any = None, *, bins: in
     note = f"{int(n.sum()):,} labels, calibration error {found.calibration_error:.3f}"
     ax.set_title(note, fontsize=9.5, color=GREY, loc="left")
     return finish(made, where)
-
-
-def _codes_of(consensus: Consensus, truth: Any) -> Codes:
-    if isinstance(consensus, SequenceRun):
-        return consensus.sequences.codes_of_truth(truth, strict=False)
-    classes, column = consensus.model.classes, consensus.origin.item
-    return truth_codes(truth, consensus.item_ids, classes, column=column, what="truth", strict=False)

@@ -1,4 +1,4 @@
-"""Pictures of annotators: their confusion matrices, and a map of who is right and who tells much."""
+"""Pictures of annotators: their confusion matrices, and a map of accuracy and information."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from consilience.runs.consensus import Consensus
 
 __all__ = ["annotator_map", "confusions"]
 
-#: Names that the map has, at most.
+#: Limit on the names of the map.
 _MOST_NAMES = 40
-#: Room that a name takes, in accuracy and in shares of the height.
+#: Width of a name, in accuracy, and its height as a share of the picture.
 _WIDE, _HIGH = 0.06, 0.035
-#: Classes up to which cells have numbers.
+#: Up to so many classes, cells have numbers.
 _MOST_NUMBERS = 6
 
 
 def confusions(
     model: Consensus | DawidSkene, where: Any = None, *, annotators: Sequence[Any] | None = None, most: int = 12
 ) -> Any:
-    """Draw confusion matrices: columns are the truth, rows what an annotator says; in percent.
+    """Draw confusion matrices in percent: columns are the truth, rows are the answers.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def confusions(
     where
         A path to write the picture to.
     annotators
-        Whose, by name; by default of those with most labels.
+        Names; by default those with most labels.
     most
-        How many, where nobody is named.
+        How many, if no names are given.
     """
     parameters = model.model if isinstance(model, Consensus) else model
     people = _chosen(model, annotators, most)
@@ -64,7 +64,7 @@ def confusions(
                 ax.text(k, i, f"{100 * matrix[i, k]:.0f}", ha="center", va="center", fontsize=8, color=ink)
         ax.spines[:].set_color(PALE)
     made.supxlabel("true class", fontsize=9.5)
-    made.supylabel("said", fontsize=9.5)
+    made.supylabel("answer", fontsize=9.5)
     return finish(made, where)
 
 
@@ -85,13 +85,13 @@ def _chosen(model: Consensus | DawidSkene, names: Sequence[Any] | None, most: in
 
 
 def annotator_map(consensus: Consensus, where: Any = None) -> Any:
-    """Draw accuracy, with its 95 % interval, against the bits that a label tells.
+    """Draw accuracy, with its 95 % interval, against the information of a label in bits.
 
-    Who is right more often tells more; an adversary, at the left, tells much too, since their mistakes have a rule.
-    Dots grow with the number of labels; those of flagged annotators are red.
+    Accurate annotators are informative; so is an adversary, at the left, whose mistakes follow a rule.  Dots grow with
+    the number of labels; those of flagged annotators are red.
     """
     ax, made = axes_of(6.2, 4.6, where)
-    columns = {name: column.to_pylist() for name, column in consensus._annotator_columns().items()}
+    columns = {name: column.to_pylist() for name, column in consensus.annotator_columns.items()}
     labels = np.asarray(columns["n_labels"], float)
     there = np.flatnonzero(labels > 0)
     nan = float("nan")
@@ -102,7 +102,7 @@ def annotator_map(consensus: Consensus, where: Any = None) -> Any:
     flagged = np.asarray([bool(flags) for flags in columns["flags"]])
     prior = consensus.model.prior
     entropy = -float(np.sum(prior * np.log2(np.maximum(prior, 1e-300))))
-    plain(ax, "accuracy, with its 95 % interval", "bits that a label tells about the truth")
+    plain(ax, "accuracy, with its 95 % interval", "information of a label about the truth, in bits")
     ax.axhline(entropy, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     ax.text(0.0, entropy, " a perfect annotator", va="bottom", fontsize=8, color=GREY)
     size = 18 + 120 * np.sqrt(labels / max(float(labels.max()), 1.0))
@@ -114,7 +114,7 @@ def annotator_map(consensus: Consensus, where: Any = None) -> Any:
     taken: list[tuple[float, float]] = []
     for m in named.tolist():
         x, y = float(accuracy[m]), float(bits[m])
-        # a name that would lie on another is left out
+        # a name that would cover another is left out
         if all(abs(x - a) > _WIDE or abs(y - b) > _HIGH * top for a, b in taken):
             taken.append((x, y))
             place = {"xytext": (6, 4), "textcoords": "offset points", "fontsize": 8, "color": "#1f2328"}
