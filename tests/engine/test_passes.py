@@ -284,15 +284,15 @@ def test_the_bar_says_how_fast_and_how_long() -> None:
 
     meter, nan = Meter(), float("nan")
     state = progress.Progress(0, 100, nan, nan, "votes", 100_000, 100)
-    assert meter.told(state, 10.0) == "votes"
-    assert meter.told(state._replace(iteration=40, left=60), 12.0) == "votes, 2M labels/s, 0:03 left"
+    assert meter.describe(state, 10.0) == "votes"
+    assert meter.describe(state._replace(iteration=40, left=60), 12.0) == "votes, 2M labels/s, 0:03 left"
     first = progress.Progress(1, 1000, -5.0, nan, "", 3000, nan)
-    assert meter.told(first, 12.5) == "pass 1, log-likelihood -5.00"
+    assert meter.describe(first, 12.5) == "pass 1, log-likelihood -5.00"
     later = first._replace(iteration=3, change=1e-4, left=9000)
-    assert meter.told(later, 14.5) == "pass 3, log-likelihood -5.00, change 1e-04, 3k labels/s, 2:30:00 left"
+    assert meter.describe(later, 14.5) == "pass 3, log-likelihood -5.00, change 1e-04, 3k labels/s, 2:30:00 left"
     # a pass over a tenth of the labels: 6300 in three seconds
     few = first._replace(iteration=4, labels=300)
-    assert meter.told(few, 15.5) == "pass 4, log-likelihood -5.00, 2.1k labels/s"
+    assert meter.describe(few, 15.5) == "pass 4, log-likelihood -5.00, 2.1k labels/s"
 
 
 # ---- the command line ---------------------------------------------------------------------------------------
