@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import threadpoolctl
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
 from consilience.datasets.subspaces import simulate_subspaces
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import DataError, EngineWarning, ParameterError
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.blocks import one_blas_thread
-from consilience.kernels.neighbours import update_lists
-from consilience.subspace import forest, graph
+from consilience.kernels.neighbours import search_approximately
+from consilience.subspace import graph
 from consilience.subspace.graph import affinity_from_codes, join_components, mutual_neighbours, neighbour_graph
 from consilience.subspace.neighbours import nearest_neighbours
 
@@ -34,31 +31,6 @@ def by_definition(Z: Floats, k: int, similarity: str) -> tuple[Ints, Floats]:
     np.fill_diagonal(apart, np.inf)
     order = np.argsort(apart, axis=1, kind="stable")[:, :k]
     return order, np.take_along_axis(apart, order, axis=1)
-
-
-def recall(found: Ints, true: Ints) -> float:
-    return float((found[:, :, None] == true[:, None, :]).any(axis=2).mean())
-
-
-# ---- the kernel ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("absolute", [False, True])
-def test_lists_do_not_depend_on_the_order_of_blocks(absolute: bool) -> None:
-    rng = np.random.default_rng(0)
-    scores = rng.integers(-4, 5, (20, 100)).astype(np.float32)  # many ties
-    offsets = rng.integers(0, 2, 100).astype(np.float32)
-    value = np.abs(scores) if absolute else scores - offsets
-    value[np.arange(20), np.arange(20)] = -np.inf  # a row does not list itself
-    expected = np.lexsort((np.broadcast_to(np.arange(100), value.shape), -value), axis=1)[:, :7]
-    for parts in (np.split(np.arange(100), [33, 50]), [np.arange(50, 100), np.arange(50)], [np.arange(100)] * 2):
-        best = np.full((20, 7), -np.inf, np.float32)
-        found = np.full((20, 7), -1)
-        for part in parts:
-            block = np.ascontiguousarray(scores[:, part])
-            update_lists(block, offsets[part], part, np.arange(20), best, found, absolute=absolute, unique=True)
-        np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(best, np.take_along_axis(value, expected, axis=1))
 
 
 # ---- exact search -------------------------------------------------------------------------------------------
@@ -80,7 +52,7 @@ def test_exact_neighbours_are_those_of_the_definition(similarity: Any, shift: fl
     np.testing.assert_array_equal(asked.indices[:, 1:], true[:50])
 
 
-def test_more_codes_than_a_block_and_new_codes() -> None:
+def test_many_codes_and_new_codes() -> None:
     rng = np.random.default_rng(2)
     Z, queries = rng.standard_normal((9000, 4)), rng.standard_normal((700, 4))
     index = NearestNeighbors(n_neighbors=6).fit(Z)
@@ -94,7 +66,7 @@ def test_more_codes_than_a_block_and_new_codes() -> None:
     np.testing.assert_allclose(found.distances, apart, atol=1e-9)
 
 
-def test_scale_of_the_codes_is_no_matter() -> None:
+def test_the_scale_of_codes_does_not_matter() -> None:
     Z = np.random.default_rng(3).standard_normal((300, 5))
     for scale in (1e-30, 1e30):
         for similarity in ("euclidean", "cosine", "absolute"):
@@ -105,107 +77,82 @@ def test_scale_of_the_codes_is_no_matter() -> None:
                 np.testing.assert_array_equal(nearest_neighbours(single, 5, similarity=similarity).indices, true)
 
 
-def test_signs_and_lengths_are_no_matter_to_the_absolute_cosine() -> None:
+def test_signs_and_lengths_do_not_change_the_absolute_cosine() -> None:
     rng = np.random.default_rng(4)
     Z = rng.standard_normal((300, 5))
     turned = Z * rng.choice([-3.0, -1.0, 0.1, 2.0], (300, 1))
-    for method in ("exact", "approximate"):
-        np.testing.assert_array_equal(
-            nearest_neighbours(turned, 5, similarity="absolute", method=method).indices,
-            nearest_neighbours(Z, 5, similarity="absolute", method=method).indices,
-        )
+    np.testing.assert_array_equal(
+        nearest_neighbours(turned, 5, similarity="absolute").indices,
+        nearest_neighbours(Z, 5, similarity="absolute").indices,
+    )
 
 
-def test_products_get_their_threads_back_however_searches_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for the threads of the process: the build of BLAS may not let them be raised."""
-    threads = 8
-
-    class Limits:
-        def __init__(self, limit: int, _: str) -> None:
-            nonlocal threads
-            self.before, threads = threads, limit
-
-        def restore_original_limits(self) -> None:
-            nonlocal threads
-            threads = self.before
-
-    monkeypatch.setattr(threadpoolctl, "threadpool_limits", Limits)
-    first, second = one_blas_thread(), one_blas_thread()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert threads == 1
-    second.__exit__(None, None, None)
-    assert threads == 8
-    Z = np.random.default_rng(17).standard_normal((3000, 3))
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda k: nearest_neighbours(Z, k, method=("exact", "approximate")[k % 2]), range(1, 9)))
-    assert threads == 8
-    with pytest.raises(ParameterError):
-        list(_failing())
-    assert threads == 8
-
-
-def _failing() -> Any:
-    with one_blas_thread():
-        raise ParameterError
-    yield
+def test_orthogonal_codes_have_as_many_neighbours_as_others() -> None:
+    """Codes and their opposites are then equally far; none may be listed twice."""
+    for k in (3, 11):
+        found = nearest_neighbours(np.eye(12), k, similarity="absolute")
+        assert all(np.unique(row).size == k for row in found.indices)
+        np.testing.assert_allclose(found.distances, np.sqrt(2.0))
 
 
 # ---- approximate search -------------------------------------------------------------------------------------
 
 
+class NNDescent:
+    """A stand-in with the interface of pynndescent, whose compilation takes half a minute."""
+
+    def __init__(self, data: Any, metric: Any, n_neighbors: int, tree_init: bool, random_state: int) -> None:
+        assert random_state == 7
+        assert tree_init == (metric == "euclidean")
+        if metric == "euclidean":
+            indices = NearestNeighbors(n_neighbors=n_neighbors).fit(data).kneighbors(data, return_distance=False)
+        else:
+            assert metric(data[0], -data[0]) == pytest.approx(0.0, abs=1e-6)
+            indices = np.argsort(-np.abs(data @ data.T), axis=1)[:, :n_neighbors]
+        self.neighbor_graph = indices.astype(np.int32), None
+
+
+@pytest.mark.parametrize("similarity", ["euclidean", "cosine", "absolute"])
+@pytest.mark.parametrize("method", ["approximate", "pynndescent"])
+def test_pynndescent_searches_and_no_code_is_its_own_neighbour(
+    similarity: Any, method: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=NNDescent))
+    Z = np.random.default_rng(13).standard_normal((100, 3))
+    Z[1:20] = Z[0]  # of codes in one place, any may come first
+    found = nearest_neighbours(Z, 6, similarity=similarity, method=method, random_state=7)
+    exact = nearest_neighbours(Z, 6, similarity=similarity, method="exact")
+    np.testing.assert_allclose(found.distances, exact.distances, atol=1e-12)
+    assert (found.indices != np.arange(100)[:, None]).all()
+    assert all(np.unique(row).size == 6 for row in found.indices)
+
+
+def test_without_pynndescent_the_search_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    Z = np.random.default_rng(13).standard_normal((100, 3))
+    exact = nearest_neighbours(Z, 6, method="exact").indices
+    np.testing.assert_array_equal(nearest_neighbours(Z, 6, method="approximate").indices, exact)
+    with pytest.raises(ParameterError, match=r"pip install 'consilience\[neighbours\]'"):
+        nearest_neighbours(Z, 6, method="pynndescent")
+    with pytest.warns(EngineWarning, match=r"50001 rows are searched exactly.*consilience\[neighbours\]"):
+        assert not search_approximately(50_001)
+    assert not search_approximately(50_000)
+
+
 @pytest.mark.parametrize("similarity", ["euclidean", "absolute"])
-def test_most_neighbours_are_found_by_the_forest(similarity: Any) -> None:
+def test_an_approximate_search_finds_most_neighbours(similarity: Any) -> None:
+    pytest.importorskip("pynndescent")
     drawn = simulate_subspaces(8000, 40, 5, 5, noise=0.1, random_state=1)
     exact = nearest_neighbours(drawn.data, 10, similarity=similarity, method="exact")
-    near = nearest_neighbours(drawn.data, 10, similarity=similarity, method="approximate")
-    assert recall(near.indices, exact.indices) > 0.9
+    near = nearest_neighbours(drawn.data, 10, similarity=similarity, method="pynndescent")
+    recall = (near.indices[:, :, None] == exact.indices[:, None, :]).any(axis=2).mean()
+    assert recall > 0.9
     assert near.distances.mean() < 1.01 * exact.distances.mean()
     assert (near.indices != np.arange(8000)[:, None]).all()
     assert all(np.unique(row).size == 10 for row in near.indices[:500])
     assert (np.diff(near.distances, axis=1) >= 0).all()
-
-
-def test_the_forest_gives_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    Z = np.random.default_rng(5).standard_normal((3000, 8)).astype(np.float32)
-    found = []
-    for threads in ("1", "2"):
-        monkeypatch.setenv("CONSILIENCE_THREADS", threads)
-        found.append(forest.search(Z, 6, random_state=3))
-    np.testing.assert_array_equal(found[0], found[1])
-    assert (forest.search(Z, 6, random_state=4) != found[0]).any()
-
-
-def test_a_forest_of_one_leaf_is_exact_and_copies_do_no_harm() -> None:
-    Z = np.random.default_rng(6).standard_normal((300, 4))
-    exact = nearest_neighbours(Z, 5, method="exact").indices
-    np.testing.assert_array_equal(nearest_neighbours(Z, 5, method="approximate").indices, exact)
-    same = nearest_neighbours(np.ones((3000, 4)), 5, method="approximate")
-    assert (same.distances == 0).all()
-    assert (same.indices >= 0).all()
-
-
-def test_pynndescent_is_asked_and_a_code_is_not_its_own_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its compilation takes minutes, so a stand-in with its interface answers."""
-
-    class NNDescent:
-        def __init__(self, data: Any, metric: str, n_neighbors: int, random_state: int) -> None:
-            assert (metric, random_state) == ("euclidean", 7)
-            apart, indices = NearestNeighbors(n_neighbors=n_neighbors).fit(data).kneighbors(data)
-            # of two codes at the same place the other may come first
-            self.neighbor_graph = indices.astype(np.int32), apart.astype(np.float32)
-
-    monkeypatch.setitem(sys.modules, "pynndescent", SimpleNamespace(NNDescent=NNDescent))
-    Z = np.random.default_rng(13).standard_normal((100, 3))
-    Z[1] = Z[0]
-    asked = nearest_neighbours(Z, 6, method="pynndescent", random_state=7)
-    np.testing.assert_array_equal(asked.indices, nearest_neighbours(Z, 6, method="exact").indices)
-    with pytest.raises(ParameterError, match="absolute"):
-        nearest_neighbours(Z, 6, method="pynndescent", similarity="absolute")
-    monkeypatch.setitem(sys.modules, "pynndescent", None)
-    with pytest.raises(ParameterError, match=r"pip install consilience\[neighbours\]"):
-        nearest_neighbours(Z, 6, method="pynndescent")
+    again = nearest_neighbours(drawn.data, 10, similarity=similarity, method="pynndescent")
+    np.testing.assert_array_equal(again.indices, near.indices)
 
 
 # ---- graphs -------------------------------------------------------------------------------------------------
@@ -316,7 +263,7 @@ def test_small_components_are_joined_to_some_of_many(monkeypatch: pytest.MonkeyP
 # ---- refusals -----------------------------------------------------------------------------------------------
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     Z = np.random.default_rng(12).standard_normal((10, 3))
     for bad in ({"k": 0}, {"k": 10}, {"k": 2.5}, {"k": True}):
         with pytest.raises(ParameterError, match="from 1 to 9"):

@@ -28,7 +28,6 @@ __all__ = [
     "add",
     "cut",
     "fold",
-    "one_blas_thread",
     "run",
     "run_in_order",
     "thread_count",
@@ -179,34 +178,6 @@ def _split(node: Node) -> list[Node]:
     while len(nodes) < _MOST_BLOCKS and any(stop - first > 1 for first, stop in nodes):
         nodes = [below for at in nodes for below in (_halves(at) if at[1] - at[0] > 1 else (at,))]
     return nodes
-
-
-_blas_lock = threading.Lock()
-_blas_users = 0
-_blas_limit: Any = None
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit matrix products to one thread each, for blocks that already use all cores.
-
-    The limit holds for the whole process, so the first to enter sets it and the last to leave restores it.
-    """
-    from threadpoolctl import threadpool_limits
-
-    global _blas_limit, _blas_users
-    with _blas_lock:
-        if not _blas_users:
-            _blas_limit = threadpool_limits(1, "blas")
-        _blas_users += 1
-    try:
-        yield
-    finally:
-        with _blas_lock:
-            _blas_users -= 1
-            if not _blas_users:
-                _blas_limit.restore_original_limits()
-                _blas_limit = None
 
 
 def run_in_order(prepare: Callable[[int], T], commits: Sequence[Callable[[T], None]], n_jobs: int) -> None:

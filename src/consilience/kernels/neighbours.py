@@ -1,113 +1,104 @@
-"""The best few columns of every row of a block of similarities, kept in running lists.
-
-A list holds the k columns of largest score met so far, best first; between equal scores the smaller number is better,
-so the result does not depend on the order in which blocks come.  Blocks of scores are made by matrix products
-elsewhere; this loop reads each score once and rarely does more: sixteen scores are compared with the worst of
-the list together, and only where one is good enough are they looked at singly.
-
-========== =============================================================
-name       shape
-========== =============================================================
-scores     (rows, columns) of the block
-offsets    (columns,), subtracted from the scores of a column
-columns    (columns,), their numbers
-own        (rows,), the number that a row must not list (its own), or -1
-best       (rows, k), the best scores so far, falling
-found      (rows, k), whose they are; -1 where there is none yet
-========== =============================================================
-"""
+"""The k nearest rows of a matrix: exactly by scikit-learn, or approximately by pynndescent where there are many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["update_lists"]
+from consilience.exceptions import EngineWarning, ParameterError, warn
+from consilience.kernels._arrays import Ints
+
+__all__ = ["MANY_ROWS", "nearest_rows", "search_approximately"]
+
+#: Up to this many rows the exact search takes no longer than pynndescent, which compiles for half a minute.
+MANY_ROWS = 50_000
+_INSTALL = "pip install 'consilience[neighbours]'"
 
 
-def _update(scores, offsets, columns, own, absolute, unique, best, found):  # type: ignore[no-untyped-def]
-    k = best.shape[1]
-    m = columns.size
-    for i in range(scores.shape[0]):
-        row = scores[i]
-        mine = own[i]
-        worst = best[i, k - 1]
-        for first in range(0, m, 16):
-            stop = min(first + 16, m)
-            good = 0
-            if absolute:
-                for j in range(first, stop):
-                    good += abs(row[j]) >= worst
-            else:
-                for j in range(first, stop):
-                    good += row[j] - offsets[j] >= worst
-            if good == 0:
-                continue
-            for j in range(first, stop):
-                score = abs(row[j]) if absolute else row[j] - offsets[j]
-                column = columns[j]
-                if score < worst or column == mine:
-                    continue
-                if score == worst and found[i, k - 1] >= 0 and column >= found[i, k - 1]:
-                    continue
-                if unique:  # the column may be in the list already
-                    there = False
-                    for p in range(k):
-                        if found[i, p] == column:
-                            there = True
-                            break
-                    if there:
-                        continue
-                p = k - 1
-                while p > 0 and (
-                    best[i, p - 1] < score
-                    or (best[i, p - 1] == score and (found[i, p - 1] < 0 or found[i, p - 1] > column))
-                ):
-                    best[i, p] = best[i, p - 1]
-                    found[i, p] = found[i, p - 1]
-                    p -= 1
-                best[i, p] = score
-                found[i, p] = column
-                worst = best[i, k - 1]
+def search_approximately(n_rows: int, *, required: bool = False) -> bool:
+    """Return whether pynndescent is installed; if not, warn where an exact search of ``n_rows`` rows takes long.
+
+    With ``required`` its absence is a ParameterError.
+    """
+    try:
+        import_module("pynndescent")
+    except ImportError as error:
+        if required:
+            raise ParameterError(f"pynndescent is not installed: {_INSTALL}, or search exactly") from error
+        if n_rows > MANY_ROWS:
+            warn(
+                f"the nearest neighbours of {n_rows} rows are searched exactly, in time of order N²; for an "
+                f"approximate search: {_INSTALL}",
+                EngineWarning,
+            )
+        return False
+    return True
+
+
+def nearest_rows(
+    X: Any, k: int, queries: Any = None, *, absolute: bool = False, approximate: bool = False, random_state: int = 0
+) -> Ints:
+    """Return the k rows of ``X`` that are nearest to every row of ``queries``, or to every other row of ``X``.
+
+    Parameters
+    ----------
+    X
+        Rows (N, n), dense or scipy sparse.
+    k
+        Neighbours, fewer than N.
+    queries
+        Other rows (Q, n); only for the exact search.
+    absolute
+        For rows of unit length: compare by absolute inner product instead of Euclidean distance.
+    approximate
+        Use pynndescent; see :func:`search_approximately`.
+    random_state
+        Seed of the approximate search.
+
+    Returns
+    -------
+    indices (Q, k).  An exact search with ``absolute`` returns (Q, 2 k): the nearest to a row, then those to its
+    opposite, which may repeat.
+    """
+    if approximate:
+        return _descent(X, k, absolute, random_state)
+    from sklearn.neighbors import NearestNeighbors
+
+    finder = NearestNeighbors(n_neighbors=k).fit(X)
+    found = [finder.kneighbors(queries, return_distance=False)]
+    if absolute:
+        found.append(finder.kneighbors(-(X if queries is None else queries), return_distance=False))
+    return np.concatenate(found, axis=1, dtype=np.int64)
+
+
+def _descent(X: Any, k: int, absolute: bool, random_state: int) -> Ints:
+    # squares stay within the range of single precision
+    scale = 1.0 if absolute else float(np.abs(X).max(initial=0.0)) or 1.0
+    index = import_module("pynndescent").NNDescent(
+        (X / scale).astype(np.float32),
+        metric=_compiled_metric() if absolute else "euclidean",
+        n_neighbors=k + 1,
+        tree_init=not absolute,  # its trees separate a row from its opposite, and half of the neighbours would be lost
+        random_state=random_state,
+    )
+    indices: Ints = index.neighbor_graph[0].astype(np.int64)
+    own = indices == np.arange(len(X))[:, None]
+    own[~own.any(axis=1), -1] = True  # a row with many copies need not be in its own list
+    return indices[~own].reshape(len(X), k)
+
+
+def _absolute(x: Any, y: Any) -> Any:
+    inner = np.float32(0.0)
+    for i in range(x.size):
+        inner += x[i] * y[i]
+    return np.float32(1.0) - abs(inner)
 
 
 @lru_cache(maxsize=1)
-def _kernel() -> Callable[..., Any]:
-    from numba import types
+def _compiled_metric() -> Any:
+    import numba
 
-    from consilience.kernels._compile import array, compiled
-
-    signature = types.void(
-        array("float32", 2),
-        array("float32"),
-        array("int64"),
-        array("int64"),
-        types.boolean,
-        types.boolean,
-        array("float32", 2, readonly=False),
-        array("int64", 2, readonly=False),
-    )
-    return compiled(_update, signature)
-
-
-def update_lists(
-    scores: NDArray[np.float32],
-    offsets: NDArray[np.float32],
-    columns: NDArray[np.int64],
-    own: NDArray[np.int64],
-    best: NDArray[np.float32],
-    found: NDArray[np.int64],
-    *,
-    absolute: bool,
-    unique: bool,
-) -> None:
-    """Enter a block of scores into the lists ``best`` and ``found``, in place.
-
-    ``absolute`` compares absolute scores (``offsets`` are then ignored); ``unique`` is for columns that may be listed
-    already, from an earlier block.
-    """
-    _kernel()(scores, offsets, columns, own, absolute, unique, best, found)
+    return numba.njit(_absolute, fastmath=True)
