@@ -1,9 +1,9 @@
-"""Several hidden Markov chains of the same crowd, whose opinions are averaged.
+"""Several hidden Markov chains of the same crowd, whose posteriors are averaged.
 
     Pr(y_n = k)  =  mean over chains of their posterior of token n
 
-One chain decides by its most probable path (Viterbi).  Several decide by the path with the largest Σ log Pr(y_n) among
-those that are valid: where nothing is forbidden, that is each token's most probable class.
+One chain decides by its most probable path (Viterbi).  Several decide by the valid path with the largest
+Σ log Pr(y_n): if nothing is forbidden, that is each token's most probable class.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ARRAYS = ("start", "transitions", "emissions")
 
 
 class Never(NamedTuple):
-    """What cannot be: what no sequence starts with (K,), and ``[i, k]`` where i must not follow k (K, K)."""
+    """What is forbidden: classes at the start of a sequence (K,), and ``[i, k]`` where i must not follow k (K, K)."""
 
     start: Bools
     pair: Bools
@@ -70,24 +70,24 @@ class ChainMixture:
         return self.chains[0].class_transitions
 
     def posterior(self, sequences: SequenceAnnotations) -> Floats:
-        """Give ``Pr(truth of token n = k | all labels of its sequence)``, (N, K)."""
+        """Return ``Pr(truth of token n = k | all labels of its sequence)``, (N, K)."""
         mean = self.chains[0].posterior(sequences)
         for chain in self.chains[1:]:
             mean = mean + chain.posterior(sequences)
         return mean / len(self.chains)
 
     def log_likelihood(self, sequences: SequenceAnnotations) -> float:
-        """Give the log-probability of all labels (and gold): the mean over chains."""
+        """Return the log-probability of all labels (and gold): the mean over chains."""
         return float(np.mean([chain.log_likelihood(sequences) for chain in self.chains]))
 
     def decode(self, sequences: SequenceAnnotations, posterior: Floats, never: Never | None = None) -> Codes:
-        """Give the class of every token, (N,); ``posterior`` is that of the same sequences."""
+        """Return the class of every token, (N,); ``posterior`` is that of the same sequences."""
         if len(self.chains) == 1:
             return self.chains[0].decode(sequences, never)
         if never is None:
             return np.asarray(posterior.argmax(axis=1), np.int32)
         N, K = posterior.shape
-        # every token has one label of its own, whose weight under class k is its posterior
+        # every token has one artificial label, whose probability under class k is its posterior
         token = np.arange(N + 1)
         gold = sequences.tokens.gold
         path = ChainSweep(sequences.indptr, token, np.zeros(N, np.uint8), token[:-1].astype(np.uint32), gold, 1, N, K)
@@ -96,7 +96,7 @@ class ChainMixture:
     # ---- files ------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an ``.npz`` file; names are kept as JSON inside it, never as pickles."""
+        """Write an ``.npz`` file; names are stored in it as JSON, never as pickles."""
         content = {
             **_FORMAT,
             "classes": self.classes.to_json(),

@@ -27,9 +27,25 @@ from consilience.files import load_arrays, save_arrays
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Sweep
 
-__all__ = ["DawidSkene"]
+__all__ = ["DawidSkene", "set_distribution", "set_names"]
 
 _FORMAT = {"format": "consilience.DawidSkene", "version": 1}
+
+
+def set_names(model: Any) -> None:
+    """Make the names of classes and annotators of a frozen model :class:`Ids`."""
+    for name in ("classes", "annotators"):
+        if not isinstance(ids := getattr(model, name), Ids):
+            object.__setattr__(model, name, Ids(list(ids)))
+
+
+def set_distribution(model: Any, name: str, axis: int, over: str) -> None:
+    """Make an array of a frozen model read-only; raise unless it is nonnegative and sums to one along the axis."""
+    values = np.ascontiguousarray(getattr(model, name), np.float64).view()
+    if not (np.all(values >= 0) and np.allclose(values.sum(axis=axis), 1.0, atol=1e-6)):
+        raise ParameterError(f"{name} must be nonnegative and sum to one over {over}")
+    values.flags.writeable = False
+    object.__setattr__(model, name, values)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,51 +69,40 @@ class DawidSkene:
     annotators: Ids
 
     def __post_init__(self) -> None:
-        for name in ("classes", "annotators"):
-            if not isinstance(ids := getattr(self, name), Ids):
-                object.__setattr__(self, name, Ids(list(ids)))
-        prior = np.ascontiguousarray(self.prior, np.float64)
-        confusions = np.ascontiguousarray(self.confusions, np.float64)
+        set_names(self)
         K, M = len(self.classes), len(self.annotators)
-        if prior.shape != (K,) or confusions.shape != (M, K, K):
+        prior, confusions = np.shape(self.prior), np.shape(self.confusions)
+        if prior != (K,) or confusions != (M, K, K):
             raise ParameterError(
                 f"{M} annotators and {K} classes need a prior of shape {(K,)} and confusions of shape {(M, K, K)}, "
-                f"not {prior.shape} and {confusions.shape}"
+                f"not {prior} and {confusions}"
             )
-        for what, values, total in (
-            ("prior", prior, prior.sum()),
-            ("confusions", confusions, confusions.sum(axis=1)),
-        ):
-            if not (np.all(values >= 0) and np.allclose(total, 1.0, atol=1e-6)):
-                raise ParameterError(f"{what} must be nonnegative and sum to one over the labels")
-        for name, values in (("prior", prior), ("confusions", confusions)):
-            values = values.view()
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
+        set_distribution(self, "prior", 0, "the labels")
+        set_distribution(self, "confusions", 1, "the labels")
 
     # ---- labels -----------------------------------------------------------------------------------------
 
     def posterior(self, annotations: Annotations, weights: Floats | None = None) -> Floats:
-        """Give ``Pr(truth of n = k | all labels of n)``, (N, K).
+        """Return ``Pr(truth of n = k | all labels of n)``, (N, K).
 
-        Known annotators are found by name; an unknown one is taken to be the average annotator.  Items with
-        gold are at their gold; items without labels are at the prior.  ``weights`` tells how many times the labels
-        of each annotator of the model count, (M,): once by default.
+        Annotators are matched by name; an unknown one has the average confusion.  Items with gold are at their gold;
+        items without labels are at the prior.  ``weights`` is how many times the labels of each annotator of the model
+        count, (M,): once by default.
         """
         return self.posterior_and_likelihood(annotations, weights)[0]
 
     def log_likelihood(self, annotations: Annotations) -> float:
-        """Give the log-probability of all labels (and gold), summed over items."""
+        """Return the log-probability of all labels (and gold), summed over items."""
         sweep, confusions = self._sweep(annotations, None)
         return sweep(self.prior, confusions).log_likelihood
 
     def posterior_and_likelihood(self, annotations: Annotations, weights: Floats | None = None) -> tuple[Floats, float]:
-        """Give both :meth:`posterior` and :meth:`log_likelihood` from one pass."""
+        """Return both :meth:`posterior` and :meth:`log_likelihood` from one pass."""
         sweep, confusions = self._sweep(annotations, weights)
         return sweep.posterior(self.prior, confusions)
 
     def _sweep(self, annotations: Annotations, weights: Floats | None) -> tuple[Sweep, Floats]:
-        """Give the pass over these labels, and the confusions of all who gave them."""
+        """Return the pass over these labels, and the confusions of all their annotators."""
         coded = self.recoded(annotations)
         confusions = self.confusions
         if weights is not None:
@@ -109,7 +114,7 @@ class DawidSkene:
         return sweep, confusions
 
     def recoded(self, annotations: Annotations) -> Annotations:
-        """Give the same labels in this model's codes; annotators that it does not know come after those it knows."""
+        """Return the same labels in this model's codes; unknown annotators come after the known ones."""
         if annotations.annotator_ids == self.annotators and annotations.class_ids == self.classes:
             return annotations
         return annotations.recode(self.annotators, self.classes)
@@ -129,12 +134,12 @@ class DawidSkene:
         Parameters
         ----------
         n_items
-            How many items.
+            Number of items.
         labels_per_item
             Every item is labelled by this many annotators, drawn without replacement.
         label_probability
             Instead: every annotator labels an item with this probability (one for all, or one for each).
-            Neither: everybody labels everything.
+            With neither, every annotator labels every item.
         random_state
             Seed or generator.
 
@@ -158,36 +163,28 @@ class DawidSkene:
             p = np.broadcast_to(given, (M,))
             item, annotator = _bernoulli(rng, n_items, p)
         truth = rng.choice(K, n_items, p=self.prior / self.prior.sum())
-        # inverse transform: the label is the number of steps of the cumulative column that u has passed
+        # inverse transform sampling: the label is the number of cumulative probabilities below u
         cumulative = np.cumsum(self.confusions, axis=1)
         u = rng.random(item.size)
         label = np.zeros(item.size, np.int64)
         for i in range(K - 1):
             label += u > cumulative[annotator, i, truth[item]]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
-        made = Annotations(
-            indptr,
-            annotator,
-            label,
-            items=Ids.range(n_items),
-            annotators=self.annotators,
-            classes=self.classes,
-        )
-        return made, truth
+        names = {"items": Ids.range(n_items), "annotators": self.annotators, "classes": self.classes}
+        return Annotations(indptr, annotator, label, **names), truth
 
     # ---- comparing models -------------------------------------------------------------------------------
 
     def permute(self, order: Sequence[int] | Ints) -> DawidSkene:
-        """Give the model whose truth class k is this one's class ``order[k]``; the labels' meaning stays."""
+        """Return the model whose true class k is this one's ``order[k]``; labels keep their meaning."""
         order = np.asarray(order)
         return DawidSkene(self.prior[order], self.confusions[:, :, order], self.classes, self.annotators)
 
     def align(self, to: DawidSkene | Literal["classes"] = "classes") -> DawidSkene:
-        """Reorder the truth classes, which a blind fit leaves in any order.
+        """Return the model with its true classes reordered; an unsupervised fit leaves them in any order.
 
-        To another model: the order that brings all annotators' confusions nearest to the other's together.  To
-        the classes: the order in which annotators agree most with the truth, summed over all of them.  Both are
-        found by the Hungarian method.
+        To another model: the order that minimises the distance of all annotators' confusions.  To the classes: the
+        order with the largest total agreement of annotators with the truth.  Both are found by the Hungarian method.
         """
         from scipy.optimize import linear_sum_assignment
 
@@ -222,7 +219,7 @@ class DawidSkene:
     # ---- files ------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an ``.npz`` file; names are kept as JSON inside it, never as pickles."""
+        """Write an ``.npz`` file; names are stored in it as JSON, never as pickles."""
         names = {"classes": self.classes.to_json(), "annotators": self.annotators.to_json()}
         save_arrays(path, {**_FORMAT, **names}, prior=self.prior, confusions=self.confusions)
 
@@ -230,19 +227,14 @@ class DawidSkene:
     def load(cls, path: str | os.PathLike[str]) -> DawidSkene:
         """Read what :meth:`save` wrote."""
         names, arrays = load_arrays(path, _FORMAT, ("prior", "confusions"), "a model written by DawidSkene.save")
-        return cls(
-            arrays["prior"],
-            arrays["confusions"],
-            Ids.from_json(names["classes"]),
-            Ids.from_json(names["annotators"]),
-        )
+        return cls(**arrays, **{of: Ids.from_json(names[of]) for of in ("classes", "annotators")})
 
 
 def _fixed_degree(rng: np.random.Generator, n_items: int, M: int, degree: int) -> tuple[Ints, Ints]:
     """Draw ``degree`` different annotators for every item."""
     if not 1 <= degree <= M:
         raise ParameterError(f"labels_per_item must lie between 1 and the number of annotators, {M}; got {degree}")
-    # Drawing again until all differ is fast while degree² is small beside M; else the first of a shuffled crowd.
+    # Redrawing until all differ is fast if degree² is small compared with M; otherwise shuffle all annotators.
     if degree * degree > 2 * M:
         rows = max(1, 10**6 // M)
         parts = [np.argsort(rng.random((min(rows, n_items - n), M)), axis=1) for n in range(0, n_items, rows)]
@@ -258,7 +250,7 @@ def _fixed_degree(rng: np.random.Generator, n_items: int, M: int, degree: int) -
 
 
 def _bernoulli(rng: np.random.Generator, n_items: int, p: Floats) -> tuple[Ints, Ints]:
-    """Let annotator m label each item with probability ``p[m]``, without an items × annotators array."""
+    """Draw who labels what: annotator m each item with probability ``p[m]``, without an items × annotators array."""
     items = [
         np.sort(rng.choice(n_items, rng.binomial(n_items, p[m]), replace=False, shuffle=False)) for m in range(p.size)
     ]

@@ -1,13 +1,13 @@
-"""Annotators of tokens whose truths follow each other: a hidden Markov chain with a Dawid-Skene crowd on top.
+"""Annotators of tokens in sequences: a hidden Markov chain of truths with Dawid-Skene annotators.
 
     Pr(y_1 = h) = start[h],   Pr(y_n = i | y_(n-1) = h) = transitions[i, h]            thesis (4.1)
     Pr(annotator m says i of token n | y_n = h) = emissions[m, c, i, h]                 thesis (4.2), with a context c
 
-In the plain model there is one context.  Annotators of text err in runs, though: who misses the first word of a name
-misses the others too.  With ``context`` the label depends on the truth and on what the *same* annotator said of the
-token before: c is that label, or K where there is none (Simpson & Gurevych 2019).  Each class may have several hidden
-states, so that annotators may err together: state h belongs to class ``h // states``.  A ``backward`` chain reads its
-sequences from the end: its contexts are what annotators said of the token after.
+The plain model has one context.  Errors in text come in runs, though: an annotator who misses the first word of a name
+misses the others too.  With ``context`` the label depends on the truth and on the *same* annotator's label of the token
+before: c is that label, or K if there is none (Simpson & Gurevych 2019).  Each class may have several hidden states, so
+that annotators may err together: state h belongs to class ``h // states``.  A ``backward`` chain reads its sequences
+from the end: its contexts are the labels of the token after.
 
 =================== ============================= ==================================
 symbol              name                          shape
@@ -34,32 +34,31 @@ from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Bools, Codes, Floats, code_dtype
 from consilience.kernels.chains import ChainSweep
+from consilience.kernels.lagged import has_predecessor
+from consilience.models.dawid_skene import set_distribution, set_names
 
 __all__ = ["HiddenMarkov", "chain_sweep", "labels_in_context"]
 
 
 def labels_in_context(sequences: SequenceAnnotations) -> Codes:
-    """Code every label together with what its annotator said of the token before: ``c · K + label``, (labels,).
+    """Return the code of every label with its annotator's label of the token before: ``c · K + label``, (labels,).
 
-    c is K where the annotator did not label that token, or there is none.
+    c is K if the annotator did not label that token, or there is none.
     """
     a = sequences.tokens
     K = a.n_classes
-    token = a.item_of_label()
-    first = np.zeros(a.n_items, np.bool_)
-    starts = sequences.indptr[:-1][sequences.lengths > 0]
-    first[starts] = True
-    # Labels lie in the order of tokens: a stable sort by annotator puts each label behind the same annotator's last.
+    token, continues = a.item_of_label(), has_predecessor(sequences.indptr)
+    # Labels are in the order of tokens: a stable sort by annotator puts each after the same annotator's previous one.
     order = np.argsort(a.annotator, kind="stable")
     before, now = order[:-1], order[1:]
-    follows = (a.annotator[before] == a.annotator[now]) & (token[now] - token[before] == 1) & ~first[token[now]]
+    follows = (a.annotator[before] == a.annotator[now]) & (token[now] - token[before] == 1) & continues[token[now]]
     context = np.full(a.n_labels, K, np.int64)
     context[now[follows]] = a.label[before[follows]]
     return (context * K + a.label).astype(code_dtype(K * (K + 1)))
 
 
 def chain_sweep(sequences: SequenceAnnotations, *, context: bool, states: int) -> ChainSweep:
-    """Make the E-step of these sequences."""
+    """Return the E-step of these sequences."""
     a = sequences.tokens
     symbol, contexts = (labels_in_context(sequences), a.n_classes + 1) if context else (a.label, 1)
     owner = np.repeat(np.arange(a.n_classes, dtype=np.int32), states)
@@ -88,29 +87,21 @@ class HiddenMarkov:
     backward: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("classes", "annotators"):
-            if not isinstance(ids := getattr(self, name), Ids):
-                object.__setattr__(self, name, Ids(list(ids)))
+        set_names(self)
         K, M, H = len(self.classes), len(self.annotators), self.start.size
         shapes = {"transitions": (H, H), "emissions": (M, K + 1 if self.context else 1, K, H)}
-        axis = {"start": 0, "transitions": 0, "emissions": 2}
         if H % max(K, 1) or any(getattr(self, name).shape != shape for name, shape in shapes.items()):
             raise ParameterError(
                 f"{M} annotators, {K} classes and a start of {H} states need transitions of shape {(H, H)} and "
                 f"emissions of shape {(M, 1, K, H)} or {(M, K + 1, K, H)}, "
                 f"not {self.transitions.shape} and {self.emissions.shape}"
             )
-        for name in axis:
-            values = np.ascontiguousarray(getattr(self, name), np.float64)
-            if not (np.all(values >= 0) and np.allclose(values.sum(axis=axis[name]), 1.0, atol=1e-6)):
-                raise ParameterError(f"{name} must be nonnegative and sum to one over axis {axis[name]}")
-            values = values.view()
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
+        for name, axis in (("start", 0), ("transitions", 0), ("emissions", 2)):
+            set_distribution(self, name, axis, f"axis {axis}")
 
     @property
     def context(self) -> bool:
-        """Whether a label depends on what its annotator said before."""
+        """Whether a label depends on its annotator's previous label."""
         return bool(self.emissions.ndim == 4 and self.emissions.shape[1] > 1)
 
     @property
@@ -121,30 +112,32 @@ class HiddenMarkov:
     # ---- labels -----------------------------------------------------------------------------------------
 
     def posterior(self, sequences: SequenceAnnotations) -> Floats:
-        """Give ``Pr(truth of token n = k | all labels of its sequence)``, (N, K), by forward-backward (App. E)."""
+        """Return ``Pr(truth of token n = k | all labels of its sequence)``, (N, K), by forward-backward (App. E)."""
         return self.posterior_and_likelihood(sequences)[0]
 
     def log_likelihood(self, sequences: SequenceAnnotations) -> float:
-        """Give the log-probability of all labels (and gold), summed over sequences."""
+        """Return the log-probability of all labels (and gold), summed over sequences."""
         return self.posterior_and_likelihood(sequences)[1]
 
     def posterior_and_likelihood(self, sequences: SequenceAnnotations) -> tuple[Floats, float]:
-        """Give both :meth:`posterior` and :meth:`log_likelihood` from one pass."""
+        """Return both :meth:`posterior` and :meth:`log_likelihood` from one pass."""
         coded, emissions = self._coded(sequences)
         sweep = chain_sweep(coded, context=self.context, states=self.states)
         by_state, log_likelihood = sweep.posterior(self.start, self.transitions, emissions)
         posterior = by_state.reshape(len(by_state), -1, self.states).sum(axis=2) if self.states > 1 else by_state
+        if self.states > 1 and (gold := coded.tokens.gold) is not None:  # sums over states are rounded
+            posterior[gold >= 0] = np.eye(len(self.classes))[gold[gold >= 0]]
         return (posterior[sequences.turned()] if self.backward else posterior), log_likelihood
 
     def decode(self, sequences: SequenceAnnotations, forbidden: tuple[Bools, Bools] | None = None) -> Codes:
-        """Give the class of every token on the most probable path of its sequence (Viterbi), (N,).
+        """Return the class of every token on the most probable path of its sequence (Viterbi), (N,).
 
         Parameters
         ----------
         sequences
             The labels.
         forbidden
-            Classes that no sequence starts with (K,), and ``[i, k]`` of classes that i must not follow k (K, K).
+            Classes that no sequence may start with (K,), and ``[i, k]`` where i must not follow k (K, K).
         """
         coded, emissions = self._coded(sequences)
         sweep = chain_sweep(coded, context=self.context, states=self.states)
@@ -157,7 +150,7 @@ class HiddenMarkov:
         return path[sequences.turned()] if self.backward else path
 
     def _coded(self, sequences: SequenceAnnotations) -> tuple[SequenceAnnotations, Floats]:
-        """Give the labels in this model's codes; an annotator that it does not know is the average one."""
+        """Return the labels in this model's codes, and emissions; an unknown annotator has the average ones."""
         a, emissions = sequences.tokens, self.emissions
         if a.annotator_ids != self.annotators or a.class_ids != self.classes:
             a = a.recode(self.annotators, self.classes)
@@ -170,13 +163,13 @@ class HiddenMarkov:
             emissions = np.concatenate([emissions, np.repeat(average, strangers, axis=0)])
         return sequences, emissions.reshape(a.n_annotators, -1, self.start.size)
 
-    # ---- what it says of classes ------------------------------------------------------------------------
+    # ---- classes ----------------------------------------------------------------------------------------
 
     @cached_property
     def stationary(self) -> Floats:
-        """Share of each hidden state in a long sequence, (H,): the fixed point of the transitions."""
+        """Stationary distribution of the hidden states, (H,)."""
         H = self.start.size
-        # π = T π and 1ᵀπ = 1; a chain that falls apart has many, of which least squares gives one
+        # π = T π and 1ᵀπ = 1; a reducible chain has many solutions, of which least squares returns one
         system = np.vstack([self.transitions - np.eye(H), np.ones(H)])
         found = np.linalg.lstsq(system, np.append(np.zeros(H), 1.0), rcond=None)[0]
         share = np.maximum(found, 0.0)
@@ -184,7 +177,7 @@ class HiddenMarkov:
 
     @property
     def class_transitions(self) -> Floats:
-        """``[i, k]`` is the probability that class i follows class k, (K, K); states weigh as in a long sequence."""
+        """``[i, k]`` is the probability that class i follows class k, (K, K); ``stationary`` weights states."""
         K, Z = len(self.classes), self.states
         if Z == 1:
             return self.transitions
