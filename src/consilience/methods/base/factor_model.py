@@ -16,7 +16,8 @@ import numpy as np
 
 from consilience.engine.passes import Labels, passes_of
 from consilience.exceptions import FewLabelsWarning
-from consilience.factor.symnmf import rotate, square_root
+from consilience.factor.square_root import square_root
+from consilience.factor.symnmf import rotate
 from consilience.fitting.em import ConfusionStep, Parameters
 from consilience.fitting.fit import Caution, Fit, by_agreement, vote_start
 from consilience.kernels._arrays import Floats, Ints
