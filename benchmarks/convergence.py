@@ -13,7 +13,8 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.figures import Figure
 from benchmarks.pictures import blank, save
-from consilience.factor.symnmf import rotate, square_root
+from consilience.factor.square_root import square_root
+from consilience.factor.symnmf import rotate
 from consilience.kernels._arrays import Floats
 
 J, K, TRIALS = 1000, 3, 20

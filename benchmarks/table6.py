@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks.figures import Figure
 from benchmarks.paper import CLASSES, CROWD, EPSILON, TRIALS, exact_pairs, mean_squared_error, random_model
 from benchmarks.pictures import curves
-from consilience.factor.symnmf import rotate, square_root
+from consilience.factor.square_root import square_root
+from consilience.factor.symnmf import rotate
 from consilience.kernels._arrays import Floats
 from consilience.methods.base.factor_model import model_of_factor
 from consilience.models.dawid_skene import DawidSkene

@@ -117,7 +117,7 @@ def test_triples_within_random_groups_are_enough(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("sizes", [[200] * 5, [200] * 3, [300, 2, 2, 2], [3] * 200, [250, 2, 2, 2, 250, 2, 2]], ids=str)
 def test_groups_have_three_variables_and_every_variable_has_a_group(sizes: list[int]) -> None:
     for seed in range(20):
-        groups = coupled_tensors._groups(np.array(sizes), np.random.default_rng(seed))
+        groups = coupled_tensors.variable_groups(np.array(sizes), np.random.default_rng(seed))
         assert {n for group in groups for n in group.tolist()} == set(range(len(sizes)))
         for group in groups:
             assert np.array_equal(group, np.unique(group))
@@ -128,7 +128,7 @@ def test_a_table_and_a_sort_count_the_same() -> None:
     codes, _, _ = drawn(np.random.default_rng(4), [3, 2, 4, 3, 2], 2, 300, 0.6)
     sizes, members = np.array([3, 2, 4, 3, 2]), np.array([0, 2, 3, 4])
     counted: list[set[tuple[int, ...]]] = []
-    for count in (coupled_tensors._count, coupled_tensors._count_sorted):
+    for count in (coupled_tensors.count_by_table, coupled_tensors.count_by_sorting):
         who, cells, counts = count(codes, sizes, members)
         counted.append({(*w, *c, n) for w, c, n in zip(who.tolist(), cells.tolist(), counts.tolist(), strict=True)})
         assert len(counted[-1]) == len(counts)

@@ -11,7 +11,8 @@ from scipy.sparse import csc_matrix
 
 from consilience.datasets.topics import perturbed, simulate_topics
 from consilience.exceptions import DataError, ParameterError
-from consilience.factor.descent import _rows, _span, and_nmf, decode, start
+from consilience.factor.descent import and_nmf, decode, start
+from consilience.factor.span import joint_span
 from consilience.kernels._arrays import Floats
 from consilience.kernels.descent import keep_large, weighted_sums
 from consilience.metrics import correlation_error
@@ -195,12 +196,12 @@ def test_a_higher_first_threshold_forgives_a_worse_start(how: str) -> None:
 @pytest.mark.parametrize("outside", [0.0, 1.0])
 @pytest.mark.parametrize("options", [{}, {"inner_steps": 3}, {"batch_size": 100}], ids=str)
 def test_data_in_few_dimensions_are_no_special_case(outside: float, options: dict[str, Any]) -> None:
-    """600 samples in 10 of 80 dimensions: noise that is too small to matter forbids the shorter way."""
+    """600 samples in 10 of 80 dimensions: negligible noise rules out the reduction to fewer dimensions."""
     drawn = simulate_topics("NEG", 600, 10, 80, seed=2, spread=10.0)
     A0 = perturbed(drawn.features, out_of_span=outside, seed=2)
     marked = drawn.data + 1e-6 * np.random.default_rng(0).standard_normal(drawn.data.shape)
-    assert _span(_rows(drawn.data), A0, float(np.vdot(drawn.data, drawn.data))) is not None
-    assert _span(_rows(marked), A0, float(np.vdot(marked, marked))) is None
+    assert joint_span(drawn.data.T, A0, float(np.vdot(drawn.data, drawn.data))) is not None
+    assert joint_span(marked.T, A0, float(np.vdot(marked, marked))) is None
     short = and_nmf(drawn.data, A0, max_iter=15, tol=0, **options)
     long = and_nmf(marked, A0, max_iter=15, tol=0, **options)
     np.testing.assert_allclose(short.features, long.features, atol=1e-4)
@@ -318,7 +319,7 @@ def test_bad_input_is_refused() -> None:
         and_nmf(np.full_like(Y, np.nan), A0)
     with pytest.raises(ParameterError, match="40 rows"):
         and_nmf(Y, A0[:-1])
-    with pytest.raises(ParameterError, match="cannot be told"):
+    with pytest.raises(ParameterError, match="cannot be learned"):
         and_nmf(Y[:, :5], A0)
     for bad in (
         {"alpha": 0.0},

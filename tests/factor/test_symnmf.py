@@ -15,7 +15,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from consilience.exceptions import ConvergenceWarning, ParameterError
 from consilience.factor.estimators import SymNMF
-from consilience.factor.symnmf import Factorisation, rotate, square_root, symnmf
+from consilience.factor.square_root import square_root
+from consilience.factor.symnmf import Rotation, rotate, symnmf
 from consilience.kernels._arrays import Floats
 
 
@@ -174,7 +175,7 @@ def test_what_comes_back_fits_together() -> None:
 # ---- a falling threshold (Fig. 2 and 3) -------------------------------------------------------------------
 
 
-def iterations_to(found: Factorisation, goal: float) -> int:
+def iterations_to(found: Rotation, goal: float) -> int:
     return next(i for i, value in enumerate(found.history, 1) if value <= goal)
 
 

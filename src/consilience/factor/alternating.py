@@ -1,20 +1,20 @@
 """Alternating optimisation of factors and their weights, all of them probabilities (AO-ADMM).
 
-Least squares between moments of data and moments of a model is quadratic in the weights λ when the factors A are given,
-and in each factor when all the rest is given,
+The squared distance between moments of data and moments of a model is quadratic in the weights λ for given factors A,
+and in each factor for given others,
 
     h(λ, A)  =  c + ½ λᵀ Q(A) λ - l(A)ᵀ λ,
 
 each a convex problem over the simplex.  A sweep solves them in turn, by a few steps of ADMM that start where the last
-sweep ended (Huang, Sidiropoulos & Liavas 2016; Traganitis 2019, Alg. 3.1 and App. D).  Whose moments these are, the
-problem knows: :mod:`consilience.factor.moment_matching` (annotators), :mod:`consilience.factor.coupled_tensors`
-(discrete variables).
+sweep ended (Huang, Sidiropoulos & Liavas 2016; Traganitis 2019, Alg. 3.1 and App. D).  The moments are those of
+annotators (:mod:`consilience.factor.moment_matching`) or of discrete variables
+(:mod:`consilience.factor.coupled_tensors`).
 
 ======  =============  ==============================================================
 symbol  name           shape
 ======  =============  ==============================================================
 λ       ``weights``    (K,), the prior of annotators' classes
-A       ``factors``    as the problem lays them out; the last axis is the component
+A       ``factors``    defined by the problem; the last axis is the component
 Q, l    ``terms``      (K, K), (K,)
 c       ``constant``   h of zero parameters
 ======  =============  ==============================================================
@@ -35,11 +35,11 @@ from consilience.kernels._arrays import Floats
 
 __all__ = ["Alternation", "Problem", "alternate", "objective", "simplex_least_squares"]
 
-#: What keeps an update near the last, for convergence, as a share of the penalty of ADMM.
+#: Weight of the proximal term that ensures convergence, as a share of the penalty of ADMM.
 _PROXIMAL = 1e-4
 #: ADMM iterations of one problem in a sweep (App. D.1), and the change of an entry that ends them.
 _INNER, _INNER_TOL = 10, 1e-6
-#: An objective of this share of that of zero parameters is rounding.
+#: An objective below this share of h(0) is rounding.
 _EXACT = 1e-15
 
 
@@ -52,14 +52,14 @@ class Problem(Protocol):
         """Solve for every factor in turn, in place."""
 
     def terms(self, A: Floats, /) -> tuple[Floats, Floats]:
-        """Give Q and l."""
+        """Return Q and l."""
 
     def project(self, A: Floats, /) -> Floats:
-        """Put the factors back on their simplices."""
+        """Project the factors onto their simplices."""
 
 
 class Alternation(NamedTuple):
-    """Where the sweeps ended, and how they got there."""
+    """The parameters after the last sweep, and how they were found."""
 
     weights: Floats
     factors: Floats
@@ -69,7 +69,7 @@ class Alternation(NamedTuple):
 
 
 def objective(constant: float, weights: Floats, quadratic: Floats, linear: Floats) -> float:
-    """Give h; rounding may not take it below zero."""
+    """Return h, at least zero despite rounding."""
     return max(float(constant + 0.5 * weights @ quadratic @ weights - linear @ weights), 0.0)
 
 
@@ -83,9 +83,9 @@ def alternate(
     tol: float = 1e-6,
     callback: Callable[[int, float, float], Any] | None = None,
 ) -> Alternation:
-    """Sweep from these parameters on until one changes h by less than ``tol`` (relative; 0: run all ``max_iter``).
+    """Sweep until h changes by at most ``tol`` (relative; 0: run all ``max_iter``).
 
-    ``callback`` is told the sweep, h and its relative change; a true value ends the run.
+    ``callback`` gets the sweep, h and its relative change; a true value ends the run.
     """
     c, A, dual = problem.constant, factors.copy(), np.zeros_like(factors)
     weights, weights_dual = weights.copy(), np.zeros((1, 1, weights.size))
@@ -101,7 +101,7 @@ def alternate(
             )
             weights = made[0, 0]
         value = objective(c, weights, quadratic, linear)
-        # sweeps creep where components are nearly alike: go on along the last one while that is better
+        # sweeps are slow if components are nearly alike: extrapolate the last one while that is better
         beyond = (
             project_to_simplex(weights + leap * (weights - before[0])),
             problem.project(A + leap * (A - before[1])),
@@ -136,12 +136,12 @@ def simplex_least_squares(
     axis
         1 or -1.
     iterations
-        At most; few are enough where the start is a good one.
+        At most; few are enough from a good start.
 
     Returns
     -------
     X, dual
-        Nowhere a worse X than the start.
+        The objective of X is at most that of the start.
     """
     K = linear.shape[2]
     # λ = tr(C) / K (Huang et al. 2016, section III-C)
@@ -159,7 +159,7 @@ def simplex_least_squares(
         U = U + X - phi
         if max(np.abs(X - phi).max(initial=0.0), np.abs(X - before).max(initial=0.0)) <= _INNER_TOL:
             break
-    # ended early, ADMM may be above where it started: then that one stays
+    # ended early, ADMM may be worse than its start, which is then kept
     rise = 0.5 * ((X @ quadratic) * X - (start @ quadratic) * start) - linear * (X - start)
     worse = rise.sum(axis=(1, 2)) > 0.0
     if worse.any():

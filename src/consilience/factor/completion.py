@@ -1,7 +1,7 @@
-"""Low-rank completion of a table of labels: what every annotator would have said of every item.
+"""Low-rank completion of a table of labels: the labels that every annotator would have given to every item.
 
-A label is a row of the tensor T: one for the class that was named, zero for the others, less 1/K.  T is known where
-somebody labelled.  The rest follows from low rank of its unfolding along items,
+A label is a row of the tensor T: one for the chosen class, zero for the others, minus 1/K.  T is known for the labels;
+the rest follows from the low rank of its unfolding along items,
 
     X[n, m, k] = Σ_r A[n, r] B[m, k, r],
 
@@ -9,25 +9,25 @@ with the factors that minimise
 
     F = ½ Σ_labels ‖X[n, m, :] - T[n, m, :]‖² + ½ Σ_n ‖A[n] Cᵀ - V[n]‖² + ½ λ (‖A‖² + ‖B‖² + ‖C‖²).
 
-The second sum is there where a ``layer`` V is given: one more annotator, who is known on all items.  At its least,
-the last term is λ times the nuclear norm of the unfolding (Srebro, Rennie & Jaakkola 2005), so F is the soft-impute
-problem (Mazumder, Hastie & Tibshirani 2010) restricted to the rank of the start.  Of the three unfoldings this one is
-taken because a Dawid-Skene crowd has rank K there and up to K² along annotators; along classes every crowd has K rows.
+The second sum is present if a ``layer`` V is given: one more annotator, who is known on all items.  At its minimum, the
+last term is λ times the nuclear norm of the unfolding (Srebro, Rennie & Jaakkola 2005), so F is the soft-impute problem
+(Mazumder, Hastie & Tibshirani 2010) restricted to the rank of the start.  Of the three unfoldings this one is used
+because a Dawid-Skene crowd has rank K there and up to K² along annotators; along classes every crowd has K rows.
 
 =========== ====================================== =================
 symbol      meaning                                shape
 =========== ====================================== =================
 ``P``       labels of item n by annotator m        (N, M), sparse
 ``Z``       ... that name class k                  (N, M K), sparse
-``V``       the layer, less 1/K                    (N, K)
+``V``       the layer, minus 1/K                   (N, K)
 ``A``       factor of the items                    (N, r)
 ``B``       factor of the annotators, by class     (M, K, r)
 ``C``       factor of the layer, by class          (K, r)
 =========== ====================================== =================
 
-Either side has a closed form given the other: least squares with a ridge, r unknowns for an item or an annotator's
-class.  Nothing of size N M is made, and a sweep costs labels · r² + N r³.  Balancing the two sides, which leaves X as
-it is and brings the penalty down to the nuclear norm, saves most of the sweeps.
+Either side has a closed form given the other: ridge regression, with r unknowns per item or annotator and class.  No
+array of size N M is formed, and a sweep costs labels · r² + N r³.  Balancing the two sides, which does not change X and
+lowers the penalty to the nuclear norm, saves most of the sweeps.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Completed(NamedTuple):
 
 
 class LabelTensor:
-    """The known entries of T, grouped by item; labels that repeat count as often as they were given."""
+    """The known entries of T, grouped by item; repeated labels count repeatedly."""
 
     def __init__(self, indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, n_classes: int) -> None:
         self.indptr, self.annotator, self.label = indptr, annotator, label
         self.shape = indptr.size - 1, n_annotators, n_classes
 
     def blocks(self, rank: int) -> list[tuple[slice, Any, Any]]:
-        """Give P and Z in blocks of items, each small enough for the Gram matrices of its items."""
+        """Return P and Z in blocks of items, each small enough for the Gram matrices of its items."""
         from scipy.sparse import csr_array
 
         N, M, K = self.shape
@@ -100,7 +100,7 @@ def complete(
     tensor
         The labels.
     start
-        Where the items' factor starts; its columns are the rank.
+        The initial items' factor; its number of columns is the rank.
     penalty
         λ > 0.
     layer
@@ -108,7 +108,7 @@ def complete(
     max_iter, tol
         Sweeps, and the relative fall of F that ends them (0: run all).
     callback
-        Told of every sweep: its number, F and the relative fall; ends the fit by returning True.
+        Called after every sweep with its number, F and the relative fall; ends the fit by returning True.
     """
     N, _, K = tensor.shape
     A = np.array(start, np.float64)
@@ -137,7 +137,7 @@ def complete(
 
 
 def _annotators(blocks: list[tuple[slice, Any, Any]], A: Floats, K: int, penalty: float) -> Floats:
-    """Give B[m, k] = (Σ_n A_n A_nᵀ + λ I)⁻¹ Σ_n T[n, m, k] A_n, sums over the items that m labelled."""
+    """Return B[m, k] = (Σ_n A_n A_nᵀ + λ I)⁻¹ Σ_n T[n, m, k] A_n, sums over the items that m labelled."""
     r, M = A.shape[1], blocks[0][1].shape[1]
     gram, named = np.zeros((M, r * r)), np.zeros((M * K, r))
     for rows, P, Z in blocks:
@@ -152,9 +152,9 @@ def _annotators(blocks: list[tuple[slice, Any, Any]], A: Floats, K: int, penalty
 def _items(
     blocks: list[tuple[slice, Any, Any]], B: Floats, C: Floats, V: Floats, penalty: float
 ) -> tuple[Floats, float]:
-    """Give A_n = (Σ B Bᵀ + λ I)⁻¹ Σ T B, sums over n's annotators and classes, and Σ_n A_nᵀ Σ T B.
+    """Return A_n = (Σ B Bᵀ + λ I)⁻¹ Σ T B, sums over n's annotators and classes, and Σ_n A_nᵀ Σ T B.
 
-    With A at its best, F = ½ (‖T‖² + ‖V‖² - Σ_n A_nᵀ Σ T B + λ ‖B‖²): the second number is what A explains.
+    With the optimal A, F = ½ (‖T‖² + ‖V‖² - Σ_n A_nᵀ Σ T B + λ ‖B‖²).
     """
     M, K, r = B.shape
     # Σ_k T[n, m, k] B[m, k] = B[m, label], for Σ_k B[m, k] = 0
@@ -178,15 +178,15 @@ def _ridge(gram: Floats, sides: Floats, penalty: float) -> Floats:
 
 
 def _balanced(A: Floats, B: Floats, C: Floats) -> tuple[Floats, Floats]:
-    """Give the annotators' side of the same X with both sides' norms equal in every singular direction.
+    """Return the annotators' side of the same X with both sides' norms equal in every singular direction.
 
-    A follows from it in the next half-sweep and is not needed.
+    The next half-sweep computes A from it.
     """
     M, K, r = B.shape
-    # with QR of both sides only r x r matrices are left to decompose: A [B C]ᵀ = Q' (R' Rᵀ) Qᵀ
+    # after QR of both sides only an r x r matrix must be decomposed: A [B C]ᵀ = Q' (R' Rᵀ) Qᵀ
     Q, R = np.linalg.qr(np.concatenate([B.reshape(M * K, r), C]))
     right, sigma, _ = np.linalg.svd(R @ np.linalg.qr(A)[1].T, full_matrices=False)
-    # the root would make much of a direction that is there by rounding alone
+    # the root would inflate directions that are only rounding
     sigma[sigma <= _ROUNDING * sigma.max(initial=0.0)] = 0.0
     side: Floats = Q @ (right * np.sqrt(sigma))
     return side[: M * K].reshape(M, K, -1), side[M * K :]

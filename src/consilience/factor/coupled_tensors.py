@@ -5,19 +5,19 @@ its factors with those of all other triples,
 
     X_jkl = [[A_j D(λ), A_k, A_l]],        X_jkl(a, b, c) = Pr(z_j = a, z_k = b, z_l = c),
 
-and for small F triples determine the factors, up to a common order of the components.  What is solved is (Kargas,
+and for small F triples determine the factors, up to a common order of the components.  The problem is (Kargas,
 Sidiropoulos & Fu 2018, section IV)
 
     h = ½ Σ_jkl w_jkl ‖X_jkl - [[A_j D(λ), A_k, A_l]]‖²,        λ and all columns of A_n on the simplex,
 
-by alternating over A_1, …, A_N and λ, each a convex problem solved by a few steps of ADMM.  The weights are shares of
-rows, one over the variance but for a factor: without missing entries all are one, as in the paper.  It is the
-mathematics of :mod:`consilience.factor.moment_matching`, with alphabets of different sizes and a rank of their own;
-its sparse sums are used.
+solved by alternating over A_1, …, A_N and λ, each a convex problem, by a few steps of ADMM.  The weights are shares of
+rows, proportional to one over the variance: without missing entries all are one, as in the paper.  The mathematics is
+that of :mod:`consilience.factor.moment_matching`, whose sparse sums are used, for alphabets of different sizes and any
+rank.
 
-There are N³/6 triples.  Where their table would be too large, variables are cut into groups at random, several times
-over, and triples are taken within groups: cuts that overlap keep the order of the components the same for all.  A group
-has three variables at least; where the categories of three are too many for a table, their cells are sorted.
+There are N³/6 triples.  If their table would be too large, variables are divided into random groups, several times, and
+only triples within groups are used; overlapping groups fix a common order of the components.  A group has at least
+three variables; if their categories are too many for a table, cells are counted by sorting.
 
 ======  =============  ==============================================================
 symbol  name           shape
@@ -27,7 +27,7 @@ I_n     ``sizes``      (N,)
 F       ``rank``
 λ       ``weights``    (F,)
 A_n     ``factors``    N arrays (I_n, F), columns sum to one; stacked: (L, F), L = Σ I_n
-X       ``values``     one for every cell (a, b, c) of a triple that was seen
+X       ``values``     one for every observed cell (a, b, c) of a triple
 ======  =============  ==============================================================
 
 N. Kargas, N. D. Sidiropoulos and X. Fu, "Tensors, learning, and 'Kolmogorov extension' for finite-alphabet random
@@ -50,22 +50,22 @@ from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_triples
 
-__all__ = ["coupled_tensor_decomposition"]
+__all__ = ["count_by_sorting", "count_by_table", "coupled_tensor_decomposition", "variable_groups"]
 
 #: Categories of a group of variables: the table of its triples has the cube of it.
 _GROUP_CELLS = 256
-#: Random cuts into groups, where one group of all variables is too large.
+#: Random divisions into groups, if one group of all variables is too large.
 _CUTS = 3
 
 
 class _Triples(NamedTuple):
-    """Marginals of triples as a list of the cells that were seen."""
+    """Marginals of triples as a list of the observed cells."""
 
     who: Ints  #: (T, 3) variables, ascending
     shares: Floats  #: (T,) weights
     cells: Ints  #: (C, 3) rows of the stacked factors
     values: Floats  #: (C,) probabilities
-    cell_weights: Floats  #: (C,) the weight of the triple that a cell is of
+    cell_weights: Floats  #: (C,) weight of the cell's triple
 
 
 def coupled_tensor_decomposition(
@@ -94,9 +94,9 @@ def coupled_tensor_decomposition(
     max_iter, tol
         Sweeps over the variables, and the relative change of h in one that ends them (0: run all).
     random_state
-        Decides the starts, and the groups where there are too many triples.
+        Seed of the starts, and of the groups.
     callback
-        Told the sweep, h and its relative change; a true value ends the run.
+        Called with the sweep, h and its relative change; a true value ends the run.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def coupled_tensor_decomposition(
     best = None
     for _ in range(starts):
         stacked = np.concatenate([rng.dirichlet(np.ones(size), rank).T for size in sizes])
-        # who is in no triple says nothing about the components: its marginal in all of them
+        # a variable in no triple has its marginal in all components
         stacked[free] = marginals[free, None]
         found = alternate(problem, np.full(rank, 1.0 / rank), stacked, max_iter=max_iter, tol=tol, callback=callback)
         if best is None or found.objective < best.objective:
@@ -132,7 +132,7 @@ def coupled_tensor_decomposition(
 
 
 class _Problem:
-    """Least squares over triples, laid out for alternating optimisation."""
+    """Least squares over triples, for alternating optimisation."""
 
     def __init__(self, triples: _Triples, sizes: Ints) -> None:
         N, L = sizes.size, int(sizes.sum())
@@ -160,32 +160,35 @@ class _Problem:
             gram[n] = (A[at].T @ A[at]).ravel()
 
     def terms(self, A: Floats) -> tuple[Floats, Floats]:
-        """Give the quadratic and linear terms of h in λ, (F, F) and (F,)."""
+        """Return the quadratic and linear terms of h in λ, (F, F) and (F,)."""
         F = A.shape[1]
         gram = self._grams(A)
         quadratic, linear = np.zeros(F * F), np.zeros(F)
         for n, (at, said, others) in enumerate(self._variables):
-            # a triple is met from all three of its variables
+            # every triple is counted from each of its three variables
             quadratic += gram[n] * others(gram)[0] / 3
             linear += (A[at] * said(A)).sum(axis=0) / 3
         return quadratic.reshape(F, F), linear
 
     def _grams(self, A: Floats) -> Floats:
-        """Give A_nᵀ A_n for every variable, (N, F F)."""
+        """Return A_nᵀ A_n for every variable, (N, F F)."""
         return np.stack([(A[at].T @ A[at]).ravel() for at, *_ in self._variables])
 
     def project(self, A: Floats) -> Floats:
-        """Put every column of every factor on the simplex."""
+        """Project every column of every factor onto the simplex."""
         return np.concatenate([project_to_simplex(A[at], 0) for at, *_ in self._variables])
 
 
 def _triples(codes: Codes, sizes: Ints, rng: np.random.Generator) -> _Triples:
-    """Estimate the marginals of triples, all of them or those within random groups."""
-    parts = [_count(codes, sizes, members) for members in _groups(sizes, rng)]
+    """Estimate the marginals of all triples, or of those within random groups."""
+    parts = [
+        (count_by_table if sizes[members].sum() <= _GROUP_CELLS else count_by_sorting)(codes, sizes, members)
+        for members in variable_groups(sizes, rng)
+    ]
     who = np.concatenate([np.empty((0, 3), np.int64), *(p[0] for p in parts)])
     cells = np.concatenate([np.empty((0, 3), np.int64), *(p[1] for p in parts)])
     counts = np.concatenate([np.empty(0, np.int64), *(p[2] for p in parts)])
-    # groups of several cuts may have a triple in common: its cells are the same in all of them
+    # a triple may be in several groups, with the same cells
     cells, first = np.unique(cells, axis=0, return_index=True)
     who, counts = who[first], counts[first]
     who, triple = np.unique(who, axis=0, return_inverse=True)
@@ -195,10 +198,8 @@ def _triples(codes: Codes, sizes: Ints, rng: np.random.Generator) -> _Triples:
     return _Triples(who, shares, cells, counts / totals[triple], shares[triple])
 
 
-def _count(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
-    """Count the cells of triples of these variables: the variables, the stacked rows, and how often."""
-    if sizes[members].sum() > _GROUP_CELLS:
-        return _count_sorted(codes, sizes, members)
+def count_by_table(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the cells of triples of these variables: the variables, the stacked rows, and the counts."""
     offset = np.concatenate([[0], np.cumsum(sizes[members])])
     part = codes[:, members]
     seen = part >= 0
@@ -212,8 +213,8 @@ def _count(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
     return owner[cells], cells + shift[cells], counts.reshape(-1).astype(np.int64)
 
 
-def _count_sorted(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
-    """Count as :func:`_count` does, triple by triple and without a table."""
+def count_by_sorting(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints, Ints]:
+    """Count like :func:`count_by_table`, triple by triple and without a table."""
     first = np.concatenate([[0], np.cumsum(sizes)])
     who, cells, counts = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)]
     for triple in combinations(members.tolist(), 3):
@@ -226,10 +227,10 @@ def _count_sorted(codes: Codes, sizes: Ints, members: Ints) -> tuple[Ints, Ints,
     return np.concatenate(who), np.concatenate(cells), np.concatenate(counts)
 
 
-def _groups(sizes: Ints, rng: np.random.Generator) -> list[Ints]:
-    """Give all variables, or random groups of them, with every variable in one at least.
+def variable_groups(sizes: Ints, rng: np.random.Generator) -> list[Ints]:
+    """Return one group of all variables, or random groups, with every variable in at least one.
 
-    A group has at most ``_GROUP_CELLS`` categories, or else exactly three variables.
+    A group has at most ``_GROUP_CELLS`` categories, or exactly three variables.
     """
     if sizes.sum() <= _GROUP_CELLS:
         return [np.arange(sizes.size)]
@@ -239,7 +240,7 @@ def _groups(sizes: Ints, rng: np.random.Generator) -> list[Ints]:
         while first < order.size:
             fit = int(np.searchsorted(np.cumsum(sizes[order[first:]]), _GROUP_CELLS, side="right"))
             stop = first + max(fit, 3)
-            # the last one fills up to three with those before it, who then are in two groups
+            # the last one is filled up to three with variables of the group before
             made.append(np.sort(order[max(min(first, order.size - 3), 0) : stop]))
             first = stop
     return made
@@ -250,11 +251,7 @@ def _in_no_triple(triples: _Triples, n: int) -> Any:
 
 
 def _marginals(codes: Codes, sizes: Ints) -> Floats:
-    """Give the share of every category among those of its variable, stacked (L,).
-
-    :func:`consilience.pmf.em.category_shares` is the same but for a row of smoothing, which would move the marginal of
-    a variable that is in no triple; and this package does not import from ``pmf``, which imports it.
-    """
+    """Return the share of every category among those of its variable, without smoothing, stacked (L,)."""
     parts = []
     for n, size in enumerate(sizes.tolist()):
         column = codes[:, n]

@@ -1,4 +1,4 @@
-"""scikit-learn's manners for the factorisations: ``fit``, ``transform``, fitted names that end in ``_``."""
+"""SymNMF as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience.exceptions import ConvergenceWarning, warn
-from consilience.factor.symnmf import check_parameters, checked, rotate, square_root
+from consilience.factor.square_root import as_symmetric, square_root
+from consilience.factor.symnmf import rotate
 from consilience.kernels._arrays import Floats
-from consilience.validation import numpy_seed
+from consilience.validation import numpy_seed, whole
 
 __all__ = ["SymNMF"]
 
@@ -21,19 +22,19 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
     .. math:: X \approx H H^\top, \quad H \ge 0
 
-    What is fitted is a symmetric matrix of similarities, nonnegative but for noise: co-occurrences, a kernel, an
-    adjacency matrix.  For a table of rows and features that is ``X @ X.T``.
+    X is a symmetric matrix of similarities, nonnegative up to noise: co-occurrences, a kernel, an adjacency matrix.
+    For a table of rows and features, pass ``X @ X.T``.
 
     Parameters
     ----------
     n_components
-        Columns of H.  None takes as many as X has, as scikit-learn's NMF does.
+        Columns of H; None takes as many as X has, like scikit-learn's NMF.
     alpha
         Threshold below which entries count as zero, as a share of the largest entry of the square root.
     decay
-        Let the threshold fall as ``decay ** (t + 1)`` instead, and not hold it at ``alpha``.
+        Let the threshold fall as ``decay ** (t + 1)`` instead of keeping it at ``alpha``.
     n_init
-        Rotations to start from: the identity, then random ones.  The best end is kept.
+        Number of starts: the identity, then random rotations.  The best result is kept.
     max_iter, tol
         Iterations, and the relative change of the objective in one of them that ends them (0: run all).
     random_state
@@ -44,9 +45,9 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     H_ : array (J, K)
         The nonnegative factor.
     components_ : array (K, J)
-        Its transpose, as scikit-learn's NMF has it.
+        Its transpose, as in scikit-learn's NMF.
     rotation_ : array (K, K)
-        The rotation Q that took the square root of X to H.
+        The rotation Q that takes the square root of X to H.
     reconstruction_err_ : float
         ‖X - H Hᵀ‖ (Frobenius).
     converged_ : bool
@@ -89,23 +90,16 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Factor the symmetric matrix ``X``; ``y`` is not used."""
-        X = checked(validate_data(self, X, dtype=np.float64))
-        K = len(X) if self.n_components is None else self.n_components
-        check_parameters(n_components=K, n_init=self.n_init)
-        U = square_root(X, K)
-        found = rotate(
-            U,
-            alpha=self.alpha,
-            decay=self.decay,
-            starts=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=numpy_seed(self.random_state),
-        )
+        X = as_symmetric(validate_data(self, X, dtype=np.float64))
+        U = square_root(X, len(X) if self.n_components is None else whole("n_components", self.n_components))
+        names = "alpha", "decay", "max_iter", "tol"
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        seed = numpy_seed(self.random_state)
+        found = rotate(U, starts=whole("n_init", self.n_init), random_state=seed, **options)
         if self.tol > 0 and not found.converged:
             warn(
                 f"the rotation did not converge in {found.n_iter} iterations (relative tolerance {self.tol:g}); "
-                "raise max_iter, or take the result as preliminary",
+                "raise max_iter, or treat the result as preliminary",
                 ConvergenceWarning,
             )
         self.H_, self.components_, self.rotation_ = found.H, found.H.T, found.Q
@@ -117,14 +111,14 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Give the nonnegative coordinates of new rows from their similarities ``X`` (rows, J) to the fitted ones."""
+        """Return the nonnegative coordinates of new rows from their similarities ``X`` (rows, J) to the fitted rows."""
         check_is_fitted(self, "H_")
         Z = validate_data(self, X, dtype=np.float64, reset=False) @ self._map
         H: Floats = np.where(self._threshold <= Z, Z, 0.0)
         return H
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """Factor ``X`` and give H."""
+        """Factor ``X`` and return H."""
         H: Floats = self.fit(X, y).H_
         return H
 
@@ -139,9 +133,9 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
 
 def _out_of_sample(U: Floats) -> Floats:
-    """Give the map from similarities to rows of the square root: U (Uᵀ U)⁻¹ (Nyström); X times it is U.
+    """Return the map from similarities to rows of the square root, U (Uᵀ U)⁻¹ (Nyström); X times it is U.
 
-    The columns of U are orthogonal, so that their squared lengths are all there is to invert.
+    The columns of U are orthogonal, so Uᵀ U is diagonal.
     """
     length = np.einsum("jk,jk->k", U, U)
     known = length > length.max() * len(U) * np.finfo(np.float64).eps

@@ -1,21 +1,21 @@
-"""Confusions and a prior that match the first, second and third moments of what annotators say.
+"""Confusions and a prior that match the first, second and third moments of the annotators' labels.
 
     μ_m = Γ_m π,   S_mj = Γ_m Π Γ_jᵀ,   T_mjl = [[Γ_m Π, Γ_j, Γ_l]]        (Traganitis 2019, eqs (3.17), (3.18), (3.20))
 
-hold for the moments of the model.  Those of data are matched by weighted least squares (eq. (3.25), where all weights
-are one),
+are the moments of the model.  Those of data are matched by weighted least squares (eq. (3.25), where all weights are
+one),
 
     h = ½ Σ_m w_m ‖μ_m - Γ_m π‖² + ½ Σ_mj w_mj ‖S_mj - Γ_m Π Γ_jᵀ‖² + ½ Σ_mjl w_mjl ‖T_mjl - [[Γ_m Π, Γ_j, Γ_l]]‖²,
 
-over prior and columns of confusions on the simplex.  Given all the rest, each Γ_m and π is a convex problem, solved by
-ADMM in its turn (AO-ADMM, Alg. 3.1; :mod:`consilience.factor.alternating`).  With
+with prior and columns of confusions on the simplex.  Each Γ_m, and π, is a convex problem given the others, solved by
+ADMM in turn (AO-ADMM, Alg. 3.1; :mod:`consilience.factor.alternating`).  With
 
     g_m(i, k) = w_m μ_m(i) + Σ_j w_mj Σ_a S_mj(i, a) Γ_j(a, k) + Σ_(j<l) w_mjl Σ_ab T_mjl(i, a, b) Γ_j(a, k) Γ_l(b, k)
     H_m       = w_m 1 1ᵀ   + Σ_j w_mj G_j                       + Σ_(j<l) w_mjl G_j ∘ G_l,            G_j = Γ_jᵀ Γ_j,
 
-the terms of h that hold Γ_m are ½ tr(Γ_m Π H_m Π Γ_mᵀ) - tr(Γ_m Π g_mᵀ) (eq. (D.9), its sum over all pairs of others).
-Both are sparse products: time grows with the moments that were observed.  Annotators that have no moment in common do
-not enter each other's problem, and are solved at once; all of one colour of the graph of moments are.
+the terms of h that contain Γ_m are ½ tr(Γ_m Π H_m Π Γ_mᵀ) - tr(Γ_m Π g_mᵀ) (eq. (D.9), summed over all pairs of
+others).  Both are sparse products: time grows with the observed moments.  Annotators without a common moment have
+independent problems; all annotators of one colour of the graph of moments are solved at once.
 
 ======  ===============  ===========================================================
 symbol  name             shape
@@ -49,10 +49,10 @@ __all__ = ["Matching", "MomentProblem", "MomentSum", "Moments", "entries_by_owne
 
 
 class Moments(NamedTuple):
-    """Moments of one order: who they are of, what they are, and how much each counts."""
+    """Moments of one order: annotators, values and weights."""
 
-    who: Codes  #: (P, order), in each row different annotators
-    values: Floats  #: (P, K, …), one axis of labels for each annotator
+    who: Codes  #: (P, order), different annotators in each row
+    values: Floats  #: (P, K, …), one axis of labels per annotator
     weights: Floats  #: (P,)
 
 
@@ -68,7 +68,7 @@ class Matching:
 
 
 class MomentProblem:
-    """Least squares over moments, laid out for alternating optimisation.
+    """Least squares over moments, for alternating optimisation.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class MomentProblem:
             float(m.weights @ (m.values**2).sum(axis=tuple(range(1, m.values.ndim)))) for m in (means, pairs, triples)
         )
         colour = _colours(np.concatenate([pairs.who, triples.who[:, :2], triples.who[:, ::2], triples.who[:, 1:]]), M)
-        # annotators are numbered by colour, so that those of one colour are neighbours
+        # annotators are ordered by colour, so that those of one colour are contiguous
         self._order = np.argsort(colour, kind="stable")
         place = np.empty(M, np.int64)
         place[self._order] = np.arange(M)
@@ -98,7 +98,7 @@ class MomentProblem:
         ]
 
     def objective(self, prior: Floats, confusions: Floats) -> float:
-        """Give h."""
+        """Return h."""
         return objective(self.constant, prior, *self.terms(confusions[self._order]))
 
     def solve(
@@ -111,28 +111,21 @@ class MomentProblem:
         tol: float = 1e-6,
         callback: Callable[[int, float, float], Any] | None = None,
     ) -> Matching:
-        """Alternate between the confusions and the prior, from these on (Alg. 3.1).
+        """Alternate between the confusions and the prior (Alg. 3.1).
 
         Parameters
         ----------
         prior, confusions
-            Where to start.
+            The start.
         learn_prior
-            Else the prior stays (Remark 3.4).
+            Whether to update the prior (Remark 3.4).
         max_iter, tol
             Sweeps, and the relative change of h in one that ends them (0: run all).
         callback
-            Told the sweep, h and its relative change; a true value ends the run.
+            Called with the sweep, h and its relative change; a true value ends the run.
         """
-        found = alternate(
-            self,
-            prior,
-            confusions[self._order],
-            learn_weights=learn_prior,
-            max_iter=max_iter,
-            tol=tol,
-            callback=callback,
-        )
+        passes: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
+        found = alternate(self, prior, confusions[self._order], learn_weights=learn_prior, **passes)
         back = np.empty_like(found.factors)
         back[self._order] = found.factors
         return Matching(found.weights, back, found.objective, found.history, found.converged)
@@ -151,32 +144,32 @@ class MomentProblem:
             gram[at] = np.einsum("mik,mil->mkl", made, made)
 
     def terms(self, A: Floats) -> tuple[Floats, Floats]:
-        """Give the quadratic and linear terms of h in π, (K, K) and (K,) (eq. (D.4))."""
+        """Return the quadratic and linear terms of h in π, (K, K) and (K,) (eq. (D.4))."""
         gram = np.einsum("mik,mil->mkl", A, A)
         quadratic: Floats = np.einsum("m,mkl->kl", self._mean_weight, gram)
         linear: Floats = np.einsum("mi,mik->k", self._mean, A)
         for block in self._blocks:
-            # a pair is met from both of its annotators, a triple from all three
+            # a pair is counted from both of its annotators, a triple from all three
             for order, others in zip((2, 3), block.others, strict=True):
                 quadratic += (gram[block.at] * others.quadratic(gram)).sum(axis=0) / order
                 linear += (A[block.at] * others.linear(A)).sum(axis=(0, 1)) / order
         return quadratic, linear
 
     def project(self, A: Floats) -> Floats:
-        """Put every column on the simplex."""
+        """Project every column onto the simplex."""
         return project_to_simplex(A, 1)
 
 
 class _Entries(NamedTuple):
-    """Terms of a sum: ``value`` times what the table holds for ``last`` (and, in triples, for ``second``)."""
+    """Terms of a sum: ``value`` times the table's row ``last`` (and, for triples, row ``second``)."""
 
-    owner: Ints  #: whose sum it is, ascending
+    owner: Ints  #: index of the sum, ascending
     second: Ints | None
     last: Ints
     value: Floats
 
     def between(self, start: int, stop: int) -> _Entries:
-        """Keep the owners from ``start`` up to ``stop``, numbered from zero."""
+        """Return the entries of the owners from ``start`` up to ``stop``, numbered from zero."""
         a, b = np.searchsorted(self.owner, [start, stop]).tolist()
         second = None if self.second is None else self.second[a:b]
         return _Entries(self.owner[a:b] - start, second, self.last[a:b], self.value[a:b])
@@ -191,7 +184,7 @@ class MomentSum:
         owner = entries.owner
         self._second: Ints | None = None
         if entries.second is not None:
-            # one row for every (owner, second); then those of an owner are added up
+            # one row for every (owner, second), then added up by owner
             keys, owner = np.unique(owner * n_rows + entries.second, return_inverse=True)
             whose, self._second = np.divmod(keys, n_rows)
             self._gather = csr_array((np.ones(keys.size), (whose, np.arange(keys.size))), shape=(n_owners, keys.size))
@@ -199,7 +192,7 @@ class MomentSum:
         self._product = csr_array((entries.value, (owner, entries.last)), shape=(n_owners, n_rows))
 
     def __call__(self, table: Floats) -> Floats:
-        """Give the sums for this table."""
+        """Return the sums for this table."""
         made: Floats = self._product @ table
         if self._second is not None:
             made *= table[self._second]
@@ -217,11 +210,11 @@ class _Others:
         self._shape = b - a, K, K
 
     def linear(self, confusions: Floats) -> Floats:
-        """Give the part of g, (b - a, K, K)."""
+        """Return the part of g, (b - a, K, K)."""
         return self._said(confusions.reshape(-1, self._shape[1])).reshape(self._shape)
 
     def quadratic(self, gram: Floats) -> Floats:
-        """Give the part of H, (b - a, K, K)."""
+        """Return the part of H, (b - a, K, K)."""
         return self._weights(gram.reshape(len(gram), -1)).reshape(self._shape)
 
 
@@ -233,7 +226,7 @@ class _Block(NamedTuple):
 
 
 def _from_all_sides(moments: Moments, place: Ints, K: int) -> tuple[_Entries, _Entries]:
-    """List moments (what was said, and their weights) from the side of each annotator: in a triple, all three."""
+    """Return the entries of values and of weights, listed once for each annotator of a moment."""
     who = place[moments.who]
     at = np.nonzero(moments.values)
     cells = who[at[0]] * K + np.stack(at[1:], axis=1)
@@ -242,7 +235,7 @@ def _from_all_sides(moments: Moments, place: Ints, K: int) -> tuple[_Entries, _E
 
 
 def entries_by_owner(cells: Ints, value: Floats) -> _Entries:
-    """Give every observed cell once for each of its sides, sorted by the side that owns it."""
+    """Return every observed cell once for each of its sides, sorted by the owning side."""
     order = cells.shape[1]
     sides = np.concatenate([np.roll(cells, -s, axis=1) for s in range(order)])
     sides, value = sides[rank := np.argsort(sides[:, 0], kind="stable")], np.tile(value, order)[rank]
@@ -250,7 +243,7 @@ def entries_by_owner(cells: Ints, value: Floats) -> _Entries:
 
 
 def _colours(edges: Codes, n: int) -> Ints:
-    """Colour annotators so that no two on an edge have the same: greedily, those with most edges first."""
+    """Colour annotators so that the ends of every edge differ: greedily, those with most edges first."""
     either = np.concatenate([edges, edges[:, ::-1]]).astype(np.int64)
     here, there = np.divmod(np.unique(either[:, 0] * n + either[:, 1]), n)
     start = np.searchsorted(here, np.arange(n + 1)).tolist()

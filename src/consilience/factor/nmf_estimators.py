@@ -1,4 +1,4 @@
-"""scikit-learn's manners for AND and successive projection: samples are rows here, columns in the functions."""
+"""AND and successive projection as scikit-learn estimators: samples are rows here, columns in the functions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience.exceptions import ConvergenceWarning, ParameterError, warn
-from consilience.factor.descent import _is_count, and_nmf, decode, start
+from consilience.factor.descent import and_nmf, decode, start
 from consilience.factor.nnls import nonnegative_least_squares
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
-from consilience.validation import numpy_seed
+from consilience.validation import numpy_seed, whole
 
 __all__ = ["AND", "SPA"]
 
 
 class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What both share: sparse input, and the way back from weights to samples."""
+    """What both share: sparse input, and the map from weights back to samples."""
 
     components_: Floats
 
     def inverse_transform(self, X: Any) -> Floats:
-        """Give the samples (n, W) that weights ``X`` (n, D) make."""
+        """Return the samples (n, W) of the weights ``X`` (n, D)."""
         check_is_fitted(self, "components_")
         samples: Floats = np.asarray(X, np.float64) @ self.components_
         return samples
@@ -40,31 +40,31 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
 
 class AND(_Features):
-    r"""Nonnegative weights of features that may be negative, recovered by descent with falling thresholds.
+    r"""Nonnegative weights of features of any sign, by gradient descent with falling thresholds.
 
     .. math:: X \approx Z A^\top, \quad Z \ge 0
 
-    The features are recovered, not only a good fit, where samples mix few of them and the start is not too far off
-    (Li & Liang 2017).  See :mod:`consilience.factor.descent` for the algorithm.
+    It recovers the true features, not only a good fit, if samples mix few of them and the start is close enough (Li &
+    Liang 2017).  See :mod:`consilience.factor.descent` for the algorithm.
 
     Parameters
     ----------
     n_components
-        Features.  None takes as many as ``init`` has, or else as many as can be told: the rank of X.
+        Features.  None takes as many as ``init`` has, or the rank of X.
     init
-        ``"spa"``: samples found by successive projection; ``"random"``: any samples, which rarely leads to the truth;
+        ``"spa"``: samples found by successive projection; ``"random"``: random samples, which rarely lead to the truth;
         or an array (D, W).
     alpha, decay
         First threshold, as a share of the largest weight of a feature, and what divides it after every stage.
     max_iter, tol
         Stages, and the change of the features in one of them that ends them (0: run all).
     inner_steps
-        Gradient steps of a stage; None solves its least squares.  With ``batch_size`` passes over the batches, a
+        Gradient steps of a stage; None solves its least squares.  With ``batch_size``, passes over the batches with one
         gradient step each; None is one pass.
     noise_multiple
-        Deviations of the noise that the threshold stays above.
+        The threshold stays above this many standard deviations of the noise.
     batch_size
-        Update the features after so many samples; None: after all.
+        Update the features after this many samples; None: after all.
     random_state
         Seed of random starts and of the order of batches.
 
@@ -75,7 +75,7 @@ class AND(_Features):
     threshold_ : array (D,)
         Weights below it count as zero.
     noise_ : float
-        Deviation of an entry of X from the span of the features.
+        Standard deviation of X from the span of the features.
     reconstruction_err_ : float
         ‖X - Z C‖ (Frobenius), C being ``components_``.
     converged_ : bool
@@ -127,11 +127,11 @@ class AND(_Features):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """Find the features and give the weights."""
+        """Find the features and return the weights."""
         return self._fit(X)
 
     def transform(self, X: Any) -> Floats:
-        """Give the weights (n, D) of the features in new samples: decoded, small ones set to zero."""
+        """Return the weights (n, D) of the features in new samples, small ones set to zero."""
         check_is_fitted(self, "components_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return decode(X.T, self.components_.T, self.threshold_).T
@@ -140,26 +140,19 @@ class AND(_Features):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         seed = numpy_seed(self.random_state)
         if isinstance(self.init, str):
-            A0 = start(X.T, None if self.n_components is None else _count(self.n_components), self.init, seed)
+            A0 = start(
+                X.T, None if self.n_components is None else whole("n_components", self.n_components), self.init, seed
+            )
         else:
             A0 = np.asarray(self.init, np.float64).T
             if A0.ndim != 2 or self.n_components not in (None, A0.shape[1]):
                 raise ParameterError(f"init has shape {A0.T.shape}; expected ({self.n_components}, {X.shape[1]})")
-        found = and_nmf(
-            X.T,
-            A0,
-            alpha=self.alpha,
-            decay=self.decay,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            inner_steps=self.inner_steps,
-            noise_multiple=self.noise_multiple,
-            batch_size=self.batch_size,
-            random_state=seed,
-        )
+        names = "alpha", "decay", "max_iter", "tol", "inner_steps", "noise_multiple", "batch_size"
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        found = and_nmf(X.T, A0, random_state=seed, **options)
         if not found.weights.any():
             warn(
-                "no sample has a weight above its feature's threshold, so nothing was learned beyond the start; lower "
+                "no sample has a weight above its feature's threshold, so the features are those of the start; lower "
                 f"noise_multiple (now {self.noise_multiple:g}; the noise has deviation {found.noise:.1e}), or give a "
                 "better init",
                 ConvergenceWarning,
@@ -167,7 +160,7 @@ class AND(_Features):
         elif self.tol > 0 and not found.converged:
             warn(
                 f"the features still changed by {found.history[-1]:.1e} in stage {found.n_iter} (tolerance "
-                f"{self.tol:g}); raise max_iter or tol, or take the result as preliminary",
+                f"{self.tol:g}); raise max_iter or tol, or treat the result as preliminary",
                 ConvergenceWarning,
             )
         self.components_, self.threshold_, self.noise_ = found.features.T.copy(), found.threshold, found.noise
@@ -185,21 +178,21 @@ class SPA(_Features):
     Parameters
     ----------
     n_components
-        Features; None takes as many as can be told: the rank of X.  Fewer are found where the rank is lower.
+        Features; None takes the rank of X.  If the rank is lower, fewer are found.
     scale
         ``"sum"`` divides every sample by its sum before the search, for nonnegative samples of different sizes;
-        ``"counts"`` also draws samples of few counts to the mean; None takes samples as they are.
+        ``"counts"`` also shrinks samples with few counts towards the mean; None takes samples as they are.
     denoise
-        ``"svd"`` looks at the leading singular directions alone.
+        ``"svd"`` restricts the search to the leading singular directions.
     average
-        Samples that make up each feature, at most: those that do not reach in its direction are not among them.
+        Most samples that are averaged for each feature; only those that point in its direction are used.
 
     Attributes
     ----------
     components_ : array (D, W)
-        The features: samples, scaled as asked for, or means of some.
+        The features: samples, scaled as requested, or means of several.
     indices_ : array (D,)
-        The sample that each was found at.
+        The sample at which each was found.
     reconstruction_err_ : float
         ‖X - Z C‖ (Frobenius), C being ``components_``.
 
@@ -227,11 +220,11 @@ class SPA(_Features):
         self.average = average
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the samples of ``X`` (n, W) that all others are mixtures of; ``y`` is not used."""
+        """Find the samples of ``X`` (n, W) of which all others are mixtures; ``y`` is not used."""
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         found = vertices(
             X.T,
-            min(X.shape) if self.n_components is None else _count(self.n_components),
+            min(X.shape) if self.n_components is None else whole("n_components", self.n_components),
             scale=self.scale,
             denoise=self.denoise,
             average=self.average,
@@ -241,21 +234,15 @@ class SPA(_Features):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Give the weights (n, D) by nonnegative least squares."""
+        """Return the weights (n, D) by nonnegative least squares."""
         check_is_fitted(self, "components_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         W = self.components_
         return nonnegative_least_squares(W @ W.T, np.asarray((X @ W.T).T, np.float64)).T
 
 
-def _count(n_components: Any) -> int:
-    if not _is_count(n_components):
-        raise ParameterError(f"n_components must be a whole number ≥ 1 or None, not {n_components!r}")
-    return int(n_components)
-
-
 def _distance(X: Any, Z: Floats, components: Floats) -> float:
-    """‖X - Z A‖ without a dense copy of a sparse X: ‖X‖² - 2 ⟨X Aᵀ, Z⟩ + ⟨Zᵀ Z, A Aᵀ⟩."""
+    """Return ‖X - Z A‖, for a sparse X without a dense copy: ‖X‖² - 2 ⟨X Aᵀ, Z⟩ + ⟨Zᵀ Z, A Aᵀ⟩."""
     if not hasattr(X, "tocsr"):
         return float(np.linalg.norm(X - Z @ components))
     square = float(X.multiply(X).sum()) - 2.0 * float(np.vdot(X @ components.T, Z))

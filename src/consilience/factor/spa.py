@@ -1,17 +1,17 @@
-"""Successive projection: find the columns of a separable matrix that all its other columns are mixtures of.
+"""Successive projection: find the columns of a separable matrix of which all other columns are mixtures.
 
     X = W Hᵀ,  H ≥ 0 with rows that sum to at most one, and X(:, Λ) = W for some Λ        (separability)
 
-The norm is convex, so its largest value over the mixtures is at a column of W.  Take that column, project what is left
-onto its orthogonal complement, and repeat.  With noise below a bound that depends on the conditioning of W the columns
-found are near W's (Theorem 3 there).
+The norm is convex, so its maximum over the mixtures is at a column of W.  Take that column, project the matrix onto its
+orthogonal complement, and repeat.  With noise below a bound that depends on the conditioning of W, the columns found
+are near those of W (Theorem 3).
 
-What makes it robust, each for a kind of noise:
+Options that make it robust, each to a kind of noise:
 
-* *Columns that are counts* (:func:`shrunk_counts`).  The most extreme column is often the one with the fewest counts.
-  Columns are taken as draws from Dirichlet(s μ), μ being the mean column; s is found from their spread, and a column x
+* *Columns of counts* (:func:`shrunk_counts`).  The most extreme column is often the one with the fewest counts.
+  Columns are modelled as draws from Dirichlet(s μ) with mean column μ; s is estimated from their spread, and a column x
   of n counts becomes (x + s μ) / (n + s).
-* *Noise in all directions* (``denoise="svd"``).  Only the part of X in its leading singular directions is looked at.
+* *Noise in all directions* (``denoise="svd"``).  Only the leading singular directions of X are used.
 * *Many nearly pure columns* (``average``).  A vertex is the mean of the columns that reach farthest in the direction
   found, and that mean is projected out (Nadisic, Gillis & Kervazo 2023).
 
@@ -20,7 +20,7 @@ symbol name                           shape
 ====== ============================== ============
 X      ``X``                          (rows, columns)
 W      ``Vertices.columns``           (rows, ≤ n_components)
-Λ      what :func:`spa` gives         (≤ n_components,)
+Λ      result of :func:`spa`          (≤ n_components,)
 ====== ============================== ============
 
 N. Gillis and S. A. Vavasis, "Fast and robust recursive algorithms for separable nonnegative matrix factorization", IEEE
@@ -41,11 +41,11 @@ from consilience.validation import whole
 
 __all__ = ["Vertices", "shrunk_counts", "spa", "vertices"]
 
-#: A residual this short beside the longest column is rounding.
+#: A residual below this share of the longest column is rounding.
 _NOTHING = 1e-10
-#: Norms this near to each other are the same: rounding must not decide between them.
+#: Norms this close count as equal: rounding must not decide between them.
 _TIE = 1e-9
-#: Columns of counts that spread no more than chance are drawn together as if by this many counts.
+#: Most pseudo-counts s, used if columns of counts spread no more than by chance.
 _MOST_PRECISE = 1e3
 
 
@@ -58,19 +58,19 @@ class Vertices:
 
 
 def spa(X: Any, n_components: int, *, denoise: Literal["svd"] | None = None) -> Ints:
-    """Give the places of the columns that span the others, in the order found.
+    """Return the indices of the columns that span the others, in the order found.
 
-    They are fewer than ``n_components`` when X has a lower rank.  Of columns of the same length the first is taken.
+    They are fewer than ``n_components`` if X has a lower rank.  Of columns of the same length the first is taken.
 
     Parameters
     ----------
     X
         The matrix, (rows, columns), an array or SciPy sparse.  Scale the columns of a nonnegative X to sum to one
-        beforehand: then the rows of H do so too.  Columns of zeros are never chosen.
+        first; then the rows of H do so too.  Columns of zeros are never chosen.
     n_components
-        How many columns to find.
+        Number of columns to find.
     denoise
-        ``"svd"`` looks at X in its ``n_components`` leading singular directions alone; a sparse X always is.
+        ``"svd"`` restricts X to its ``n_components`` leading singular directions; always done for a sparse X.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def vertices(
     denoise: Literal["svd"] | None = None,
     average: int = 1,
 ) -> Vertices:
-    """Find the columns that span the others, with all that makes it robust.  See :func:`spa` for the rest.
+    """Find the columns that span the others, with options for noisy data.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def vertices(
     scale
         ``"sum"`` scales columns of nonnegative numbers to sum to one, ``"counts"`` is :func:`shrunk_counts`.
     average
-        So many columns make each of those given, or fewer where fewer reach in the direction found.
+        Columns that are averaged for each vertex, or fewer if fewer reach in its direction.
     """
     whole("n_components", n_components)
     whole("average", average)
@@ -115,7 +115,7 @@ def vertices(
     if not X.shape[0] or not X.shape[1]:
         return Vertices(np.empty((X.shape[0], 0)), np.empty(0, np.int64))
     if average > X.shape[1]:
-        raise ParameterError(f"average={average} is more than the {X.shape[1]} samples (columns) that there are")
+        raise ParameterError(f"average={average} is more than the {X.shape[1]} samples (columns)")
     if scale is not None:
         X = _scaled(X, scale)
     R = _leading(X, n_components) if sparse or denoise == "svd" else X.copy()
@@ -132,7 +132,7 @@ def vertices(
         u, members = R[:, at] / length[at], np.array([at])
         if average > 1:
             reach = u @ R
-            # a column on the other side, or with nothing left, would undo the direction; the one found always reaches
+            # columns on the other side, or without residual, would cancel the direction; the one found always reaches
             members = np.argsort(-reach, kind="stable")[: min(average, int((reach > _NOTHING * longest).sum()))]
             u = R[:, members].mean(axis=1)
             u /= np.linalg.norm(u)
@@ -148,7 +148,7 @@ def _scaled(X: Any, scale: str) -> Any:
         raise ParameterError(f"scale must be 'sum', 'counts' or None, not {scale!r}")
     sparse = hasattr(X, "tocsc")
     if (X.data if sparse else X).min(initial=0.0) < 0:
-        raise ParameterError(f"scale={scale!r} is for numbers ≥ 0, and the matrix has negative ones; use scale=None")
+        raise ParameterError(f"scale={scale!r} is for numbers ≥ 0, but the matrix has negative ones; use scale=None")
     if scale == "counts":
         X = X.toarray() if sparse else X
         return shrunk_counts(X) if X.any() else X
@@ -158,10 +158,10 @@ def _scaled(X: Any, scale: str) -> Any:
 
 
 def shrunk_counts(counts: Any) -> Floats:
-    """Give the columns of ``counts`` (rows, columns) as probabilities, those of few counts drawn towards the mean.
+    """Return the columns of ``counts`` (rows, columns) as probabilities, shrunk towards the mean.
 
-    A column x of n counts becomes (x + s μ) / (n + s), where Dirichlet(s μ) is what the columns look drawn from.  One
-    without counts becomes the mean.
+    A column x of n counts becomes (x + s μ) / (n + s), where Dirichlet(s μ) fits the columns.  One without counts
+    becomes the mean.
     """
     x = np.asarray(counts, np.float64)
     if x.ndim != 2 or not np.isfinite(x).all() or (x < 0).any() or not x.any():
@@ -174,10 +174,10 @@ def shrunk_counts(counts: Any) -> Floats:
 
 
 def _precision(x: Floats, n: Floats, mean: Floats) -> float:
-    """Give s of the Dirichlet(s μ) that the columns of counts look drawn from, by moments.
+    """Return s of the Dirichlet(s μ) that fits the columns of counts, by moments.
 
     E ‖x/n - μ‖² = (1 - ‖μ‖²) (n + s) / (n (s + 1)), so with T = Σ n ‖x/n - μ‖² / (1 - ‖μ‖²) over C columns of N counts
-    together, T = (N + C s) / (s + 1).
+    in total, T = (N + C s) / (s + 1).
     """
     spread = 1.0 - float(mean @ mean)
     if spread <= 1e-12:  # one row only
@@ -189,9 +189,9 @@ def _precision(x: Floats, n: Floats, mean: Floats) -> float:
 
 
 def _leading(X: Any, n_components: int) -> Floats:
-    """Give X in the basis of its leading left singular vectors, (≤ n_components, columns).
+    """Return X in the basis of its leading left singular vectors, (≤ n_components, columns).
 
-    By the smaller of X Xᵀ and Xᵀ X; of a sparse X by Lanczos steps from a fixed vector, so that they always end alike.
+    From the smaller of X Xᵀ and Xᵀ X; for a sparse X by Lanczos from a fixed vector, so that the result is repeatable.
     """
     k = min(n_components, *X.shape)
     if hasattr(X, "tocsc"):
@@ -207,6 +207,6 @@ def _leading(X: Any, n_components: int) -> Floats:
         return np.ascontiguousarray(np.linalg.eigh(X @ X.T)[1][:, -k:].T @ X)
     values, right = np.linalg.eigh(X.T @ X)
     values, right = values[-k:], right[:, -k:]
-    # the square root of an eigenvalue that is rounding is far above rounding of the columns
+    # the square root of a rounding error in the eigenvalues is far above rounding of the columns
     known = values > np.finfo(np.float64).eps * max(X.shape) * max(values[-1], 0.0)
     return np.ascontiguousarray(np.sqrt(values[known])[:, None] * right[:, known].T)

@@ -33,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.exceptions import MethodError, ParameterError
-from consilience.factor.simplex import project_to_simplex
+from consilience.factor.simplex import minimise_on_simplex
 from consilience.factor.spa import spa
 from consilience.kernels._arrays import Floats, Ints
 from consilience.pmf.pairs import PairMarginals
@@ -43,7 +43,7 @@ __all__ = ["cnmf_spa", "simplex_weights"]
 
 #: Random splits that are compared with the fixed one.
 _CUTS = 16
-#: Steps of projected gradient for the weights.
+#: Most iterations for the weights.
 _STEPS = 2000
 
 
@@ -178,7 +178,7 @@ def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
     It replaces line 16 of Algorithm 1 and differs from it: λ stays on the simplex, pairs are weighted by their number
     of rows S_jk, and all pairs are used.
 
-    The objective is λᵀ Q λ - 2 bᵀ λ, in F variables, minimised by projected gradients with momentum and restarts.
+    The objective is λᵀ Q λ - 2 bᵀ λ, in F variables.
     """
     offsets, N, F = pairs.offsets, len(pairs.sizes), stacked.shape[1]
     totals = pairs.totals
@@ -193,20 +193,7 @@ def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
     uniform = np.full(F, 1.0 / F)
     if scale <= 0:
         return uniform
-    Q, b = Q / scale, b / scale
-    here = before = uniform
-    momentum = 1.0
-    for _ in range(_STEPS):
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        ahead = here + (momentum - 1.0) / following * (here - before)
-        there = project_to_simplex(ahead - (Q @ ahead - b))
-        if float((ahead - there) @ (there - here)) > 0:  # momentum points uphill (O'Donoghue & Candès 2015)
-            momentum, before = 1.0, here
-            continue
-        before, here, momentum = here, there, following
-        if float(np.abs(here - before).max()) < 1e-12:
-            break
-    return here
+    return minimise_on_simplex(Q / scale, b / scale, uniform, 1.0, _STEPS, 1e-15)[0]
 
 
 def _of_one_variable(pairs: PairMarginals, rank: int) -> tuple[Floats, Floats]:
