@@ -9,7 +9,7 @@ so how often the two should agree.  With q the posterior of the item without bot
     excess  =  Σ over pairs of labels  [the two agree] - Σ_k q_k Σ_i A_m(i, k) A_j(i, k),
 
 which is zero on average when annotators are independent, whatever their confusions.  Divided by the sum over the same
-pairs of √(v_m v_j), v the variance of being right, it is the correlation of errors.
+pairs of √(g_m g_j), g = Σ_k q_k (1 - Σ_i A(i, k)²), it is the correlation of errors.
 
 *What follows?*  n labels whose errors have correlation ρ are worth n w independent ones, w = 1 / (1 + (n - 1) ρ) (the
 design effect of Kish 1965), so the posterior q is tempered: raised to the power w, which changes no label.  A model
@@ -73,8 +73,8 @@ def soften(
     n_labels
         Independent labels of each item: copies of one annotator count once, (N,).
     correlation
-        What :func:`error_correlation` found.  Below 0.05 the result moves towards the posterior of the model, which
-        it is up to 0.02.
+        What :func:`error_correlation` found.  Below ``CLEAR`` the result moves towards the posterior of the model, which
+        it is up to ``CHANCE``.
     """
     K = posterior.shape[1]
     share = float(np.clip((correlation - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))

@@ -1,52 +1,111 @@
-"""Constants of this folder."""
+"""Constants of this folder that influence results: value, origin, alternatives that were tried, sensitivity.
 
+"Crowds" are the 21 public crowds with truth.  The sensitivity of the verdict rules is the number of crowds (fitted by
+``ds-em``) whose verdict changes with half and twice the value, unless other values are given.  No alternatives were
+tried for these, nor elsewhere where none are named.  The constants of groups of copies are in
+:mod:`consilience.moments.copies`.
+"""
+
+from __future__ import annotations
+
+# ---- correlation of errors (also of auto and its calibration) ------------------------------------------------------
+
+#: Error correlation that tempers a posterior where errors correlate at all.
+#: origin: eleven crowds, with the doubt of :mod:`consilience.auto.constants`; alternatives: the grid of ``benchmarks
+#: calibration``; sensitivity: values around give a mean calibration error of 0.045 to 0.055.
 TYPICAL = 0.25
+#: Measured correlations up to CHANCE may be chance; from CLEAR on, errors correlate.  In between the effect grows
+#: linearly.
+#: origin: 72 simulated independent crowds have -0.04 to 0.015, crowds 0.019 to 0.21 (dices350 and stem_verify are
+#: negative); alternatives: 0.025 for CLEAR; sensitivity: no crowd changes with 0.011 to 0.019; with 0.025, the log-loss
+#: of auto on metaphor_novelty (0.0194) is 1.22 instead of 1.10, and the other 20 do not change.
 CHANCE, CLEAR = 0.01, 0.018
-CROWD_PAIRS = 50_000
+
+# ---- copies and the effective number of annotators -----------------------------------------------------------------
+
+#: Two annotators are copies with this many common items, excess agreement of this many standard errors, and this share
+#: of the answers copied.
+#: origin: simulated copies, and no copies in six crowds; sensitivity, groups in 16 crowds (below 30,000 labels): 10
+#: items: a pair in product, 40: none; 3 errors: pairs in zencrowd_us and product, 8: one pair of zencrowd_all less;
+#: share 0.5: pairs in zencrowd_us and zencrowd_all, 0.9: none; duck, where find_copies sees groups, varies throughout.
 COPY_COMMON, COPY_ERRORS, COPIED_SHARE = 20, 5.0, 0.75
+#: Groups of three or more who agree on this share of their common items are checked for copies.
+#: origin: by design; sensitivity: 0.8 and 0.95 give the same groups.
 CLOSE_AGREEMENT = 0.9
+#: Gold items with two labels from which on the effective number relies on gold only.
+#: origin: by design; sensitivity: not measured.
 ENOUGH_GOLD = 30
-CHANGE_LEVEL = 0.05
-CHANGE_LABELS = 20
-OUTSIDE_NOTE = 0.01
-OUTSIDE_NOT = 0.10
-GUESSING = 1e-3
-SLIGHT = 1e-6
+
+# ---- changes over time ---------------------------------------------------------------------------------------------
+
+#: Probability that anybody is flagged in a crowd of steady annotators; labels of an annotator that is tested; rounds.
+#: origin: convention, and by design; sensitivity: in simulated steady crowds 0 to 8 % had anybody flagged.
+CHANGE_LEVEL, CHANGE_LABELS, CHANGE_ROUNDS = 0.05, 20, 50
+
+# ---- verdict rules -------------------------------------------------------------------------------------------------
+
+#: Share of the labels outside the largest group of linked annotators, above which the verdict is "weakly", and "not".
+#: origin: by design; sensitivity: 0 and 0.
+OUTSIDE_NOTE, OUTSIDE_NOT = 0.01, 0.10
+#: p-value of independence above which agreement is no evidence, and above which it is slight.
+#: origin: by design; sensitivity: 0 with a tenth and ten times the first, 0 with 1e-8 and 1e-4 for the second.
+GUESSING, SLIGHT = 1e-3, 1e-6
+#: p-value, divided by the number of annotators, below which one is related to the others; also of two classes that
+#: annotators distinguish.  origin: convention; sensitivity: 0 and 0.
 RELATED = 0.01
-BLURRED = 0.1
-BLOCK_ERRORS = 3.3
+#: Annotators confuse two classes when their correlation is below BLURRED by this many standard errors.
+#: origin: by design; sensitivity: 0 and 2 (reuters_amt, metaphor_novelty to "not"); with 2 errors 1, with 5 errors 0.
+BLURRED, BLOCK_ERRORS = 0.1, 3.3
+#: Share of the labels that change under a bootstrap over items.
+#: origin: by design; sensitivity: 3 (bluebird, trec, adult2 to "weakly") and 4 (labelme, music, leaves, dices350 to
+#: "identified").  This is the most sensitive of the rules.
 LABELS_CHANGED = 0.05
+#: Standard error of a class's mean column for "weakly" and for "not"; a column that jumps between two corners has 0.7.
+#: origin: by design; sensitivity: 0 and 0 for both.
 CLASS_WEAK, CLASS_NOT = 0.1, 0.5
+#: Distance of a class from its nearest specialist; 0.71 is a label that two classes share evenly.
+#: origin: by design; sensitivity: 0 with 0.5 and 0.7.
 NO_SPECIALIST = 0.6
+#: Share of the labels from annotators with fewer than ten.  origin: by design; sensitivity: 0 and 0.
 FEW_SHARE = 0.25
-SHORTFALL = 0.1
-FEW_TRIPLES = 0.05
+#: Shortfall of the sufficiently scattered condition that matters where fewer than FEW_TRIPLES of the items have three
+#: labels.  origin: by design; sensitivity: 0 and 0 for both.
+SHORTFALL, FEW_TRIPLES = 0.1, 0.05
+#: Labels added to every cell of a confusion, so that three labels make no specialist.
+#: origin: Jeffreys; sensitivity: not measured.
 SMOOTHING = 0.5
+#: The bound of eq. (20) holds with probability 1 - DELTA.  origin: convention; sensitivity: none, it is only shown.
 DELTA = 0.05
+#: Common items that a link between annotators takes: per class, at least and at most.
+#: origin: ten for each class determine a confusion to ±0.16; sensitivity: 0 and 0.
 COMMON_PER_CLASS, LEAST_COMMON, MOST_COMMON = 10, 20, 200
+
+# ---- plan ----------------------------------------------------------------------------------------------------------
+
+#: Share of the budget for joining annotators where that is not urgent.  origin: by design; sensitivity: not measured.
 SPARE_BUDGET = 0.25
+#: Labels given to an annotator, as a share of those that they gave before, while others can be asked.
+#: origin: by design; sensitivity: not measured.
 TRUST = 0.5
-MOST_PAIRS, LEAST_PAIRS = 1 << 22, 1 << 13
-HEALTH_LABELS = 50_000
-HEALTH_CLASSES = 64
-CHANGE_ROUNDS = 50
-AGREEMENT_BLOCKS = 2000
-AGREEMENT_ROOM = 1 << 24
-KAPPA_ANNOTATORS = 100
-KAPPA_PAIRS, KAPPA_CELLS = 1 << 18, 1 << 18
-KAPPA_WORK = 1 << 26
-EXACT_WALKS = 3000
-WALK_SAMPLE = 256
-WALK_COST = 10**8
-MOST_CELLS = 1 << 28
-MOST_BLOCKS = 20_000
-MOST_TESTED = 1 << 22
-SCATTER_STARTS = 16
-SCATTER_SIDES = 32
-FAR_CORNER = 1e4
-DRAW_LABELS = 200_000
-DRAW_LABELS_PER_CLASS = 20
-DRAW_PASSES = 30
-DRAW_TOLERANCE = 1e-6
-JOIN_POOL = 4000
-MOST_WEIGHTS = 1000
+
+# ---- sizes: beyond them, results are estimates from a sample or a part of the data; chosen for time and memory -------
+
+#: Pairs of labels for the correlation of errors in a crowd, and for that of each pair of annotators (divided by K²).
+CROWD_PAIRS, MOST_PAIRS, LEAST_PAIRS = 50_000, 1 << 22, 1 << 13
+#: Labels, and classes, for the effective number of annotators.
+HEALTH_LABELS, HEALTH_CLASSES = 50_000, 64
+#: Blocks of items in a bootstrap of coefficients of agreement, and numbers in their sums.
+AGREEMENT_BLOCKS, AGREEMENT_ROOM = 2000, 1 << 24
+#: Cohen's κ: annotators, pairs of labels, cells of all tables, and pairs of labels times draws.
+KAPPA_ANNOTATORS, KAPPA_PAIRS, KAPPA_CELLS, KAPPA_WORK = 100, 1 << 18, 1 << 18, 1 << 26
+#: Annotators up to which walks of three steps are counted; otherwise start and end nodes, and additions, of a sample.
+EXACT_WALKS, WALK_SAMPLE, WALK_COST = 3000, 256, 10**8
+#: Cells of all pair blocks; blocks whose singular values are computed; cells that are tested for independence.
+MOST_CELLS, MOST_BLOCKS, MOST_TESTED = 1 << 28, 20_000, 1 << 22
+#: Search for the shortfall with more than three classes: random directions, sides of the simplex, and the distance of a
+#: corner, in 1/r, from which on the hull does not surround the centre.
+SCATTER_STARTS, SCATTER_SIDES, FAR_CORNER = 16, 32, 1e4
+#: Labels of a bootstrap draw, at least so many per annotator and class; passes and tolerance of its fit.
+DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE = 200_000, 20, 30, 1e-6
+#: Items considered for one link, and labels of an item beyond which another one counts as the last of these.
+JOIN_POOL, MOST_WEIGHTS = 4000, 1000

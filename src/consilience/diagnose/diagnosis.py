@@ -201,8 +201,7 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """Show the verdict with its reasons and advice, in notebooks."""
-        from consilience.data.names import shown
-        from consilience.data.names import lines
+        from consilience.data.names import lines, shown
 
         made = lines(self.headline, *(shown(reason, 400) for reason in self.reasons), kind="li")
         if self.advice:
