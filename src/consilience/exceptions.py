@@ -1,21 +1,21 @@
-"""Everything that consilience raises or warns about, in one tree.
+"""The tree of errors and warnings.
 
 ::
 
     ConsilienceError
     ├── DataError            the data cannot be used (command line: exit status 1)
-    │   ├── FormatError      a file could not be read, or not recognised
-    │   ├── ColumnError      a column is missing, or more than one could be meant
+    │   ├── FormatError      a file could not be read or recognised
+    │   ├── ColumnError      a column is missing or ambiguous
     │   └── IdError          an item, annotator or label value cannot be used as an id
-    ├── EngineError          where a run was to be computed is gone, or cannot be reached
-    ├── FolderError          a folder is somebody else's and will not be replaced
-    ├── MethodError          a method refuses data that it cannot handle
-    └── ParameterError       an argument has a value that makes no sense
+    ├── EngineError          the engine of a run is gone or cannot be reached
+    ├── FolderError          a folder was not written by consilience and is not replaced
+    ├── MethodError          a method cannot handle the data
+    └── ParameterError       an argument has an invalid value
 
     ConsilienceWarning
     ├── DataWarning          something in the data was dropped, merged or left out
-    ├── ConvergenceWarning   the passes ran out before the tolerance was met
-    ├── EngineWarning        a run was computed elsewhere than asked for
+    ├── ConvergenceWarning   max_iter was reached before the tolerance was met
+    ├── EngineWarning        a run was computed by another engine than requested
     └── FewLabelsWarning     there is too little data for what was asked
 """
 
@@ -46,11 +46,11 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 class ConsilienceError(Exception):
-    """The root of all errors of this library."""
+    """Base class of all errors of this library."""
 
 
 class DataError(ConsilienceError, ValueError):
-    """The data cannot be used; the message says where and what to do."""
+    """The data cannot be used; the message says where the problem is and what to do."""
 
 
 class FormatError(DataError):
@@ -58,7 +58,7 @@ class FormatError(DataError):
 
 
 class ColumnError(DataError):
-    """A needed column is missing, or several could be meant."""
+    """A required column is missing or ambiguous."""
 
 
 class IdError(DataError):
@@ -66,23 +66,23 @@ class IdError(DataError):
 
 
 class EngineError(ConsilienceError, RuntimeError):
-    """Where a run was to be computed is gone, or cannot be reached."""
+    """The engine of a run is gone or cannot be reached."""
 
 
 class FolderError(ConsilienceError, FileExistsError):
-    """A folder is not ours to replace."""
+    """A folder was not written by consilience and is not replaced."""
 
 
 class MethodError(ConsilienceError, ValueError):
-    """A method refuses data that it cannot handle."""
+    """A method cannot handle the data."""
 
 
 class ParameterError(ConsilienceError, ValueError):
-    """An argument has a value that makes no sense."""
+    """An argument has an invalid value."""
 
 
 class ConsilienceWarning(UserWarning):
-    """The root of all warnings of this library."""
+    """Base class of all warnings of this library."""
 
 
 class DataWarning(ConsilienceWarning):
@@ -90,11 +90,11 @@ class DataWarning(ConsilienceWarning):
 
 
 class ConvergenceWarning(ConsilienceWarning):
-    """The passes over the data ran out before the tolerance was met."""
+    """``max_iter`` was reached before the tolerance was met."""
 
 
 class EngineWarning(ConsilienceWarning):
-    """A run was computed elsewhere than asked for, or keeps less than asked for."""
+    """A run was computed by another engine than requested, or keeps less than requested."""
 
 
 class FewLabelsWarning(ConsilienceWarning):
@@ -102,7 +102,7 @@ class FewLabelsWarning(ConsilienceWarning):
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn, naming the line outside this package that led here."""
+    """Issue a warning at the line outside this package that led here."""
     level = 2
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

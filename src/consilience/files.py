@@ -1,4 +1,4 @@
-"""Writing so that a reader finds either the old content or the new, never a half of it."""
+"""Atomic files and folders: a reader finds either the old content or the new, never half of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["atomic_file", "atomic_folder", "check_replaceable", "load_arrays", "
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path to write to; on success it takes the place of ``path`` in one step."""
+    """Yield a path to write to; on success it replaces ``path`` in one step."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -37,10 +37,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
-    """Give an empty folder to fill; on success it takes the place of ``path``.
+    """Yield an empty folder to fill; on success it replaces ``path``.
 
-    A folder that is already there is replaced only if it is empty or its file ``marker`` says that we wrote it: a slip
-    of the hand must not delete somebody's home.
+    An existing folder is only replaced if it is empty or its file ``marker`` shows that we wrote it: a typing error
+    must not delete a home directory.
     """
     target = Path(path)
     check_replaceable(target, marker)
@@ -59,7 +59,7 @@ def atomic_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
             fresh.rename(target)
             shutil.rmtree(retired)
     finally:
-        # What is left here is the unfinished folder, or after the exchange the old one.
+        # The unfinished folder, or after the exchange the old one.
         shutil.rmtree(fresh, ignore_errors=True)
 
 
@@ -79,7 +79,7 @@ def _is_ours(marker: Path) -> bool:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step where the system can (Linux ``renameat2``); tell whether it could."""
+    """Swap two folders in one step if the system can (Linux ``renameat2``); return whether it did."""
     here, swap = -100, 2
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
@@ -101,7 +101,7 @@ def _umask() -> int:
 
 
 def save_arrays(path: str | os.PathLike[str], content: dict[str, Any], **arrays: Any) -> None:
-    """Write arrays to an ``.npz`` file, with ``content`` as JSON beside them: never a pickle."""
+    """Write arrays to an ``.npz`` file, with ``content`` as JSON beside them, never as a pickle."""
     import numpy as np
 
     described = np.frombuffer(json.dumps(content).encode(), np.uint8)
@@ -112,7 +112,7 @@ def save_arrays(path: str | os.PathLike[str], content: dict[str, Any], **arrays:
 def load_arrays(
     path: str | os.PathLike[str], expected: dict[str, Any], names: tuple[str, ...], what: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read what :func:`save_arrays` wrote, checked to be of the ``expected`` format and version."""
+    """Read what :func:`save_arrays` wrote; raise unless it has the ``expected`` format and version."""
     import numpy as np
 
     try:

@@ -1,17 +1,17 @@
-"""How good labels and their probabilities are, where the truth is known: functions on arrays.
+"""Quality of labels and of their probabilities when the truth is known: functions on arrays.
 
 ========== ==================================================== ======================
 symbol     name                                                 shape
 ========== ==================================================== ======================
 p_n(k)     ``posterior``, probability of class k for item n     (N, K)
 t_n        ``truth``, class code of item n                      (N,)
-l_n        ``labels``, the class that was chosen for item n     (N,)
+l_n        ``labels``, the class chosen for item n              (N,)
 c_n        confidence, p_n(l_n)                                 (N,)
 ========== ==================================================== ======================
 
-An item whose truth is -1 is not judged.  A truth beyond the K classes is one that nobody named: its probability is
-zero, and no label is right.  Where no labels are given, they are chosen as the library does
-(:func:`consilience.runs.consensus.choose`, ties by the mean posterior).
+An item whose truth is -1 is left out.  A truth beyond the K classes is one that nobody used: its probability is zero,
+and no label is right.  If no labels are given, they are chosen by :func:`consilience.runs.consensus.choose`, with ties
+broken by the mean posterior.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ __all__ = [
     "reliability",
 ]
 
-#: The smallest probability that :func:`log_loss` takes for the truth, that of scikit-learn: one mistake made with
-#: certainty costs 36 nats, not infinitely many.
+#: The smallest probability that :func:`log_loss` uses, as in scikit-learn: a certain mistake costs 36 nats.
 FLOOR = float(np.finfo(np.float64).eps)
 
-#: Confidences are put into bins after rounding to so many digits: 3 votes of 5 fall into one bin however computed.
+#: Confidences are rounded to this many digits before binning, so that 3 votes of 5 always fall into the same bin.
 _DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Items in bins ``(low, high]`` of confidence; a perfect forecaster's accuracy is the confidence."""
+    """Items in bins ``(low, high]`` of confidence; perfect calibration means accuracy equal to confidence."""
 
     low: Floats
     high: Floats
@@ -64,35 +63,29 @@ class Reliability:
 
 
 def error_rate(labels: Codes, truth: Codes) -> float:
-    """Give the percentage of wrong labels."""
-    labels, truth = np.asarray(labels), np.asarray(truth)
-    if labels.shape != truth.shape:
-        raise ParameterError(f"labels and truth must have the same shape, not {labels.shape} and {truth.shape}")
-    judged = _judged(truth)
+    """Return the percentage of wrong labels."""
+    labels, truth, judged = _same_shape(labels, truth)
     return 100.0 * float(np.mean(labels[judged] != truth[judged]))
 
 
 def f_score(labels: Codes, truth: Codes, *, bounds: Ints | None = None) -> float:
-    """Give the mean F-score of the classes, 0 to 1 (Traganitis 2019, eqs (4.24)-(4.29)).
+    """Return the mean F-score of the classes, 0 to 1 (Traganitis 2019, eqs (4.24)-(4.29)).
 
         F_k = 2 P_k R_k / (P_k + R_k) = 2 TP_k / (2 TP_k + FP_k + FN_k)
 
-    FP_k counts items labelled k that are not, FN_k items of class k that are not labelled so; the page has the two
-    swapped, which leaves F_k as it is.  A class that is neither among the labels nor among the truths of the items
-    judged has no F-score and does not count.  With ``bounds``, where each sequence begins (S + 1,), it is the mean of
-    the F-scores of the sequences (section 4.4.1).
+    FP_k counts items labelled k that are not k, FN_k items of class k with another label; the thesis swaps the two,
+    which leaves F_k unchanged.  A class that neither occurs among the labels nor among the truths has no F-score and
+    does not count.  With ``bounds``, where each sequence begins (S + 1,), it is the mean over the sequences
+    (section 4.4.1).
     """
-    labels, truth = np.asarray(labels), np.asarray(truth)
-    if labels.shape != truth.shape:
-        raise ParameterError(f"labels and truth must have the same shape, not {labels.shape} and {truth.shape}")
-    judged = _judged(truth)
+    labels, truth, judged = _same_shape(labels, truth)
     group = np.zeros(truth.size, np.int64)
     if bounds is not None:
         if np.asarray(bounds)[-1] != truth.size:
             raise ParameterError(f"bounds end at {bounds[-1]}, but there are {truth.size} labels")
         group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     group, labels, truth = group[judged], labels[judged], truth[judged]
-    # a class within a sequence is one cell; a label of -1 is none
+    # a class within a sequence is one cell; -1 means no label
     K = int(max(labels.max(), truth.max())) + 1
     said, true = group * K + labels, group * K + truth
     cells, place = np.unique(np.concatenate([true, said[labels >= 0]]), return_inverse=True)
@@ -103,15 +96,15 @@ def f_score(labels: Codes, truth: Codes, *, bounds: Ints | None = None) -> float
 
 
 def log_loss(posterior: Floats, truth: Codes, *, floor: float = FLOOR) -> float:
-    """Give the mean of -log p_n(t_n), in nats; probabilities below ``floor`` count as ``floor``."""
+    """Return the mean of -log p_n(t_n), in nats; probabilities below ``floor`` count as ``floor``."""
     posterior, truth, judged = _checked(posterior, truth)
     return -float(np.mean(np.log(np.maximum(_of_truth(posterior, truth)[judged], floor)))) + 0.0
 
 
 def brier_score(posterior: Floats, truth: Codes) -> float:
-    """Give the mean of Σ_k (p_n(k) - [t_n = k])², from 0 to 2 (Brier 1950).
+    """Return the mean of Σ_k (p_n(k) - [t_n = k])², from 0 to 2 (Brier 1950).
 
-    With two classes it is twice the score that looks at one of them alone.
+    With two classes it is twice the score of one class.
     """
     posterior, truth, judged = _checked(posterior, truth)
     # Σ_k (p(k) - [t = k])² = Σ_k p(k)² - 2 p(t) + 1
@@ -120,14 +113,14 @@ def brier_score(posterior: Floats, truth: Codes) -> float:
 
 
 def mean_confidence(posterior: Floats, truth: Codes, *, labels: Codes | None = None) -> float:
-    """Give the mean of p_n(l_n) over the items that are judged."""
+    """Return the mean of p_n(l_n)."""
     posterior, truth, judged = _checked(posterior, truth)
     return float(np.mean(_confidence(posterior, labels)[0][judged]))
 
 
 def reliability(posterior: Floats, truth: Codes, bins: int = 15, *, labels: Codes | None = None) -> Reliability:
-    """Put the items that are judged into ``bins`` of equal width by confidence, and count how many labels are right."""
-    if not _is_count(bins):
+    """Return accuracy and confidence of the items in ``bins`` of equal width by confidence."""
+    if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
         raise ParameterError(f"bins must be a whole number ≥ 1, not {bins!r}")
     posterior, truth, judged = _checked(posterior, truth)
     confidence, chosen = _confidence(posterior, labels)
@@ -149,7 +142,7 @@ def reliability(posterior: Floats, truth: Codes, bins: int = 15, *, labels: Code
 def expected_calibration_error(
     posterior: Floats, truth: Codes, bins: int = 15, *, labels: Codes | None = None
 ) -> float:
-    """Give how far confidence and accuracy are apart, on average over the items that are judged: 0 to 1.
+    """Return the mean absolute difference of confidence and accuracy, 0 to 1.
 
     Both are means in ``bins`` of equal width by confidence; see :func:`reliability`.
     """
@@ -157,13 +150,13 @@ def expected_calibration_error(
 
 
 def correlation_error(features: Floats, truth: Floats) -> float:
-    """Give how far the columns of ``features`` are from those of ``truth``, whatever their order, sign and length.
+    """Return the distance of the columns of ``features`` from those of ``truth``, up to order, sign and length.
 
         ε = Σ_i min_σ ‖a*_i - σ a_j(i)‖²,   ‖a*_i‖ = 1
 
-    (Li & Liang 2017, Section 7, squared, as their figures have it).  It is the sum of the squared sines of the angles
-    between matched columns, from 0 to their number.  The matching j gives no column twice and makes ε smallest; a
-    column of the truth that is left without a partner, or whose partner is zero, counts 1.
+    (Li & Liang 2017, Section 7, squared, as in their figures).  It is the sum of the squared sines of the angles
+    between matched columns, from 0 to their number.  The one-to-one matching j minimises ε; a column of the truth
+    without a match, or matched to a zero column, counts 1.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -175,22 +168,18 @@ def correlation_error(features: Floats, truth: Floats) -> float:
     A, truth = _unit_columns(A), _unit_columns(truth)
     cosine = truth.T @ A
     row, column = linear_sum_assignment(cosine**2, maximize=True)
-    # ‖a* - (a*ᵀ a) a‖² itself: 1 - cos² would stop at rounding, 1e-16
+    # ‖a* - (a*ᵀ a) a‖² directly: 1 - cos² is only exact to 1e-16
     rest = truth[:, row] - cosine[row, column] * A[:, column]
     unmatched = int(truth.shape[1] - row.size)
     return float(np.vdot(rest, rest)) + unmatched
 
 
 def _unit_columns(matrix: Floats) -> Floats:
-    # the largest entry first: squares of tiny entries underflow
+    # divide by the largest entry first: squares of tiny entries underflow
     scaled = matrix / np.where(matrix.any(axis=0), np.abs(matrix).max(axis=0, initial=0.0), 1.0)
     length = np.linalg.norm(scaled, axis=0)
     unit: Floats = scaled / np.where(length > 0, length, 1.0)
     return unit
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _checked(posterior: Any, truth: Any) -> tuple[Floats, Codes, Bools]:
@@ -203,6 +192,13 @@ def _checked(posterior: Any, truth: Any) -> tuple[Floats, Codes, Bools]:
     return posterior, truth, _judged(truth)
 
 
+def _same_shape(labels: Any, truth: Any) -> tuple[Codes, Codes, Bools]:
+    labels, truth = np.asarray(labels), np.asarray(truth)
+    if labels.shape != truth.shape:
+        raise ParameterError(f"labels and truth must have the same shape, not {labels.shape} and {truth.shape}")
+    return labels, truth, _judged(truth)
+
+
 def _judged(truth: Codes) -> Bools:
     judged: Bools = truth >= 0
     if not judged.any():
@@ -211,7 +207,7 @@ def _judged(truth: Codes) -> Bools:
 
 
 def _of_truth(posterior: Floats, truth: Codes) -> Floats:
-    """Give p_n(t_n), (N,); 0 where the truth is none of the classes or unknown."""
+    """Return p_n(t_n), (N,); 0 if the truth is unknown or none of the classes."""
     N, K = posterior.shape
     named = (truth >= 0) & (truth < K)
     return np.where(named, posterior[np.arange(N), np.where(named, truth, 0)], 0.0)

@@ -1,23 +1,23 @@
-"""Spans of tags: names of people and places in a sentence, read from one tag for each token.
+"""Spans of tags, such as names of people and places in a sentence, from one tag for each token.
 
 ============ ==================================================================================================
 tag          meaning
 ============ ==================================================================================================
 ``O``        outside of every span
 ``B-x``      begins a span of type x
-``I-x``      inside a span of type x; opens one where there is none to go on with
+``I-x``      inside a span of type x; begins one if there is none to continue
 ``E-x``      ends a span of type x (also ``L-x``)
 ``S-x``      is a span of type x by itself (also ``U-x``)
 ============ ==================================================================================================
 
-Tags may come without a type (``B``, ``I``, ``O``).  What is a span is decided as the CoNLL evaluation script does
-(``conlleval``, Tjong Kim Sang & Buchholz 2000; E and S as in ``seqeval``), which reads every scheme: a token that is
-not O begins a span when it is B or S, when the token before is O, E, S or of another type, or at the start of a
-sequence; else it goes on with the span before.  So an ``I-x`` after ``O`` opens a span.
+Tags may come without a type (``B``, ``I``, ``O``).  Spans are defined as in the CoNLL evaluation script (``conlleval``,
+Tjong Kim Sang & Buchholz 2000; E and S as in ``seqeval``), which reads every scheme: a token that is not O begins a
+span if it is B or S, if the token before is O, E, S or of another type, or at the start of a sequence; otherwise it
+continues the span.  So an ``I-x`` after ``O`` begins a span.
 
-Which tags may follow each other depends on the scheme: in IOB2 a span begins with B, in IOB1 with I, B being
-kept for a span that touches another of its type, in IOBES the tags of a span are S or B I … I E.  Names cannot tell
-IOB1 from IOB2; IOB2 is taken.
+Which tags may follow each other depends on the scheme: in IOB2 a span begins with B; in IOB1 with I, or with B right
+after another span of its type; in IOBES the tags of a span are S or B I … I E.  The names of the tags are the same in
+IOB1 and IOB2; IOB2 is assumed.
 
 A code of -1 is a token without a tag; it counts as O.
 """
@@ -53,7 +53,7 @@ _ROLES = {"O": "O", "B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 
 
 class Tags(NamedTuple):
-    """What the classes mean as tags."""
+    """Roles and types of the classes as tags."""
 
     role: np.ndarray[Any, np.dtype[np.str_]]  #: "O", "B", "I", "E" or "S", (K,)
     type: Ints  #: code of the type, -1 for O, (K,)
@@ -72,14 +72,14 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SpanScores:
-    """How many spans were found: a span counts when its start, its stop and its type are all right.
+    """Counts of spans; a span is correct if its start, stop and type are all right.
 
-    Shares are 0 where there is nothing to divide by, as in ``conlleval``.
+    Shares with a denominator of 0 are 0, as in ``conlleval``.
     """
 
     types: tuple[str, ...]
     true: Ints  #: spans of the truth, by type
-    predicted: Ints  #: spans that were predicted, by type
+    predicted: Ints  #: predicted spans, by type
     correct: Ints  #: those that are both, by type
 
     @property
@@ -89,7 +89,7 @@ class SpanScores:
 
     @property
     def recall(self) -> float:
-        """Share of the true spans that were found, over all types."""
+        """Share of the true spans that were predicted, over all types."""
         return float(_share(self.correct.sum(), self.true.sum()))
 
     @property
@@ -98,7 +98,7 @@ class SpanScores:
         return float(_share(2 * self.correct.sum(), self.predicted.sum() + self.true.sum()))
 
     def by_type(self) -> dict[str, Any]:
-        """Give columns with a row for each type: type, precision, recall, f1, true, predicted, correct."""
+        """Return columns with a row for each type: type, precision, recall, f1, true, predicted, correct."""
         return {
             "type": np.array(self.types, object),
             "precision": _share(self.correct, self.predicted),
@@ -114,15 +114,15 @@ class SpanScores:
 
 
 def are_tags(classes: Iterable[Any]) -> bool:
-    """Tell whether these names are tags: all of the table of the module, and one that begins a span among them."""
+    """Return whether these names are tags: all in the table of the module, and not all of them O."""
     roles = [_split(name) for name in classes]
     return all(roles) and any(role and role[0] != "O" for role in roles)
 
 
 def read_tags(classes: Iterable[Any], scheme: Scheme | None = None) -> Tags:
-    """Take the names of classes apart into role and type.
+    """Split the names of classes into role and type.
 
-    The scheme is IOBES when an E or S (L or U) occurs, else IOB2, unless another is named.
+    By default the scheme is IOBES if an E or S (L or U) occurs, otherwise IOB2.
     """
     names = list(classes)
     if not are_tags(names):
@@ -144,7 +144,7 @@ def read_tags(classes: Iterable[Any], scheme: Scheme | None = None) -> Tags:
 
 
 def _split(name: Any) -> tuple[str, str] | None:
-    """Give role and type of a tag, or None if it is none."""
+    """Return role and type of a tag, or None if the name is not a tag."""
     role, dash, kind = str(name).partition("-")
     if role not in _ROLES or (role == "O" and dash):
         return None
@@ -157,7 +157,7 @@ def find_spans(labels: Codes, bounds: Ints, classes: Iterable[Any]) -> Spans:
     Parameters
     ----------
     labels
-        Code of every token's tag, (N,); -1 where there is none.
+        Code of every token's tag, (N,); -1 for no tag.
     bounds
         Where each sequence begins, (S + 1,).
     classes
@@ -173,14 +173,14 @@ def find_spans(labels: Codes, bounds: Ints, classes: Iterable[Any]) -> Spans:
     labels, bounds = _checked(labels, bounds, tags)
     inside, opens, kind = _openings(labels, bounds, tags)
     start = np.flatnonzero(opens)
-    # a span stops before the next token that is outside or opens one, or belongs to another sequence
+    # a span ends before the next token that is outside or begins a span
     stops = inside & np.append(~inside[1:] | opens[1:], True)
     return Spans(start, np.flatnonzero(stops) + 1, kind[start], tags.types)
 
 
 def _openings(labels: Codes, bounds: Ints, tags: Tags) -> tuple[Bools, Bools, Ints]:
-    """Tell which tokens are inside of a span, which open one, and of what type each is."""
-    # a code of -1 finds the O at the end
+    """Return which tokens are inside a span, which begin one, and their types."""
+    # a code of -1 finds the O that is appended
     inside = np.append(tags.role != "O", False)[labels]
     kind = np.append(tags.type, -1)[labels]
     begins = np.append(np.isin(tags.role, ["B", "S"]), False)[labels]
@@ -202,7 +202,7 @@ def _checked(labels: Codes, bounds: Ints, tags: Tags) -> tuple[Codes, Ints]:
 
 
 def forbidden_transitions(classes: Iterable[Any], scheme: Scheme | None = None) -> Bools:
-    """Give the mask ``[next, now]`` of tags that may not follow each other, (K, K).
+    """Return the mask ``[next, now]`` of tags that may not follow each other, (K, K).
 
     In IOB2: I-x after anything but B-x and I-x.  In IOB1: B-x after anything but B-x and I-x.  In IOBES: I-x and E-x
     after anything but B-x and I-x, and anything else after B-x and I-x.
@@ -217,24 +217,24 @@ def forbidden_transitions(classes: Iterable[Any], scheme: Scheme | None = None) 
 
 
 def forbidden_starts(classes: Iterable[Any], scheme: Scheme | None = None) -> Bools:
-    """Give the mask of tags that may not stand first, (K,): those that go on with a span."""
+    """Return the mask of tags that may not come first, (K,): those that continue a span."""
     tags = read_tags(classes, scheme)
     return np.isin(tags.role, _GO_ON[tags.scheme])
 
 
-#: Roles that need an unfinished span of their type before them.
+#: Roles that continue an unfinished span of their type.
 _GO_ON: dict[Scheme, list[str]] = {"iob1": ["B"], "iob2": ["I"], "iobes": ["I", "E"]}
 
 
 def span_scores(predicted: Codes, truth: Codes, bounds: Ints, classes: Iterable[Any]) -> SpanScores:
-    """Compare predicted spans with true ones, start, stop and type exactly (``conlleval``).
+    """Compare predicted spans with true ones by start, stop and type (``conlleval``).
 
-    A predicted span that touches a token of unknown truth (-1) is not judged.
+    A predicted span with a token of unknown truth (-1) is left out.
 
     Parameters
     ----------
     predicted, truth
-        Code of every token's tag, (N,); -1 where there is none.
+        Code of every token's tag, (N,); -1 for no tag.
     bounds
         Where each sequence begins, (S + 1,).
     classes
@@ -262,13 +262,13 @@ def span_scores(predicted: Codes, truth: Codes, bounds: Ints, classes: Iterable[
 def word_scores(
     predicted: Codes, truth: Codes, classes: Iterable[Any], bounds: Ints | None = None
 ) -> tuple[float, float, float]:
-    """Give precision, recall and F-score of words in spans (Traganitis 2019, section 4.4.1).
+    """Return precision, recall and F-score of words in spans (Traganitis 2019, section 4.4.1).
 
         precision = true-positive words / words in predicted spans
         recall    = true-positive words / words in true spans
 
-    (the page prints the words in predicted spans on top of the recall).  A word is a true positive when it is in a
-    predicted and in a true span of the same type.  Words of unknown truth (-1) are not judged.  With ``bounds``, both
+    (the thesis has the words in predicted spans in the numerator of the recall).  A word is a true positive if it is in
+    a predicted and in a true span of the same type.  Words of unknown truth (-1) are left out.  With ``bounds``, both
     are means over the sequences where they are defined, and the F-score is their harmonic mean.
     """
     tags = read_tags(classes)
