@@ -29,9 +29,10 @@ def list_() -> None:
     for name in cs.datasets.names():
         info = cs.datasets.info(name)
         size = ", ".join(f"{value} {key}" for key, value in list(info.counts.items())[:4])
-        what = info.description.split(". ")[0].rstrip(".")
-        table.add_row(name, info.kind, size, "yes" if _is_here(name) else "no", what)
+        table.add_row(name, info.kind, size, "yes" if _is_here(name) else "no", info.summary)
     Console(highlight=False).print(table)
+    if unknown := cs.datasets.unknown():
+        click.echo(f"not in the catalogue: {', '.join(unknown)}")
 
 
 @command.command(name="info")

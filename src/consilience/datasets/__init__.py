@@ -1,4 +1,4 @@
-"""Data to try things on: simulated crowds, public sets of known source and licence, and the table of 1979.
+"""Data sets: simulated crowds, public sets of known source and licence, and the table of 1979.
 
 >>> annotations, truth = load("dawid_skene")
 >>> annotations
@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
-from consilience.datasets.loading import Crowd, info, load, names, path
+from consilience.datasets.loading import Crowd, info, load, names, path, unknown
 from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
 
@@ -24,4 +24,5 @@ __all__ = [
     "path",
     "simulate",
     "simulate_sequences",
+    "unknown",
 ]

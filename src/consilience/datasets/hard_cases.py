@@ -1,11 +1,11 @@
-"""Two crowds that mislead an aggregator which trusts what its model says, each with a known truth.
+"""Two crowds with a known truth whose labels contradict the assumptions of the Dawid-Skene model.
 
 :func:`long_tail`
-    Many annotators with a handful of labels each.  A confusion matrix for everybody has more parameters than there are
-    labels: its likelihood rises by believing chance, and labels come out worse than votes and nearly certain.
+    Many annotators with a few labels each.  A confusion matrix for each has more parameters than there are labels: EM
+    overfits, and its labels are worse than votes and nearly certain.
 :func:`clones`
-    A few good judges and more copies of a weak one.  Copies agree with each other whatever the truth, so a model that
-    takes annotators for independent finds them perfect, and calls everybody else wrong.
+    A few good judges and more copies of a weak one.  Copies agree with each other whatever the truth, so a model of
+    independent annotators finds them perfect and the judges wrong.
 
 The figures of both, for every method, come from ``python -m benchmarks breaking``.
 """
@@ -23,7 +23,7 @@ from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["clones", "long_tail"]
 
-#: The long tail: as many items as annotators, so that items have as many labels as annotators give.
+#: The long tail: as many items as annotators, and as many labels of each item as of each annotator.
 _TAIL_SIZE, _TAIL_LABELS, _TAIL_CLASSES = 2000, 5, 4
 _TAIL_ACCURACY = (0.5, 0.9)
 
@@ -36,7 +36,7 @@ def long_tail(seed: int = 0) -> Simulation:
     """Draw 2000 annotators with five labels each, for 2000 items of four equally frequent classes.
 
     Every item has five labels too.  An annotator is right with a probability between 0.5 and 0.9, the same for all
-    classes, and else says any wrong class alike.
+    classes; errors are uniform over the wrong classes.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def long_tail(seed: int = 0) -> Simulation:
     annotator = _regular(rng, _TAIL_SIZE, _TAIL_LABELS)
     truth = rng.integers(0, _TAIL_CLASSES, _TAIL_SIZE)
     confusions = _even_errors(rng.uniform(*_TAIL_ACCURACY, _TAIL_SIZE), _TAIL_CLASSES)
-    label = _say(rng, confusions, annotator, truth)
+    label = _draw_labels(rng, confusions, annotator, truth)
     names = [f"a{m}" for m in range(_TAIL_SIZE)]
     return _crowd(annotator, label, truth, confusions, names, ["ordinary"] * _TAIL_SIZE)
 
@@ -63,15 +63,15 @@ def clones(seed: int = 0, flip: float = 0.0) -> Simulation:
     Parameters
     ----------
     seed
-        Decides everything.
+        Seed of all random numbers.
     flip
-        Share of the items on which a copy, each on its own, says another class than the weak one did.
+        Probability that a copy, independently of the others, gives another class than the original.
 
     Returns
     -------
     Simulation
-        Its roles are "judge" and "copy".  Its model is right about everybody alone; that copies depend on each
-        other is what no Dawid-Skene model can say.
+        Its roles are "judge" and "copy".  Its model is right about each annotator, but not about their dependence,
+        which no Dawid-Skene model can express.
 
     Examples
     --------
@@ -87,9 +87,9 @@ def clones(seed: int = 0, flip: float = 0.0) -> Simulation:
     N, K, judges = _CLONE_ITEMS, _CLONE_CLASSES, len(_JUDGE_ACCURACY)
     truth = rng.integers(0, K, N)
     own = _even_errors(np.array([*_JUDGE_ACCURACY, _WEAK_ACCURACY]), K)
-    said = _say(rng, own, np.broadcast_to(np.arange(judges + 1), (N, judges + 1)), truth)
+    said = _draw_labels(rng, own, np.broadcast_to(np.arange(judges + 1), (N, judges + 1)), truth)
     copies = np.repeat(said[:, -1:], _COPIES, axis=1)
-    # both drawn in full, so that crowds of the same seed differ in nothing but the flips
+    # both are drawn in full, so that crowds of the same seed differ only in the flips
     flipped = rng.random(copies.shape) < flip
     copies = np.where(flipped, (copies + rng.integers(1, K, copies.shape)) % K, copies)
 
@@ -102,16 +102,16 @@ def clones(seed: int = 0, flip: float = 0.0) -> Simulation:
 
 
 def _even_errors(accuracy: Floats, K: int) -> Floats:
-    """Give confusions of annotators who are right with this probability and else say any wrong class alike."""
+    """Return confusions with this accuracy and uniform errors."""
     wrong = ((1 - accuracy) / (K - 1))[:, None, None]
     confusions: Floats = np.where(np.eye(K, dtype=bool), accuracy[:, None, None], wrong)
     return confusions
 
 
 def _regular(rng: np.random.Generator, size: int, degree: int) -> Ints:
-    """Draw ``degree`` different annotators for each of ``size`` items so that everybody gets as many, (size, degree).
+    """Draw ``degree`` different annotators for each of ``size`` items, each equally often, (size, degree).
 
-    A column is a permutation that differs from the earlier ones everywhere; one in about e^j does after j of them.
+    A column is a permutation that differs from the earlier ones everywhere; after j of them about one in e^j does.
     """
     columns: list[Ints] = []
     while len(columns) < degree:
@@ -121,8 +121,8 @@ def _regular(rng: np.random.Generator, size: int, degree: int) -> Ints:
     return np.stack(columns, axis=1)
 
 
-def _say(rng: np.random.Generator, confusions: Floats, annotator: Ints, truth: Ints) -> Ints:
-    """Draw what these annotators, (N, labels), say of items of this truth."""
+def _draw_labels(rng: np.random.Generator, confusions: Floats, annotator: Ints, truth: Ints) -> Ints:
+    """Draw the labels of these annotators, (N, labels), for items of this truth."""
     # inverse transform: the label is the number of steps of the cumulative column that u has passed
     steps = np.cumsum(confusions, axis=1)[annotator, :-1, truth[:, None]]
     label: Ints = (rng.random(annotator.shape)[:, :, None] > steps).sum(axis=2)

@@ -1,7 +1,7 @@
-"""Reading the sets of the catalogue from the user's own copy, and noticing when it is another file.
+"""Loading the sets of the catalogue from the user's own copy, and checking that it is the copy that was tested.
 
-Apart from the bundled table of 1979, the files are looked for in the folder that the environment variable
-``CONSILIENCE_DATA`` names: one folder for each set, named as in the catalogue, with the files named there.
+Apart from the bundled table of 1979, the files are expected in the folder that the environment variable
+``CONSILIENCE_DATA`` names: one folder for each set, with the names of the catalogue.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ import pyarrow as pa
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.frames import find_column
 from consilience.data.ids import to_column
-from consilience.datasets.catalogue import CATALOGUE, CrowdName, DatasetInfo
+from consilience.datasets.catalogue import CATALOGUE, CROWD_KINDS, CrowdName, DatasetInfo
 from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError
 
-__all__ = ["VARIABLE", "Crowd", "info", "load", "names", "path"]
+__all__ = ["VARIABLE", "Crowd", "info", "load", "names", "path", "unknown"]
 
 #: The environment variable that names the folder of data.
 VARIABLE = "CONSILIENCE_DATA"
 
 _BUNDLED = Path(__file__).parent
+_ZIP_ERRORS = zipfile.BadZipFile, zlib.error
 
 _WORDS = {
     "N": "items (N)",
@@ -43,20 +44,20 @@ _WORDS = {
 
 
 class Crowd(NamedTuple):
-    """Labels and what is known of the truth."""
+    """Labels and, where known, the truth."""
 
     annotations: Annotations
-    #: the class of every item; -1 (numbers) or None (names) where unknown, no array where the set has no truth at all
+    #: the class of every item; unknown is -1 (numbers from 0) or None (other classes); no array if the set has no truth
     truth: np.ndarray[Any, Any] | None
 
 
 def names() -> tuple[str, ...]:
-    """Name all sets of the catalogue."""
+    """Return the names of all sets of the catalogue."""
     return tuple(CATALOGUE)
 
 
 def info(name: str) -> DatasetInfo:
-    """Tell what is known about a set: source, licence, counts, files."""
+    """Return what is known about a set: source, licence, counts, files."""
     if name in CATALOGUE:
         return CATALOGUE[name]
     near = difflib.get_close_matches(str(name), CATALOGUE, 1)
@@ -65,7 +66,7 @@ def info(name: str) -> DatasetInfo:
 
 
 def path(name: str) -> Path:
-    """Give the folder that holds the files of a set; ``info(name).files`` names them."""
+    """Return the folder that holds the files of a set; ``info(name).files`` names them."""
     about = info(name)
     if about.bundled:
         return _BUNDLED
@@ -76,6 +77,13 @@ def path(name: str) -> Path:
     if not folder.is_dir():
         raise _absent(about, f"there is no folder {folder}")
     return folder
+
+
+def unknown() -> tuple[str, ...]:
+    """Return the folders of data that are not in the catalogue; none if ``CONSILIENCE_DATA`` is not set."""
+    root = Path(os.environ.get(VARIABLE) or os.devnull).expanduser()
+    folders = (file.parent.name for file in root.glob("*/PROVENANCE.md"))
+    return tuple(sorted(name for name in folders if name not in CATALOGUE))
 
 
 @overload
@@ -93,8 +101,9 @@ def load(name: str) -> Crowd | dict[str, Any]:
     Returns
     -------
     Crowd or dict
-        A crowd gives ``annotations, truth``.  Any other kind gives its parts by name: a pyarrow table for each
-        CSV file, a numpy array for each member of an ``.npz`` file.
+        ``annotations, truth`` for the kinds with one label from a fixed set of classes ("crowd", "timed crowd",
+        "scale", "labelling functions", "language models").  For other kinds the parts by name: a pyarrow table for
+        each CSV file, a numpy array for each member of an ``.npz`` file.
 
     Raises
     ------
@@ -104,15 +113,15 @@ def load(name: str) -> Crowd | dict[str, Any]:
         A file cannot be read, or is not the one of the catalogue.
     """
     about, folder = info(name), path(name)
-    return _load_crowd(about, folder) if about.kind == "crowd" else _load_parts(about, folder)
+    return _load_crowd(about, folder) if about.kind in CROWD_KINDS else _load_parts(about, folder)
 
 
 def _load_crowd(about: DatasetInfo, folder: Path) -> Crowd:
     file = _find(about, folder, about.files[0])
     item, annotator, label = _read_columns(file, item="task", annotator="worker", label="label")
-    # Before anything is made of them: a file without rows should be told from one that cannot be used.
+    # checked first: an empty file is another error than one that cannot be used
     _check(about, file, {"labels": len(label)})
-    # Repeats, and truths of unlabelled items, are known facts of the set: checked below, not warned about.
+    # repeats, and truths of unlabelled items, are known facts of the set: checked below, no warning
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         annotations = Annotations.from_columns(
@@ -138,7 +147,7 @@ def _load_crowd(about: DatasetInfo, folder: Path) -> Crowd:
         codes = annotations.codes_of_truth(pa.table({"task": item, "label": label}), str(file))
     known = codes >= 0
     _check(about, file, {"truth_with_labels": int(known.sum())})
-    numbers = annotations.classes.dtype.kind in "iu"
+    numbers = annotations.classes.dtype.kind in "iu" and annotations.classes.min() >= 0
     truth = np.full(codes.size, -1 if numbers else None, annotations.classes.dtype if numbers else object)
     truth[known] = annotations.classes[codes[known]]
     return Crowd(annotations, truth)
@@ -155,7 +164,7 @@ def _load_parts(about: DatasetInfo, folder: Path) -> dict[str, Any]:
     for part, axes in about.shapes.items():
         if part not in parts:
             raise FormatError(f"{folder} is not the set {about.name!r} of the catalogue: it has no {part!r}")
-        # An axis that is not there counts as empty.
+        # a missing axis counts as empty
         _check(about, home[part], dict(zip(axes, (*parts[part].shape, 0), strict=False)))
     return parts
 
@@ -164,7 +173,7 @@ def _load_parts(about: DatasetInfo, folder: Path) -> dict[str, Any]:
 
 
 def _find(about: DatasetInfo, folder: Path, name: str) -> Path:
-    """Find a file of the set, compressed or not."""
+    """Return a file of the set, compressed or not."""
     other = name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"
     for file in (folder / name, folder / other):
         if file.is_file():
@@ -173,7 +182,7 @@ def _find(about: DatasetInfo, folder: Path, name: str) -> Path:
 
 
 def _read_columns(file: Path, **roles: str) -> list[pa.Array]:
-    """Read these columns as text: whether ids are numbers is decided later, for all rows together."""
+    """Read these columns as text; whether ids are numbers is decided later, for all rows together."""
     table = _read_table(file, dict.fromkeys(roles.values(), pa.string()))
     return [
         to_column(table[find_column(table.column_names, role, column, str(file))], column)
@@ -186,7 +195,7 @@ def _read_table(file: Path, types: Mapping[str, pa.DataType] | None = None) -> p
 
     try:
         table = csv.read_csv(str(file), convert_options=csv.ConvertOptions(column_types=types))
-        header = table.column_names  # decoded only when asked for: bytes that are no text come to light here
+        header = table.column_names  # decoded here: invalid UTF-8 is an error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from error
     if len(set(header)) < len(header):
@@ -198,21 +207,12 @@ def _read_arrays(file: Path) -> dict[str, Any]:
     try:
         with np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    # The archive, its compression and the arrays inside each complain in their own way.
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        EOFError,
-        NotImplementedError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    # the archive, its compression and the arrays inside raise errors of their own
+    except (OSError, ValueError, TypeError, LookupError, EOFError, NotImplementedError, *_ZIP_ERRORS) as error:
         raise _unreadable(file, error) from error
 
 
-# ---- what can be wrong ----------------------------------------------------------------------------------
+# ---- errors ---------------------------------------------------------------------------------------------
 
 
 def _check(about: DatasetInfo, file: Path, found: Mapping[str, int]) -> None:
@@ -229,7 +229,7 @@ def _unreadable(file: Path, error: Exception) -> FormatError:
 
 
 def _absent(about: DatasetInfo, why: str) -> DataError:
-    columns = "; labels have the columns task,worker,label and truth task,label" if about.kind == "crowd" else ""
+    columns = "; labels have the columns task,worker,label and truth task,label" if about.kind in CROWD_KINDS else ""
     return DataError(
         f"the data set {about.name!r} is not here: {why}. It comes from {about.source}. Put its files "
         f"({', '.join(about.files)}{columns}) into a folder named {about.name!r}, and set {VARIABLE} "

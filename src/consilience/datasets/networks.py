@@ -1,7 +1,7 @@
-"""Crowds whose items lie on a graph, with a known truth: neighbours tend to be of one class.
+"""Crowds with a known truth whose items are on a graph: neighbours tend to be of one class.
 
 Every item draws partners.  With probability ``agreement`` a partner is one of the same class, else any item: the share
-of edges within a class is a + (1 - a) Σ π².  Where the degree is small the graph is nearly a tree, and the truth is a
+of edges within a class is a + (1 - a) Σ π².  If the degree is small, the graph is nearly a tree, and the truth is a
 draw from the stationary Potts field of :mod:`consilience.structured.potts` with a / (1 - a) = (e^δ - 1) / K.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["NetworkSimulation", "simulate_network"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NetworkSimulation:
-    """A simulated crowd, its graph, and what both were drawn from."""
+    """A simulated crowd, its graph, and the model of its annotators."""
 
     annotations: Annotations
     edges: Ints  #: the two items of every edge, (E, 2)
@@ -50,11 +50,11 @@ def simulate_network(
     degree
         Neighbours of an item, on average.
     agreement
-        Probability that a partner is chosen within the class, from 0 (the graph says nothing) to 1.
+        Probability that a partner is chosen within the class, from 0 (the graph is uninformative) to 1.
     seed
-        Decides everything.
+        Seed of all random numbers.
     **crowd
-        What :func:`consilience.simulate` takes: ``labels_per_item``, ``prior``, ``accuracy``, ….
+        Parameters of :func:`consilience.simulate`: ``labels_per_item``, ``prior``, ``accuracy``, ….
 
     Examples
     --------

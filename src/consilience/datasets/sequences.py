@@ -1,7 +1,7 @@
-"""Sequences with a known truth: labels of a crowd on the states of a Markov chain (Traganitis 2019, section 4.4.1).
+"""Sequences with a known truth: labels of a crowd for the states of a Markov chain (Traganitis 2019, section 4.4.1).
 
 The truth of a sequence's first token is drawn from ``start``, that of each next one from the column of ``transitions``
-that belongs to the truth before it; annotators then say what their confusions tell, token by token.
+that belongs to the truth before it; the labels of each token are drawn from the confusions.
 
 ====== ========================== ==========================================
 symbol name                       shape
@@ -12,8 +12,8 @@ T      ``transitions[i, k]``      (K, K): Pr(next truth is i | truth is k)
 ====== ========================== ==========================================
 
 Columns of T and of the Γ_m are drawn from a flat Dirichlet distribution.  ⌊M/2⌋ + 1 annotators are better than random:
-each of their columns has its largest entry moved to the diagonal (As2 and the line below it, section 3.2).  Which ones
-is left to chance.
+each of their columns has its largest entry moved to the diagonal (As2 and the line below it, section 3.2).  They are
+chosen at random.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.data.sequences import SequenceAnnotations
-from consilience.datasets.simulation import _check_whole
+from consilience.datasets.simulation import check_whole
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene, _bernoulli, _fixed_degree
@@ -61,9 +61,9 @@ def simulate_sequences(
     by_token: bool = False,
     seed: int = 0,
 ) -> SequenceSimulation:
-    """Draw sequences and what a crowd says of them.
+    """Draw sequences and the labels of a crowd.
 
-    Parameters are drawn before sequences, so the same seed gives the same model for any number of them.
+    Parameters are drawn before sequences, so that a seed yields the same model for any number of them.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def simulate_sequences(
     by_token
         Each token, not each sequence, is given to annotators of its own.
     seed
-        Decides everything.
+        Seed of all random numbers.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def simulate_sequences(
         ("n_classes", n_classes, 2),
         ("seed", seed, 0),
     ):
-        _check_whole(name, value, least)
+        check_whole(name, value, least)
     if not 0.0 <= stickiness < 1.0:
         raise ParameterError(f"stickiness must be at least 0 and below 1, not {stickiness!r}")
     if annotators_per_sequence is not None and np.any(np.asarray(label_probability) != 1.0):
@@ -114,7 +114,7 @@ def simulate_sequences(
     lengths = _lengths(rng, length, n_sequences)
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     truth = _walk(rng, first, T, bounds)
-    tokens = _say(rng, model, truth, bounds, annotators_per_sequence, label_probability, by_token)
+    tokens = _draw_labels(rng, model, truth, bounds, annotators_per_sequence, label_probability, by_token)
     position = np.arange(bounds[-1]) - np.repeat(bounds[:-1], lengths)
     annotations = SequenceAnnotations(
         tokens, bounds, Ids.range(n_sequences), position.astype(np.int32), Ids.range(int(lengths.max()))
@@ -147,7 +147,7 @@ def _columns(values: Any, K: int, columns: int | None = None) -> Floats:
 
 
 def _stationary(T: Floats) -> Floats:
-    """Give π with T π = π, Σ π = 1: where several do, the one of least norm."""
+    """Return π with T π = π, Σ π = 1; of several the one of least norm."""
     K = len(T)
     system = np.concatenate([T - np.eye(K), np.ones((1, K))])
     pi = np.maximum(np.linalg.lstsq(system, np.append(np.zeros(K), 1.0), rcond=None)[0], 0.0)
@@ -166,9 +166,9 @@ def _lengths(rng: np.random.Generator, length: Any, S: int) -> Ints:
 
 
 def _walk(rng: np.random.Generator, start: Floats, T: Floats, bounds: Ints) -> Ints:
-    """Draw the truths: a step of all sequences that go on at a time."""
+    """Draw the truths, one position of all sequences at a time."""
     lengths = np.diff(bounds)
-    # from the longest sequence to the shortest: those that reach position t come first
+    # longest sequences first: those that reach position t come first
     begin = bounds[:-1][np.argsort(-lengths, kind="stable")]
     reach = lengths.size - np.searchsorted(np.sort(lengths), np.arange(lengths.max()), side="right")
     u = rng.random(int(bounds[-1]))
@@ -184,7 +184,7 @@ def _walk(rng: np.random.Generator, start: Floats, T: Floats, bounds: Ints) -> I
     return truth
 
 
-def _say(
+def _draw_labels(
     rng: np.random.Generator,
     model: DawidSkene,
     truth: Ints,
@@ -196,7 +196,7 @@ def _say(
     N, M, K = truth.size, len(model.annotators), len(model.classes)
     units = N if by_token else bounds.size - 1
     if per_unit is not None:
-        _check_whole("annotators_per_sequence", per_unit, 1)
+        check_whole("annotators_per_sequence", per_unit, 1)
         unit, annotator = _fixed_degree(rng, units, M, per_unit)
     else:
         p = np.asarray(probability, np.float64)

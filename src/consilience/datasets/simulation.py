@@ -1,17 +1,17 @@
-"""Crowds with a known truth: drawn from the Dawid-Skene model, with annotators of every kind one meets.
+"""Crowds with a known truth, drawn from the Dawid-Skene model, with annotators of several roles.
 
-============== =========================================================================================
-role           what they do with an item of class k
-============== =========================================================================================
-``ordinary``   right with a probability drawn from ``accuracy`` for each class, else wrong in their own way
+============== ==========================================================================================
+role           label of an item of class k
+============== ==========================================================================================
+``ordinary``   right with a probability drawn from ``accuracy`` for each class and annotator
 ``expert``     the same, right with probability 0.9 to 0.99
-``spammer``    never look: any label alike, always the same one, or one drawn from the prior
-``adversary``  almost never right; say one and the same wrong class for k nearly always
-``specialist`` know one class: say it of nearly all its items, and of hardly any other; else ordinary
-============== =========================================================================================
+``spammer``    independent of k: uniform, always the same class, or drawn from the prior
+``adversary``  almost always the same wrong class, which depends on k
+``specialist`` for one class: recognises nearly all its items, hardly ever gives it to others; else ordinary
+============== ==========================================================================================
 
-Errors fall on the wrong classes in proportions drawn from a flat Dirichlet distribution, anew for each annotator
-and class.
+Errors are distributed over the wrong classes in proportions from a flat Dirichlet distribution, drawn for each
+annotator and class.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["Simulation", "check_whole", "simulate"]
 
 _EXPERT_ACCURACY = (0.9, 0.99)
-#: How surely a specialist says their class of its items, and how rarely of others.
+#: Probability that a specialist gives their class to its items, and to others.
 _SPECIALIST_HIT = (0.95, 0.995)
 _SPECIALIST_SLIP = (0.0, 0.01)
-#: How much of an adversary's answers follows the plan; the rest is right at most half as often as chance.
+#: Share of an adversary's labels that follow the plan; the rest is right at most half as often as chance.
 _ADVERSARY_PLAN = (0.8, 0.95)
 
 _DEFAULT_LABELS_PER_ITEM = 5
@@ -48,7 +48,7 @@ class Simulation:
     annotations: Annotations
     truth: Ints  #: class code of every item, (N,)
     model: DawidSkene  #: the parameters that the labels were drawn from
-    roles: tuple[str, ...]  #: the kind of every annotator: see the table of the module
+    roles: tuple[str, ...]  #: the role of every annotator: see the table of the module
 
 
 def simulate(
@@ -68,7 +68,7 @@ def simulate(
 ) -> Simulation:
     """Draw a crowd from the Dawid-Skene model.
 
-    Annotators are drawn before items, so the same seed gives the same annotators for any number of items.
+    Annotators are drawn before items, so that a seed yields the same annotators for any number of items.
 
     Parameters
     ----------
@@ -80,15 +80,15 @@ def simulate(
         Instead: every annotator labels an item with this probability (one for all, or one for each).  If
         neither is given, an item has five labels, or as many as there are annotators.
     prior
-        Probability of each class, (K,); all the same if not given.
+        Probability of each class, (K,); uniform if not given.
     experts, spammers, adversaries, specialists
-        Share of the annotators that play this role, between 0 and 1, rounded to a whole number of them; the
-        rest are ordinary.  Roles fall on annotators at random.  Counted in the annotators' order, spammers take
-        turns at the three ways to spam, and specialist j knows class j mod K: K of them know every class.
+        Share of the annotators with this role, between 0 and 1, rounded to a whole number of them; the rest are
+        ordinary.  Roles are assigned at random.  In the order of the annotators, spammers alternate between the
+        three ways to spam, and specialist j knows class j mod K.
     accuracy
         Range of the probability that an ordinary annotator is right.
     seed
-        Decides everything.
+        Seed of all random numbers.
 
     Examples
     --------
@@ -98,14 +98,14 @@ def simulate(
     >>> crowd.roles.count("spammer")
     2
     """
-    _check_whole("n_items", n_items, 1)
-    _check_whole("n_annotators", n_annotators, 1)
-    _check_whole("n_classes", n_classes, 2)
-    _check_whole("seed", seed, 0)
+    check_whole("n_items", n_items, 1)
+    check_whole("n_annotators", n_annotators, 1)
+    check_whole("n_classes", n_classes, 2)
+    check_whole("seed", seed, 0)
     if labels_per_item is None and label_probability is None:
         labels_per_item = min(_DEFAULT_LABELS_PER_ITEM, n_annotators)
     if labels_per_item is not None:
-        _check_whole("labels_per_item", labels_per_item, 1)
+        check_whole("labels_per_item", labels_per_item, 1)
     if np.shape(accuracy) != (2,) or not 0 <= accuracy[0] <= accuracy[1] <= 1:
         raise ParameterError(f"accuracy must be a range (low, high) between 0 and 1, not {accuracy!r}")
     if label_probability is not None and np.shape(label_probability) not in ((), (n_annotators,)):
@@ -133,7 +133,8 @@ def simulate(
     return Simulation(annotations, truth, model, tuple(roles.tolist()))
 
 
-def _check_whole(name: str, value: Any, least: int) -> None:
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise unless the value is a whole number of at least ``least``."""
     if not isinstance(value, int | np.integer) or value < least:
         raise ParameterError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
@@ -144,19 +145,19 @@ def _prior(prior: Sequence[float] | None, K: int) -> Floats:
     share = np.asarray(prior, np.float64)
     if share.shape != (K,) or not np.all(share >= 0) or not np.isclose(share.sum(), 1.0, atol=1e-6):
         raise ParameterError(f"prior must be {K} probabilities that sum to one, not {prior!r}")
-    # numpy's sampler is stricter about the sum than a person who writes thirds is
+    # numpy's sampler is strict about the sum
     return np.asarray(share / share.sum())
 
 
 def _roles(rng: np.random.Generator, M: int, shares: dict[str, float]) -> NDArray[np.str_]:
-    """Turn shares into a role for every annotator, in random order."""
+    """Draw a role for every annotator."""
     if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) > 1 + 1e-9:
         given = ", ".join(f"{role}: {share!r}" for role, share in shares.items())
         raise ParameterError(f"shares of roles must lie between 0 and 1 and sum to at most 1; got {given}")
     roles = np.full(M, "ordinary", "<U10")
     used = 0
     for role, share in shares.items():
-        # Halves round up, so all shares together may ask for more than there are: the last ones give way.
+        # halves round up, so that the sum may exceed M: the last role gets fewer
         until = min(used + int(share * M + 0.5), M)
         roles[used:until] = role
         used = until
@@ -165,10 +166,10 @@ def _roles(rng: np.random.Generator, M: int, shares: dict[str, float]) -> NDArra
 
 
 def _columns(rng: np.random.Generator, diagonal: Floats, avoided: Ints | None = None) -> Floats:
-    """Complete confusions: the diagonal (n, K) is given, the rest falls on the wrong classes at random.
+    """Draw confusions with a given diagonal (n, K).
 
-    A class that is ``avoided``, one for each annotator, is never said by mistake; whoever has no mistake left to
-    make is right.
+    A class that is ``avoided``, one for each annotator, is never given by mistake; an annotator without any other
+    wrong class is always right.
     """
     n, K = diagonal.shape
     # exponentials, normalised, are a draw from the flat Dirichlet distribution
@@ -189,7 +190,7 @@ def _fallible(rng: np.random.Generator, n: int, K: int, accuracy: tuple[float, f
 
 
 def _spamming(rng: np.random.Generator, n: int, prior: Floats) -> Floats:
-    """Labels that are independent of the truth: all columns are the same."""
+    """Draw confusions whose labels are independent of the truth: all columns are the same."""
     K = prior.size
     same = np.eye(K)[rng.integers(0, K, n)]
     ways = np.stack([np.full((n, K), 1 / K), same, np.broadcast_to(prior, (n, K))])
@@ -198,7 +199,7 @@ def _spamming(rng: np.random.Generator, n: int, prior: Floats) -> Floats:
 
 
 def _adverse(rng: np.random.Generator, n: int, K: int) -> Floats:
-    """Say class k - shift instead of k, as a rule."""
+    """Draw confusions that mostly give class k - shift instead of k."""
     shift = rng.integers(1, K, n)
     planned = np.eye(K)[(np.arange(K) + shift[:, None]) % K]
     plan = rng.uniform(*_ADVERSARY_PLAN, (n, 1, 1))
@@ -212,7 +213,7 @@ def _special(rng: np.random.Generator, n: int, K: int, accuracy: tuple[float, fl
     diagonal = rng.uniform(*accuracy, (n, K))
     diagonal[annotator, known] = rng.uniform(*_SPECIALIST_HIT, n)
     confusions = _columns(rng, diagonal, avoided=known)
-    # now and then they say their class whatever the truth, which of its own items only makes them surer
+    # now and then they give their class whatever the truth
     slip = rng.uniform(*_SPECIALIST_SLIP, (n, K))
     confusions *= (1 - slip)[:, None, :]
     confusions[annotator, known] += slip

@@ -1,10 +1,10 @@
-"""Data on a union of subspaces: simulated with a known truth, and public images that lie near such a union.
+"""Data on a union of subspaces: simulated with a known truth, and public images near such a union.
 
     x_n = C_k ψ_n + μ_k + v_n,     k the subspace of sample n          (Traganitis 2019, eq. (2.2))
 
 The bases C_k are drawn uniformly among orthonormal ones, ψ_n and v_n are Gaussian, and every C_k ψ_n is scaled to
-length one before the rest is added, so that ``noise`` is the length of v_n beside that of the signal and does not
-depend on D.
+length one before the rest is added, so that ``noise`` is the length of v_n relative to the signal and does not depend
+on D.
 
 ====== ============================== ============
 symbol name                           shape
@@ -30,22 +30,22 @@ from consilience.validation import whole
 
 __all__ = ["ImageSet", "SubspaceSimulation", "load_images", "load_mnist5k", "load_yaleb", "simulate_subspaces"]
 
-#: Samples drawn at once: what is needed beside the data stays small.
+#: Samples drawn at once, to save memory.
 _BLOCK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SubspaceSimulation:
-    """Samples near a union of subspaces, and what they were drawn from."""
+    """Samples near a union of subspaces, and their parameters."""
 
     data: Floats  #: x, (N, D)
     truth: Ints  #: k, the subspace of every sample, (N,)
     bases: Floats  #: C with orthonormal columns, (K, D, d)
-    centres: Floats  #: μ, (K, D); zero where the subspaces pass through the origin
+    centres: Floats  #: μ, (K, D); zero if the subspaces pass through the origin
 
 
 class ImageSet(NamedTuple):
-    """Images as rows, and who or what is in them."""
+    """Images as rows, and their classes."""
 
     data: Floats  #: (N, D), scaled to rows of length one unless asked otherwise
     truth: Ints  #: class code of every image, 0 … K - 1
@@ -70,15 +70,15 @@ def simulate_subspaces(
     n_samples, n_features, n_subspaces, dimension
         N, D, K and d.
     noise
-        Length of v_n beside that of the signal, on average over squares: E ‖v_n‖² = noise².
+        Length of v_n relative to the signal: E ‖v_n‖² = noise².
     offset
         Length of every μ_k: above 0 the subspaces are affine.
     missing
-        Share of entries that are NaN, chosen independently; a sample keeps at least one entry.
+        Share of entries that are NaN, drawn independently; a sample keeps at least one entry.
     balance
-        Parameter of the Dirichlet distribution that shares out samples among subspaces; None shares them equally.
+        Parameter of the Dirichlet distribution of the sizes of subspaces; None makes them equal.
     random_state
-        Decides everything.
+        Seed of all random numbers.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _fill(
     missing: float,
     rng: np.random.Generator,
 ) -> None:
-    """x_n = C_k ψ_n + μ_k + v_n with ‖C_k ψ_n‖ = 1, for one block of samples."""
+    """Compute x_n = C_k ψ_n + μ_k + v_n with ‖C_k ψ_n‖ = 1 for one block of samples."""
     K, D, d = bases.shape
     weights = rng.standard_normal((len(data), d))
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
@@ -145,7 +145,7 @@ def load_images(name: Literal["mnist5k", "olivetti", "yaleb"], *, scale: Literal
     name
         A set of images of :data:`consilience.datasets.CATALOGUE`.
     scale
-        ``"unit"`` scales every image to length one, as subspace clustering wants; None leaves grey values alone.
+        ``"unit"`` scales every image to length one, as subspace clustering needs; None keeps the grey values.
 
     Raises
     ------

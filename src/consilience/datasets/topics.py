@@ -6,14 +6,14 @@
 kind   columns of A*         columns of X                                     N
 ====== ===================== ================================================ =====================================
 DIR    topics                Dirichlet(0.05, …, 0.05)                         0
-CTM    topics                softmax of N(0, Σ): weights that go together     0
+CTM    topics                softmax of N(0, Σ): correlated weights           0
 NEG    uniform on [-½, ½)    as CTM                                           0
 NOISE  topics                as CTM                                           columns from γ N(0, I / W)
 ====== ===================== ================================================ =====================================
 
-The topics of the paper were learned from 1500 NIPS papers and Σ is not given.  Here topics are drawn from a Dirichlet
-whose mean falls as 1 / rank, as word frequencies do (pass ``features`` for topics of your own), and Σ = s² C Cᵀ / D
-with standard normal C: the logits have deviation s, and any two of them are correlated.
+The paper learned the topics from 1500 NIPS papers and does not state Σ.  Here topics are drawn from a Dirichlet
+distribution whose mean falls as 1 / rank, as word frequencies do (pass ``features`` for topics of your own), and
+Σ = s² C Cᵀ / D with standard normal C: the logits have deviation s, and any two of them are correlated.
 
 ====== ============================== ============
 symbol name                           shape
@@ -34,15 +34,14 @@ import numpy as np
 
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
+from consilience.validation import one_of, whole
 
 __all__ = ["TopicSimulation", "perturbed", "simulate_topics"]
-
-_KINDS = ("DIR", "CTM", "NEG", "NOISE")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TopicSimulation:
-    """Mixtures of features, and what they were mixed from."""
+    """Mixtures of features, the features and the weights."""
 
     data: Floats  #: Y, (W, n)
     features: Floats  #: A*, (W, D)
@@ -70,15 +69,15 @@ def simulate_topics(
     n_samples, n_components, n_words
         n, D and W.
     concentration
-        The Dirichlet parameter of each weight of DIR: the smaller, the fewer features has a sample.
+        The Dirichlet parameter of each weight of DIR; small values make samples of few features.
     spread
-        s, deviation of the logits of CTM, NEG and NOISE: the larger, the fewer features has a sample.
+        s, deviation of the logits of CTM, NEG and NOISE; large values make samples of few features.
     noise
         γ of NOISE, the length of a column of N; those of topics are 0.1 to 0.3.
     features
         A* to use instead of drawn topics, (W, D).
     seed
-        Decides everything.
+        Seed of all random numbers.
 
     Examples
     --------
@@ -86,11 +85,9 @@ def simulate_topics(
     >>> drawn.data.shape, bool((drawn.weights >= 0).all()), bool((drawn.features < 0).any())
     ((20, 50), True, True)
     """
-    if kind not in _KINDS:
-        raise ParameterError(f"kind must be one of {', '.join(_KINDS)}, not {kind!r}")
+    one_of("kind", kind, ("DIR", "CTM", "NEG", "NOISE"))
     for name, value in (("n_samples", n_samples), ("n_components", n_components), ("n_words", n_words)):
-        if value < 1:
-            raise ParameterError(f"{name} must be a whole number ≥ 1, not {value!r}")
+        whole(name, value)
     if not (concentration > 0 and spread > 0 and noise >= 0):
         raise ParameterError("concentration and spread must be above 0, and noise not below it")
     rng = np.random.default_rng(seed)
@@ -117,7 +114,7 @@ def simulate_topics(
 
 
 def perturbed(features: Floats, *, in_span: float = 1.0, out_of_span: float = 0.0, seed: int = 0) -> Floats:
-    """Give the start A* (I + U) + N of Appendix B.1: entries uniform on ±0.05 r_l in U and ±0.05 r_n in N.
+    """Return the start A* (I + U) + N of Appendix B.1: entries uniform on ±0.05 r_l in U and ±0.05 r_n in N.
 
     ``in_span`` is r_l and ``out_of_span`` r_n; the experiments of the main text have 1 and 0.
     """
@@ -130,13 +127,13 @@ def perturbed(features: Floats, *, in_span: float = 1.0, out_of_span: float = 0.
 
 
 def _topics(rng: np.random.Generator, W: int, D: int) -> Floats:
-    """Columns from a Dirichlet with parameters 0.05 W / (rank log W …): few words each, the frequent ones in many."""
+    """Draw topics from a Dirichlet distribution with parameters 0.05 W / (rank log W …): few words each."""
     frequency = 1.0 / np.arange(1.0, W + 1.0)
     return _columns(rng.standard_gamma((0.05 * W * frequency / frequency.sum())[:, None], (W, D)), rng)
 
 
 def _columns(gammas: Floats, rng: np.random.Generator) -> Floats:
-    """Scale columns to sum to one; one that underflowed as a whole gets a single entry."""
+    """Scale columns to sum to one; a column of zeros (underflow) gets a single entry."""
     empty = np.flatnonzero(~(gammas.sum(axis=0) > 0))
     gammas[rng.integers(0, len(gammas), empty.size), empty] = 1.0
     scaled: Floats = gammas / gammas.sum(axis=0)
