@@ -26,7 +26,7 @@ from benchmarks.figures import Figure
 from benchmarks.pictures import blank, save
 from consilience import metrics
 from consilience.auto import auto as auto_module
-from consilience.auto import calibration
+from consilience.auto import calibration, constants
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
 from consilience.methods.base import registry
@@ -42,7 +42,7 @@ FEW = 5
 TRIALS = 5
 #: Draws of correct labels with the claimed probabilities.
 TOSSES = 200
-#: The constants to choose from, (TYPICAL, _DOUBT).
+#: The constants to choose from, (TYPICAL, DOUBT).
 GRID = tuple(itertools.product((0.1, 0.15, 0.2, 0.25, 0.3), (0.03, 0.04, 0.05, 0.06, 0.07)))
 
 
@@ -124,7 +124,7 @@ class Before(NamedTuple):
 
     def with_constants(self, correlation: float, doubt: float) -> Fit:
         """Bring confidence down by other constants."""
-        with patch.multiple(calibration, TYPICAL=correlation, _DOUBT=doubt):
+        with patch.object(calibration, "TYPICAL", correlation), patch.object(constants, "DOUBT", doubt):
             return replace(self.fit, posterior=self.again())
 
 
@@ -148,7 +148,7 @@ def before_softening(on: Crowd) -> Before:
 def leave_one_out(crowds: Mapping[str, Crowd]) -> list[Figure]:
     """Choose the constants on ten crowds, and evaluate them on the eleventh."""
     fits = {name: before_softening(on) for name, on in crowds.items()}
-    usual = calibration.TYPICAL, calibration._DOUBT
+    usual = calibration.TYPICAL, constants.DOUBT
 
     def errors(constants: tuple[float, float]) -> Floats:
         """Return the calibration error on each crowd."""

@@ -5,16 +5,14 @@
 >>> consensus.labels  # doctest: +SKIP
 """
 
-import re
 from importlib import import_module
-from pkgutil import get_data
 
 __version__ = "0.1.0"
 
-# The type stub is the only list of public names.  Each is imported when it is first used: ``consilience --help`` needs
-# none of them.
-_STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
-_HOME = {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as \2$", _STUB, re.MULTILINE)}
+# The type stub is the only list of public names, one import per line: "from module import name as name".  Each name is
+# imported when it is first used, so that ``consilience --help`` needs none of them.
+with open(f"{__file__}i", encoding="utf-8") as _stub:  # noqa: PTH123
+    _HOME = {line.split()[3]: line.split()[1] for line in _stub if line.startswith("from ")}
 
 __all__ = ["__version__", *_HOME]
 

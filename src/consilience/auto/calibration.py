@@ -1,26 +1,18 @@
-"""Honest probabilities where annotators err together.
+"""Calibrated probabilities where errors of annotators correlate.
 
-Dawid and Skene take annotators for independent given the truth.  People share what they find hard: on a hard item many
-err, often the same way, and the posterior of the model counts that as so many witnesses.  Two steps:
+Dawid and Skene assume that annotators are independent given the truth.  But many err on the same hard items, often in
+the same way, and the posterior counts each of them as independent evidence.
 
-*How much do they err together?*  For two labels of an item, the other labels tell what the truth may be, and
-so how often the two should agree.  With q the posterior of the item without both labels,
-
-    excess  =  Σ over pairs of labels  [the two agree] - Σ_k q_k Σ_i A_m(i, k) A_j(i, k),
-
-which is zero on average when annotators are independent, whatever their confusions.  Divided by the sum over the same
-pairs of √(g_m g_j), g = Σ_k q_k (1 - Σ_i A(i, k)²), it is the correlation of errors.
-
-*What follows?*  n labels whose errors have correlation ρ are worth n w independent ones, w = 1 / (1 + (n - 1) ρ) (the
-design effect of Kish 1965), so the posterior q is tempered: raised to the power w, which changes no label.  A model
-that knows of hard items (:mod:`consilience.methods.hard_items`) allows for some of this by itself; there w is a
-quarter at least.  The vote takes part, most where there is little else, and no confidence exceeds what a crowd can be
-trusted with:
+n labels whose errors have correlation ρ are worth n w independent ones, w = 1 / (1 + (n - 1) ρ) (the design effect of
+Kish 1965).  So the posterior q is tempered: raised to the power w, which changes no label.  A model with hard items
+(:mod:`consilience.methods.hard_items`) allows for some of this itself; there w is at least a quarter.  The vote shares
+are mixed in, most where there are few labels, and confidence is bounded:
 
     p  =  (1 - ε) [ n² / (n² + 1) · q^w / Σ q^w  +  1 / (n² + 1) · votes ]  +  ε / K,      ε = ε₂ log₂ K.
 
-That the truth may be one which the whole crowd misses shows in no agreement among annotators.  ρ and ε₂ are what public
-crowds with known truth ask for (docs/decisions/0005); the measured correlation decides whether they apply.
+No agreement among annotators shows how often the whole crowd is wrong.  So ρ and ε₂ are constants chosen on public
+crowds with known truth (docs/decisions/0005); the measured correlation of errors
+(:mod:`consilience.diagnose.error_correlation`) decides whether they apply.
 
 L. Kish, "Survey sampling" (1965), section 5.4.
 """
@@ -38,18 +30,18 @@ __all__ = ["applies", "soften", "temper"]
 
 
 def applies(correlation: float) -> bool:
-    """Tell whether errors of this correlation lower the confidence at all."""
+    """Whether errors of this correlation lower the confidence at all."""
     return correlation > CHANCE
 
 
 def temper(posterior: Floats, n_labels: Floats, least: float = 0.0) -> Floats:
-    """Give the posterior (N, K) for which labels of correlated errors count as fewer; it changes no label.
+    """Return the posterior (N, K) with labels of correlated errors counted as fewer; no label changes.
 
-    Each counts for ``least``, or more.
+    Each label counts for at least ``least``.
     """
     n = np.maximum(n_labels, 1.0)[:, None]
     w = np.maximum(1.0 / (1.0 + (n - 1.0) * TYPICAL), least)
-    # q^w, of the largest, so that nothing underflows together
+    # q^w relative to the largest, against underflow
     p = (posterior / posterior.max(axis=1, keepdims=True)) ** w
     tempered: Floats = p / p.sum(axis=1, keepdims=True)
     return tempered
@@ -58,23 +50,23 @@ def temper(posterior: Floats, n_labels: Floats, least: float = 0.0) -> Floats:
 def soften(
     annotations: Annotations, posterior: Floats, mild: Floats, votes: Floats, n_labels: Floats, correlation: float
 ) -> Floats:
-    """Give probabilities that allow for errors which go together.
+    """Return probabilities that allow for correlated errors.
 
     Parameters
     ----------
     annotations
-        The labels; gold items and unlabelled ones stay as they are.
+        The labels; items with gold or without labels are not changed.
     posterior
         That of the model, (N, K).
     mild
-        The same after :func:`temper`, or the average of models that differ, which needs none.
+        The same after :func:`temper`, or the average of models that differ, which needs no tempering.
     votes
         Shares of the votes, (N, K).
     n_labels
-        Independent labels of each item: copies of one annotator count once, (N,).
+        Independent labels of each item, copies counted once, (N,).
     correlation
-        What :func:`error_correlation` found.  Below ``CLEAR`` the result moves towards the posterior of the model, which
-        it is up to ``CHANCE``.
+        The measured correlation of errors.  Up to ``CHANCE`` the result is the posterior of the model, from ``CLEAR``
+        on the full correction, in between a mixture.
     """
     K = posterior.shape[1]
     share = float(np.clip((correlation - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))

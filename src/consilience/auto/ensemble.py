@@ -1,12 +1,12 @@
-"""Several models of one crowd, averaged: what they say of every item, and how far that can be trusted.
+"""The average of several models of one crowd.
 
-Where nobody knows which model errs, the mean of the others stands for the truth, and opinions count like measurements
-of different variance:
+Nothing shows which model errs, so the mean of the others stands for the truth, and models are weighted like
+measurements of different variance:
 
     w_j  ∝  1 / mean of ‖q_j - q̄_j‖² over the items,      q̄_j the mean of all but the j-th.
 
-Each opinion is tempered before they are averaged (:mod:`consilience.auto.calibration`): models that differ on an
-item then leave it open, and models that agree on it are together no surer than one of them.
+Posteriors are tempered before they are averaged (:mod:`consilience.auto.calibration`): models that differ on an item
+then leave it open, and models that agree are together no more confident than one of them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from consilience.methods.hard_items import HardItemsModel
 
 __all__ = ["Ensemble", "Member", "mean_opinion", "votes_of", "weights_by_distance"]
 
-#: Items that are looked at at a time.
+#: Items per block.
 _BLOCK = 1 << 16
 
 
 def weights_by_distance(opinions: Sequence[Floats]) -> Floats:
-    """Give the weights of opinions, (N, K) each, by how far each is from the mean of the others, (J,)."""
+    """Return the weights of J posteriors, (N, K) each, by their distance from the mean of the others, (J,)."""
     total, n = np.sum(opinions, axis=0), len(opinions)
     apart = [float(np.square(q - (total - q) / (n - 1)).sum(axis=1).mean()) for q in opinions]
     weights = np.reciprocal(np.maximum(apart, 1e-12))
@@ -39,41 +39,41 @@ def weights_by_distance(opinions: Sequence[Floats]) -> Floats:
 
 
 def mean_opinion(opinions: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Average opinions by these weights, (N, K); give the weights too, (J,)."""
+    """Return the average of posteriors by these weights, (N, K), and the weights, (J,)."""
     weights = weights_by_distance(opinions)
     averaged: Floats = np.einsum("j,jnk->nk", weights, np.asarray(opinions))
     return averaged, weights
 
 
 class Member(Protocol):
-    """A model that has an opinion of any items by annotators it knows."""
+    """A model that can judge any items of its annotators."""
 
     def posterior(self, annotations: Annotations, weights: Floats | None = None, /) -> Floats:
-        """Give probabilities, (N, K), the labels of each annotator of the model counting so many times, (M,)."""
+        """Return probabilities, (N, K); ``weights`` is how many times each annotator's labels count, (M,)."""
 
     def recoded(self, annotations: Annotations, /) -> Annotations:
-        """Give the same labels in the codes of the model, annotators that it does not know last."""
+        """Return the same labels in the codes of the model, unknown annotators last."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models of the same annotators and classes, and how they are averaged."""
+    """Models of the same annotators and classes, and their weights."""
 
     models: tuple[Member, ...]
     weights: Floats  #: of the models, (J,); their sum is one
     votes: Floats  #: how many times the labels of each annotator count, (M,)
-    correlation: float  #: of errors, as :func:`consilience.auto.calibration.error_correlation` gives it
+    correlation: float  #: of errors
 
     @classmethod
     def of(cls, models: Sequence[Member], annotations: Annotations, votes: Floats, correlation: float) -> Ensemble:
-        """Weigh models by what they say of these items."""
+        """Weight models by their posteriors of these items."""
         weights = np.ones(1)
         if len(models) > 1:
             weights = weights_by_distance([model.posterior(annotations, _unequal(votes)) for model in models])
         return cls(tuple(models), weights, votes, correlation)
 
     def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
-        """Give probabilities and shares of votes for any items by these annotators, both (N, K)."""
+        """Return probabilities and vote shares for any items of these annotators, both (N, K)."""
         coded = self.models[0].recoded(annotations)
         strangers = coded.n_annotators - self.votes.size
         counted = np.append(self.votes, np.ones(strangers)) if strangers else self.votes
@@ -81,7 +81,7 @@ class Ensemble:
         if N <= _BLOCK:
             return self._of_block(coded, counted)
         probabilities, votes = np.empty((N, coded.n_classes)), np.empty((N, coded.n_classes))
-        for first in range(0, N, _BLOCK):  # opinions of all items at once would take memory for each model
+        for first in range(0, N, _BLOCK):  # posteriors of all items at once would take memory for each model
             block = slice(first, min(first + _BLOCK, N))
             probabilities[block], votes[block] = self._of_block(coded.select_items(block), counted)
         return probabilities, votes
@@ -91,21 +91,24 @@ class Ensemble:
         posterior, mild = np.zeros_like(votes), np.zeros_like(votes)
         tempered = applies(self.correlation)
         for weight, model in zip(self.weights, self.models, strict=True):
-            opinion = model.posterior(annotations, _unequal(self.votes))
-            posterior += weight * opinion
+            own = model.posterior(annotations, _unequal(self.votes))
+            posterior += weight * own
             if tempered:
                 least = HARD_ITEMS_WEIGHT if isinstance(model, HardItemsModel) else 0.0
-                mild += weight * temper(opinion, n_labels, least)
+                mild += weight * temper(own, n_labels, least)
+        if annotations.gold is not None:  # exactly: the weights need not sum to one in the last bit
+            known = annotations.gold >= 0
+            posterior[known] = votes[known]
         return soften(annotations, posterior, mild, votes, n_labels, self.correlation), votes
 
 
 def _unequal(votes: Floats) -> Floats | None:
-    """Give how often labels count, None where each counts once."""
+    """Return how many times labels count, or None if each counts once."""
     return None if (votes == 1.0).all() else votes
 
 
 def votes_of(annotations: Annotations, weights: Floats) -> tuple[Floats, Floats]:
-    """Give the shares of votes that count as ``weights`` say, (N, K), and how many there are on each item, (N,)."""
+    """Return weighted vote shares, (N, K), and the sum of the weights on each item, (N,)."""
     N, K = annotations.n_items, annotations.n_classes
     if (weights == 1.0).all():
         return vote_posterior(annotations), annotations.labels_per_item.astype(float)

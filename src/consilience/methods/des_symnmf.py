@@ -79,5 +79,9 @@ def des_symnmf(
 
 
 METHOD = Method(
-    "des-symnmf", des_symnmf, "DesignatedSymNMF", "the same, through annotators who met everybody", everywhere=True
+    "des-symnmf",
+    des_symnmf,
+    "DesignatedSymNMF",
+    "confusions from pairs, missing ones through annotators who met everybody",
+    everywhere=True,
 )

@@ -98,7 +98,7 @@ def eigenratio(annotations: Annotations, *, count_weights: bool = False, callbac
 
 
 METHOD = Method(
-    "eigenratio", eigenratio, "EigenRatio", "agreement beside how often annotators meet", needs=(TWO_CLASSES,)
+    "eigenratio", eigenratio, "EigenRatio", "agreement relative to the number of common items", needs=(TWO_CLASSES,)
 )
 
 

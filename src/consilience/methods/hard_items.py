@@ -138,7 +138,7 @@ METHOD = Method(
     "hard-items",
     hard_items,
     "HardItemsDawidSkene",
-    "a confusion matrix for every annotator, items that are harder than others",
+    "a confusion matrix for every annotator, and items that are harder than others",
 )
 
 

@@ -84,7 +84,7 @@ def pg_tac(
     return fit_of_scores(annotations, found.items @ found.layer.T, found, max_iter, tol)
 
 
-METHOD = Method("pg-tac", pg_tac, "TensorAugmentation", "the truth as one more annotator of a low-rank table")
+METHOD = Method("pg-tac", pg_tac, "TensorAugmentation", "the truth as one more annotator in a low-rank completion")
 
 
 def completed_labels(

@@ -52,4 +52,6 @@ def symnmf(
     return task.fit_matrix(block_matrix(task.pairs).matrix)
 
 
-METHOD = Method("symnmf", symnmf, "PlainSymNMF", "the same from observed pairs alone, for comparison", everywhere=True)
+METHOD = Method(
+    "symnmf", symnmf, "PlainSymNMF", "confusions from observed pairs alone, for comparison", everywhere=True
+)
