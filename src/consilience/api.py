@@ -1,4 +1,4 @@
-"""One call for all kinds of data: items by themselves, tokens in order, items on a graph."""
+"""One function for all kinds of data: independent items, tokens in order, items on a graph."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ def aggregate(
     callback: Callback | None = None,
     **parameters: Any,
 ) -> Consensus:
-    """Turn what annotators said into labels with probabilities.
+    """Turn labels of several annotators into consensus labels with probabilities.
 
     Parameters
     ----------
     data
         Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, the path of a file or of a
-        folder of Parquet files, or what :func:`consilience.scan` gives.  For tokens in order, a
+        folder of Parquet files, or a result of :func:`consilience.scan`.  For tokens in order, a
         :class:`consilience.SequenceAnnotations`.
     method
         A name from :data:`consilience.METHODS`; ``+em`` refines any of them.  For sequences "auto", or one of them with
-        ``+hmm`` or ``+hmm+em``.  On a graph, what to start from.
+        ``+hmm`` or ``+hmm+em``.  On a graph, the method to start from.
     graph
         Which items are neighbours, if that is known: a frame or a file with ``source`` and ``target``, pairs of ids, a
-        scipy sparse matrix, or what :func:`consilience.nearest_neighbours` gives.
+        scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.
     gold
-        Known truths, held fixed; see :meth:`consilience.Annotations.with_gold`.
+        Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
     seed
-        Decides everything that is random.
+        Seed of all random numbers.
     engine
         Where the passes over the data run: "local" (this process), "stream" (this process, labels on disk), "dask", or
-        a client of Dask's.  What was scanned, and folders of Parquet files, are streamed where "local" is said.
+        a Dask client.  Scanned labels and folders of Parquet files are streamed also with "local".
     memory
-        With labels on disk: how much this process may take, such as "2GiB"; by default half the machine's.
+        With labels on disk: how much memory this process may use, such as "2GiB"; by default half of the machine's.
     scheduler
-        With "dask": address of the scheduler.  By default the client in use, or else processes of this machine.
+        With "dask": address of the scheduler.  By default the current client, or else a local cluster.
     checkpoint
-        Folder that keeps what was learned so far: a killed run goes on from there, to the same result.
+        Folder for intermediate results: a killed run continues from there, to the same result.
     reading
-        With a path: what :func:`consilience.read` or :func:`consilience.scan` are to be told, such as ``item``.
+        With a path: options of :func:`consilience.read` or :func:`consilience.scan`, such as ``item``.
     callback
-        Told of every pass over the data.
+        Called after every pass over the data.
     **parameters
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
     """

@@ -1,6 +1,6 @@
-"""Packages that share their name with a public function, and can be called like it.
+"""Packages that can be called like the public function of the same name.
 
-Importing ``consilience.diagnose`` sets the attribute ``diagnose`` of ``consilience``, where users look for the function.
+Importing ``consilience.diagnose`` sets the attribute ``diagnose`` of ``consilience``, where users expect the function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _CallablePackage(ModuleType):
 
 
 def make_callable(package: str, function: Callable[..., Any]) -> None:
-    """Make an imported package callable: a call runs ``function``, whose signature it shows."""
+    """Make an imported package callable: it runs ``function`` and has its signature."""
     module = sys.modules[package]
     module.__dict__.update(_function=function, __signature__=signature(function))
     module.__class__ = _CallablePackage
