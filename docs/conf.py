@@ -1,4 +1,4 @@
-"""How the documentation is built: Sphinx reads Markdown through MyST, furo gives it its looks."""
+"""Configuration of Sphinx: Markdown through MyST, with the theme furo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sys.path.insert(0, str(HERE))
 
 project = "consilience"
 author = "The consilience authors"
-copyright = author  # noqa: A001 - the name that Sphinx looks for
+copyright = author  # noqa: A001 - the name that Sphinx expects
 release = version = __version__
 
 extensions = [
@@ -22,7 +22,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
 ]
-exclude_patterns = ["_build"]  # pictures of the gallery are drawn into _gallery
+exclude_patterns = ["_build"]  # plots of the gallery are drawn into _gallery
 html_theme = "furo"
 html_title = f"consilience {release}"
 
@@ -30,7 +30,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # docstrings say what is meant; the types are in the source
+autodoc_typehints = "none"  # docstrings describe parameters; the types are in the source
 python_maximum_signature_line_length = 100
 napoleon_google_docstring = False
 napoleon_use_ivar = True
