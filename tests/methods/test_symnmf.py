@@ -16,8 +16,9 @@ from consilience.exceptions import FewLabelsWarning, ParameterError
 from consilience.fitting.em import ConfusionStep, Parameters, Progress, sweep_of
 from consilience.fitting.fit import Fit
 from consilience.methods.base import registry
+from consilience.methods.base.factor_model import model_of_factor
 from consilience.methods.ds_em import dawid_skene_em
-from consilience.methods.symnmf import model_of_factor, rob_symnmf
+from consilience.methods.rob_symnmf import rob_symnmf
 
 PAIRWISE = ("rob-symnmf", "des-symnmf", "symnmf")
 ALL = (*PAIRWISE, *(f"{name}+em" for name in PAIRWISE))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Literal
 
 from consilience.engine.passes import Labels, passes_of
-from consilience.fitting.em import Callback, ConfusionStep, Parameters
+from consilience.fitting.em import Callback, ConfusionStep, Parameters, run_em
 from consilience.fitting.fit import Fit, vote_start
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
-from consilience.methods.base.refinement import fit_by_em, pseudo_labels
+from consilience.methods.base.refinement import pseudo_labels
 
 __all__ = ["METHOD", "DawidSkeneEM", "dawid_skene_em"]
 
@@ -75,7 +75,8 @@ def dawid_skene_em(
     passes = passes_of(annotations)
     begin = vote_start(passes, ConfusionStep(smoothing, prior == "learned")) if start is None else start
     step = ConfusionStep(pseudo_labels(passes, smoothing, shrinkage), prior == "learned")
-    return fit_by_em(passes, step, begin, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    result = run_em(passes, begin, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return Fit.from_em(passes, result, tol)
 
 
 METHOD = Method(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from consilience.engine.passes import Labels, passes_of
-from consilience.fitting.em import Callback, OneCoinStep
+from consilience.fitting.em import Callback, OneCoinStep, run_em
 from consilience.fitting.fit import Fit, vote_start
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
-from consilience.methods.base.refinement import fit_by_em
 
 __all__ = ["METHOD", "OneCoin", "one_coin"]
 
@@ -43,7 +42,8 @@ def one_coin(
     step = OneCoinStep(smoothing, prior == "learned")
     passes = passes_of(annotations)
     start = vote_start(passes, step)
-    return fit_by_em(passes, step, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    return Fit.from_em(passes, result, tol)
 
 
 METHOD = Method("one-coin", one_coin, "OneCoin", "one accuracy for every annotator, by EM", everywhere=True)

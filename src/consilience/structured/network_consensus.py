@@ -21,7 +21,7 @@ from consilience.io.coercion import as_annotations
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.estimator import CrowdEstimator
-from consilience.methods.base.running import story
+from consilience.methods.base.running import run_summary
 from consilience.runs.consensus import Consensus
 from consilience.structured.graph import as_graph
 from consilience.structured.network_em import Inference, network_em
@@ -73,7 +73,7 @@ def aggregate_network(
     statistics = vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators)
     given = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
     name = f"{start}{SUFFIX}"
-    run = story(
+    run = run_summary(
         a, fit, method=name, by_user=True, parameters=given, seed=seed, begun=begun, alone=False, edges=joined.n_edges
     )
     return Consensus(

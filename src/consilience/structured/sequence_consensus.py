@@ -24,7 +24,7 @@ from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
-from consilience.methods.base.running import story
+from consilience.methods.base.running import run_summary
 from consilience.models.chain_mixture import ChainMixture, Never
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import TIE, Choice
@@ -83,7 +83,7 @@ def aggregate_sequences(
     statistics = vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)
     warn_of(_cautions(sequences, fit.cautions))
     told = {**parameters, "valid": valid}
-    run = story(
+    run = run_summary(
         a, fit, method=method, by_user=method != "auto", parameters=told, seed=seed, begun=begun, alone=False,
         sequences=sequences.n_sequences,
     )  # fmt: skip

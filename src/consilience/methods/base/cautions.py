@@ -1,4 +1,4 @@
-"""Cautions about the data itself, whatever the method: too few annotators, labels or links between them."""
+"""Warnings about the data, whatever the method: too few annotators, labels, or links between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cautions_of", "warn_of"]
 
 
 def cautions_of(annotations: Labels, *, alone: bool = True) -> list[Caution]:
-    """Say what about the data itself limits any method; items that do not stand ``alone`` have neighbours."""
+    """Return what limits any method on these data; items that do not stand ``alone`` have neighbours."""
     found: list[Caution] = []
     seen = passes_of(annotations).survey
     counts = seen.said.sum(axis=1)
@@ -51,6 +51,6 @@ def cautions_of(annotations: Labels, *, alone: bool = True) -> list[Caution]:
 
 
 def warn_of(cautions: list[Caution]) -> None:
-    """Warn of each."""
+    """Issue each as a warning."""
     for sentence, category in cautions:
         warn(sentence, category)

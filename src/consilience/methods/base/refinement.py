@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience.engine.passes import Labels, Passes, passes_of
-from consilience.fitting.em import Callback, ConfusionStep, EMResult, MStep, Parameters, run_em
+from consilience.engine.passes import Labels, passes_of
+from consilience.fitting.em import Callback, ConfusionStep, EMResult, Parameters, run_em
 from consilience.fitting.fit import Fit, by_agreement, crowd_confusion
 from consilience.kernels._arrays import Floats
 from consilience.methods.base import constants
 
-__all__ = ["best_start", "fit_by_em", "pseudo_labels", "refine"]
+__all__ = ["best_start", "pseudo_labels", "refine"]
 
 
 def refine(
@@ -41,17 +41,13 @@ def refine(
         passes, [Parameters(fit.model.prior, fit.model.confusions), *fit.candidates], pseudo, random_state
     )
     step = ConfusionStep(pseudo, prior == "learned")
-    refined = fit_by_em(passes, step, start, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+    refined = Fit.from_em(passes, result, tol)
     refined = replace(refined, cautions=(*fit.cautions, *refined.cautions), details=fit.details)
     if passes.has_gold:  # gold shows which class is which
         return refined
     statistics = passes.sweep(refined.model.prior, refined.model.confusions)
     return refined.reordered(by_agreement(statistics))
-
-
-def fit_by_em(passes: Passes, step: MStep, start: Parameters, *, tol: float, **options: Any) -> Fit:
-    """Return the fit that EM ends with; the options are those of :func:`consilience.fitting.em.run_em`."""
-    return Fit.from_em(passes, run_em(passes, start, step, tol=tol, **options), tol)
 
 
 def pseudo_labels(annotations: Labels, smoothing: float, shrinkage: float) -> float | Floats:

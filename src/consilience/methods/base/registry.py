@@ -84,29 +84,25 @@ def fit(name: str, annotations: Labels, *, place: Place = nullcontext, **options
     check_names(full, options, {*method.parameters, *(REFINEMENT if refined else ()), "callback"})
     check_parameters(options)
     _check_memory(annotations)
-    used, classes = annotations.used_classes, annotations.class_ids
-    if isinstance(annotations, Passes):
+    used, classes, inner = annotations.used_classes, annotations.class_ids, annotations
+    if isinstance(inner, Passes):
         if not used.all():
             unused = [repr(name) for name in classes.take(np.flatnonzero(~used))]
             raise MethodError(
                 f"nobody used the classes {', '.join(unused[:5])}; labels on disk need classes without them"
             )
-        return _run(method, refined, annotations, options)
-    if used.all() or not used.any():
-        with place(annotations) as placed:
-            return _run(method, refined, placed, options)
-    # no label speaks for a class that nobody used: fit without it, and give it probability zero
-    inner = annotations.recode(annotations.annotator_ids, classes.take(np.flatnonzero(used)))
-    with place(inner) as placed:
-        return _run(method, refined, placed, options).among(classes, used)
-
-
-def _run(method: Method, refined: bool, annotations: Labels, options: Mapping[str, Any]) -> Fit:
-    method.check(annotations)
-    first = method.function(annotations, **{k: v for k, v in options.items() if k in method.parameters})
-    if not refined:
-        return first
-    return refine(annotations, first, **{k: v for k, v in options.items() if k in REFINEMENT})
+        opened: AbstractContextManager[Labels] = nullcontext(inner)
+    else:
+        if used.any() and not used.all():
+            # no label speaks for a class that nobody used: fit without it, and give it probability zero
+            inner = inner.recode(inner.annotator_ids, classes.take(np.flatnonzero(used)))
+        opened = place(inner)
+    with opened as placed:
+        method.check(placed)
+        found = method.function(placed, **{k: v for k, v in options.items() if k in method.parameters})
+        if refined:
+            found = refine(placed, found, **{k: v for k, v in options.items() if k in REFINEMENT})
+    return found if inner is annotations else found.among(classes, used)
 
 
 def _check_memory(annotations: Labels) -> None:

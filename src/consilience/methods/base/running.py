@@ -12,11 +12,9 @@ from typing import Any, Protocol
 
 from consilience.data.annotations import Annotations
 from consilience.engine.checkpoint import Checkpoint
-from consilience.engine.fingerprint import fingerprint
 from consilience.engine.passes import InMemory, Labels, OnDisk, Passes, passes_of
 from consilience.engine.place import check_engine, fits, holds_parquet, on_disk, passes_at, spilled
 from consilience.engine.scanned import Scanned
-from consilience.engine.streamed import StreamedConsensus
 from consilience.exceptions import EngineWarning, MethodError, ParameterError
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Caution, Fit
@@ -26,19 +24,16 @@ from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.runs.consensus import Consensus
 
-__all__ = ["Later", "run_method", "story"]
+__all__ = ["Later", "run_method", "run_summary"]
 
 #: What "auto" runs where labels do not fit in memory, and why.
 _INSTEAD = "ds-em"
 _WHY = "auto compares models with all labels in memory, where these do not fit; this one streams"
-#: What is said of a method that needs all labels in memory.
-_HERE = "in this process, with all labels in memory"
-_NOTHING_KEPT = "keeps no checkpoint on its way: a run that is killed starts over"
 
 
 @dataclass(frozen=True)
 class Later:
-    """What a consensus computes when it is first asked for, from the labels and itself."""
+    """What a consensus computes on first access, from the labels and itself."""
 
     diagnose: Callable[[Annotations, Consensus], Any]
     examine: Callable[[Annotations, Consensus], Any]
@@ -59,26 +54,26 @@ def run_method(
     callback: Callback | None = None,
     **parameters: Any,
 ) -> Consensus:
-    """Return the consensus of items that stand by themselves.
+    """Return the consensus of independent items.
 
     The parameters are those of :func:`consilience.aggregate`; ``later`` adds the diagnosis and the annotators' health.
     """
     check_engine(engine)
     begun = time.perf_counter()
     registry.resolve(method)
-    kept = None
+    saved = None
     if checkpoint is not None:
-        kept = Checkpoint(checkpoint, {"method": method, "parameters": parameters, "seed": seed})
-    labels = _labels(data, gold, engine, memory, kept, callback, reading or {})
-    job = _Job(method, parameters, seed, begun, engine, scheduler, kept, callback, later)
+        saved = Checkpoint(checkpoint, {"method": method, "parameters": parameters, "seed": seed})
+    labels = _labels(data, gold, engine, memory, saved, callback, reading or {})
+    task = _Task(method, parameters, seed, begun, engine, scheduler, saved, callback, later)
     if not isinstance(labels, Scanned):
-        return job.held(labels)
+        return task.in_memory(labels)
     if registry.resolve(method)[0].everywhere:
-        return job.streamed(labels)
+        return task.streamed(labels)
     if fits(labels):
-        return job.held(labels.annotations())
+        return task.in_memory(labels.annotations())
     if method == "auto":
-        return replace(job, method=_INSTEAD).streamed(labels, chosen=_INSTEAD, why=_WHY)
+        return replace(task, method=_INSTEAD).streamed(labels, chosen=_INSTEAD, why=_WHY)
     able = ", ".join(each.name for each in registry.METHODS.values() if each.everywhere)
     raise MethodError(
         f"{method} needs all labels in memory, where these {labels.n_labels} do not fit. These methods can stream "
@@ -91,7 +86,7 @@ def _labels(
     gold: Any,
     engine: Any,
     memory: int | str | None,
-    kept: Checkpoint | None,
+    saved: Checkpoint | None,
     callback: Callback | None,
     reading: Mapping[str, Any],
 ) -> Annotations | Scanned:
@@ -104,7 +99,7 @@ def _labels(
     if is_path and (engine == "stream" or holds_parquet(data)):
         from consilience.engine.scan import scan
 
-        spill = None if kept is None else kept.folder / "labels"
+        spill = None if saved is None else saved.folder / "labels"
         return scan(data, memory=memory, spill=spill, gold=gold, callback=callback, **reading)
     annotations = as_annotations(data, **(reading if is_path else {}))
     annotations = annotations if gold is None else annotations.with_gold(gold)
@@ -112,8 +107,8 @@ def _labels(
 
 
 @dataclass(frozen=True)
-class _Job:
-    """What is to be done with labels, wherever they are."""
+class _Task:
+    """A method, its parameters and where it runs; for labels in memory or on disk."""
 
     method: str
     parameters: Mapping[str, Any]
@@ -121,78 +116,78 @@ class _Job:
     begun: float
     engine: Any
     scheduler: str | None
-    kept: Checkpoint | None
+    checkpoint: Checkpoint | None
     callback: Callback | None
     later: Later | None
 
     @property
     def _options(self) -> dict[str, Any]:
-        seeded = {"random_state": self.seed} if "random_state" in self._chosen.parameters else {}
+        chosen = registry.resolve(self.method)[0]
+        seeded = {"random_state": self.seed} if "random_state" in chosen.parameters else {}
         return {**seeded, **self.parameters, "callback": self.callback}
-
-    @property
-    def _chosen(self) -> registry.Method:
-        return registry.resolve(self.method)[0]
 
     @contextmanager
     def _placed(self, home: InMemory | OnDisk) -> Iterator[Passes]:
-        """Give the passes over labels as they run on the engine, with what they keep and whom they tell."""
+        """Open the passes over labels on the engine, with their checkpoint and callback."""
         with passes_at(home, self.engine, self.scheduler) as passes:
-            passes.checkpoint, passes.callback = self.kept, self.callback
+            passes.checkpoint, passes.callback = self.checkpoint, self.callback
             yield passes
 
-    def _told(self, data: Labels, fit: Fit, **more: Any) -> dict[str, Any]:
+    def _summary(self, data: Labels, fit: Fit, **more: Any) -> dict[str, Any]:
         by_user = self.method != "auto" and "why" not in more
         if self.engine != "local":
             more = {"engine": self.engine if isinstance(self.engine, str) else "dask", **more}
         told: dict[str, Any] = {"method": self.method, "parameters": self.parameters, "seed": self.seed}
-        return story(data, fit, by_user=by_user, begun=self.begun, **told, **more)
+        return run_summary(data, fit, by_user=by_user, begun=self.begun, **told, **more)
 
-    def held(self, annotations: Annotations) -> Consensus:
-        """Do it with labels in memory."""
-        everywhere = self._chosen.everywhere
-        if self.kept is not None:
-            self.kept.of_labels(fingerprint(annotations))
-        place = (lambda a: self._placed(InMemory(a))) if everywhere else nullcontext
-        fit = registry.fit(self.method, annotations, place=place, **self._options)
+    def in_memory(self, a: Annotations) -> Consensus:
+        """Run with labels in memory."""
+        everywhere = registry.resolve(self.method)[0].everywhere
+        if self.checkpoint is not None:
+            from consilience.engine.fingerprint import fingerprint
+
+            self.checkpoint.of_labels(fingerprint(a))
+        place = (lambda inner: self._placed(InMemory(inner))) if everywhere else nullcontext
+        fit = registry.fit(self.method, a, place=place, **self._options)
         if not everywhere and self.engine != "local":
-            fit = replace(fit, cautions=(*fit.cautions, (f"{self.method} ran {_HERE}", EngineWarning)))
-        if not everywhere and self.kept is not None:
-            fit = replace(fit, cautions=(*fit.cautions, (f"{self.method} {_NOTHING_KEPT}", EngineWarning)))
-        look = InMemory(annotations)
+            sentence = f"{self.method} ran in this process, with all labels in memory"
+            fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
+        if not everywhere and self.checkpoint is not None:
+            sentence = f"{self.method} keeps no checkpoint on its way: a run that is killed starts over"
+            fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
+        look = InMemory(a)
         warn_of([*cautions_of(look), *fit.cautions])
-        statistics = vote_statistics(
-            annotations.indptr, annotations.annotator, annotations.label, fit.posterior, annotations.n_annotators
-        )
         return Consensus(
             fit.model,
             fit.posterior,
             fit.choice,
-            annotations.item_ids,
-            annotations.labels_per_item,
-            statistics.counts,
-            self._told(look, fit),
-            annotations.origin,
-            partial(self.later.diagnose, annotations) if self.later else None,
-            annotations=annotations,
-            examine=partial(self.later.examine, annotations) if self.later else None,
+            a.item_ids,
+            a.labels_per_item,
+            vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators).counts,
+            self._summary(look, fit),
+            a.origin,
+            partial(self.later.diagnose, a) if self.later else None,
+            annotations=a,
+            examine=partial(self.later.examine, a) if self.later else None,
         )
 
-    def streamed(self, scanned: Scanned, **more: Any) -> StreamedConsensus:
-        """Do it with labels on disk."""
-        if self.kept is not None:
-            self.kept.of_labels(scanned.fingerprint)
+    def streamed(self, scanned: Scanned, **more: Any) -> Consensus:
+        """Run with labels on disk."""
+        from consilience.engine.streamed import StreamedConsensus
+
+        if self.checkpoint is not None:
+            self.checkpoint.of_labels(scanned.fingerprint)
         with self._placed(on_disk(scanned)) as passes:
             fit = registry.fit(self.method, passes, **self._options)
             warn_of([*cautions_of(passes), *fit.cautions])
             by_votes = fit.hint is not None
             counts = (passes.votes if by_votes else passes.sweep(fit.model.prior, fit.model.confusions)).counts
-            run = self._told(passes, fit, **more)
+            run = self._summary(passes, fit, **more)
         return StreamedConsensus(scanned, fit.model, counts, run, by_votes=by_votes, callback=self.callback)
 
 
-class Told(Protocol):
-    """What a fit tells of itself."""
+class Reported(Protocol):
+    """What a run reports of a fit, of whatever model."""
 
     @property
     def log_likelihood(self) -> float:
@@ -208,16 +203,16 @@ class Told(Protocol):
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
-        """What the user should know."""
+        """Warnings for the user."""
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """Figures of the method's own."""
+        """Figures specific to the method."""
 
 
-def story(
+def run_summary(
     annotations: Labels,
-    fit: Told,
+    fit: Reported,
     *,
     method: str,
     by_user: bool,
@@ -227,9 +222,9 @@ def story(
     alone: bool = True,
     **more: Any,
 ) -> dict[str, Any]:
-    """Tell how a run went, in plain values; ``more`` figures stand behind the counts.
+    """Return the course of a run in plain values; ``more`` figures come after the counts.
 
-    Where items do not stand ``alone``, what has no label of its own is judged by its neighbours.
+    Where items do not stand ``alone``, those without labels are judged by their neighbours.
     """
     sentences = [sentence for sentence, _ in (*cautions_of(annotations, alone=alone), *fit.cautions)]
     if not alone:
