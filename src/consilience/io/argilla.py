@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.io.export import Export, choose, column_of, joined, left_out
+from consilience.io.export import Export, choose, columns_of, joined, left_out
 from consilience.io.source import Source
 
 __all__ = ["read", "recognise"]
@@ -37,28 +37,20 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     records = [_flat(record) for record in source.records()]
     names = dict.fromkeys(name.removesuffix(_USERS) for record in records for name in record if name.endswith(_USERS))
     wanted = choose(list(names), question, source.name)
-    items: list[Any] = []
-    annotators: list[Any] = []
-    labels: list[Any] = []
+    rows: list[tuple[Any, Any, Any]] = []
     states: list[Any] = []
     for record in records:
-        users, said = _listed(record.get(wanted + _USERS)), _listed(record.get(wanted + _RESPONSES))
-        status = _listed(record.get(wanted + _STATUS))
+        users, said, status = (_listed(record.get(wanted + part)) for part in (_USERS, _RESPONSES, _STATUS))
         n = max(len(users), len(said), 1)
-        items += [record.get(item or "id")] * n
-        annotators += _padded(users, n)
-        labels += [_label(value) for value in _padded(said, n)]
+        rows += zip([record.get(item or "id")] * n, _padded(users, n), map(_label, _padded(said, n)), strict=True)
         states += _padded(status, n, None if users or said else "none")
-    said_nothing = np.array([state == "none" for state in states], np.bool_)
+    empty = np.array([state == "none" for state in states], np.bool_)
     dropped = np.array([state in ("discarded", "draft") for state in states], np.bool_)
-    total = len(items) - int(said_nothing.sum())
     return Export(
-        column_of(items, "id", source.name),
-        column_of(annotators, "user", source.name),
-        column_of(labels, "response", source.name),
-        counts=~(dropped | said_nothing),
+        *columns_of(rows, ("id", "user", "response"), source.name),
+        counts=~(dropped | empty),
         names=(item or "id", wanted + _USERS, wanted),
-        notes=left_out(int(dropped.sum()), total, "responses", "discarded or draft"),
+        notes=left_out(int(dropped.sum()), len(rows) - int(empty.sum()), "responses", "discarded or draft"),
         row="response",
     )
 

@@ -21,7 +21,7 @@ from typing import Any
 from consilience.data.frames import ALIASES
 from consilience.exceptions import DataError, FormatError
 from consilience.io.documents import most_bytes, up_to
-from consilience.io.export import Export, column_of, joined, refuse_question, text_column
+from consilience.io.export import Export, columns_of, joined, refuse_question
 from consilience.io.source import Source
 
 __all__ = ["read", "recognise"]
@@ -86,32 +86,28 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the labels of all annotators."""
     refuse_question(question, source.name, "a doccano export")
     place = item or "id"
-    items: list[Any] = []
-    annotators: list[Any] = []
-    labels: list[Any] = []
-    shapes = [source.shape]
+    rows: list[tuple[Any, Any, Any]] = []
     if source.shape not in ("folder", "zip"):
-        _add(source, source.path.name.split(".")[0], place, items, annotators, labels)
+        shapes = {source.shape}
+        rows += _rows(source, source.path.name.split(".")[0], place)
     else:
         files = _files(source)
         if not files:
             raise FormatError(f"{source.name} has other files than .jsonl, .json and .csv, or none")
         with _unpacked(source, files) as found:
-            files_in = [(PurePosixPath(name).stem, Source(path, source.encoding)) for name, path in found.items()]
-            shapes = [file.shape for _, file in files_in]
-            for who, file in files_in:
-                _add(file, who, place, items, annotators, labels)
+            inside = {name: Source(path, source.encoding) for name, path in found.items()}
+            shapes = {file.shape for file in inside.values()}
+            for name, file in inside.items():
+                rows += _rows(file, PurePosixPath(name).stem, place)
     return Export(
-        column_of(items, "id", source.name),
-        column_of(annotators, "annotator", source.name),
-        column_of(labels, "label", source.name),
+        *columns_of(rows, ("id", "annotator", "label"), source.name),
         names=(place, "annotator", "label"),
-        untyped=set(shapes) == {"table"},
+        untyped=shapes == {"table"},
     )
 
 
-def _add(source: Source, who: str, place: str, items: list[Any], annotators: list[Any], labels: list[Any]) -> None:
-    """Add the labels of one file."""
+def _rows(source: Source, who: str, place: str) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield item, annotator and label from one file."""
     if source.shape == "table":
         wanted = {name.lower(): name for name in source.names}
         if place not in source.names and place in wanted:
@@ -119,9 +115,8 @@ def _add(source: Source, who: str, place: str, items: list[Any], annotators: lis
         if place not in source.names or "label" not in wanted:
             raise FormatError(f"{source.name} has no columns {place!r} and 'label'")
         table = source.columns([place, wanted["label"]])
-        items += text_column(table[place].combine_chunks()).to_pylist()
-        labels += table[wanted["label"]].combine_chunks().to_pylist()
-        annotators += [who] * table.num_rows
+        pairs = zip(table[place].to_pylist(), table[wanted["label"]].to_pylist(), strict=True)
+        yield from ((item, who, label) for item, label in pairs)
         return
     for record in source.records():
         made = record.get("annotations")
@@ -135,10 +130,7 @@ def _add(source: Source, who: str, place: str, items: list[Any], annotators: lis
                 said.setdefault(one.get("user", who), []).append(one.get("label"))
         else:
             said[who] = record.get("label")
-        for user, given in said.items():
-            items.append(record.get(place))
-            annotators.append(user)
-            labels.append(_label(given, source.name))
+        yield from ((record.get(place), user, _label(given, source.name)) for user, given in said.items())
 
 
 def _label(given: Any, where: str) -> Any:

@@ -42,6 +42,7 @@ __all__ = [
     "assemble",
     "choose",
     "column_of",
+    "columns_of",
     "joined",
     "left_out",
     "numbered",
@@ -286,6 +287,11 @@ def column_of(values: list[Any], what: str, where: str) -> pa.Array:
         return pa.array([None if v is None else _as_text(v) for v in values], pa.string())
     except UnicodeEncodeError as error:
         raise FormatError(f"{where}: a {what} has half a character in it ({error.reason})") from error
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str], where: str) -> list[pa.Array]:
+    """Return a column for each place of the rows."""
+    return [column_of([row[place] for row in rows], name, where) for place, name in enumerate(names)]
 
 
 def text_column(column: pa.Array) -> pa.Array:

@@ -135,16 +135,10 @@ EXPORTS: Mapping[str, Tool] = {
 }
 
 
-class Tokens(NamedTuple):
-    """A format of labels of tokens in order."""
-
-    title: str
-    endings: tuple[str, ...] = ()
-
-
-SEQUENCES: Mapping[str, Tokens] = {
-    "conll": Tokens("CoNLL columns", (".conll", ".bio", ".iob")),
-    "brat": Tokens("brat folder"),
+#: Labels of tokens in order; the modules have ``read(path, encoding, classes, duplicates)``.
+SEQUENCES: Mapping[str, Format] = {
+    "conll": Format("CoNLL columns", (".conll", ".bio", ".iob"), "conll"),
+    "brat": Format("brat folder", (), "brat"),
 }
 
 

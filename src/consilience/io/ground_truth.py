@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from consilience.exceptions import DataError
 from consilience.io import answers
-from consilience.io.export import Export, choose, column_of
+from consilience.io.export import Export, choose, column_of, columns_of
 from consilience.io.source import Source
 
 __all__ = ["read", "recognise"]
@@ -47,9 +47,10 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
             found[f"{job}/{name}" if len(given) > 1 else name] = (job, column)
     wanted = choose(list(found), question, source.name)
     job, labels = found[wanted]
+    items, workers = columns_of(given[job], ("source", "workerId"), source.name)
     return Export(
-        column_of([place for place, _, _ in given[job]], "source", source.name),
-        column_of([worker for _, worker, _ in given[job]], "workerId", source.name),
+        items,
+        workers,
         labels,
         names=(item or "source-ref", "workerId", wanted),
         row="answer",

@@ -22,7 +22,7 @@ and CSV.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,35 +144,28 @@ def _results(made: dict[str, Any]) -> Iterable[dict[str, Any]]:
     return (one for one in results if isinstance(one, dict)) if isinstance(results, list) else ()
 
 
-def _is_of_item(result: dict[str, Any]) -> bool:
-    value = result.get("value")
-    return (
-        isinstance(value, dict)
-        and (kind := result.get("type")).__class__ is str
-        and KINDS.get(kind) in value
-        and _PLACES.isdisjoint(value)
-        and isinstance(result.get("from_name"), str)
-    )
+def _answers(made: dict[str, Any]) -> Iterator[tuple[Control, Any]]:
+    """Yield the controls of an annotation that label the whole item, and their values."""
+    for result in _results(made):
+        value, kind, name = result.get("value"), result.get("type"), result.get("from_name")
+        if not isinstance(value, dict) or not isinstance(kind, str) or not isinstance(name, str):
+            continue
+        if KINDS.get(kind) in value and _PLACES.isdisjoint(value):
+            yield Control(name, str(result.get("to_name")), kind), value[KINDS[kind]]
 
 
 def controls_of(annotations: Iterable[dict[str, Any]]) -> dict[str, Control]:
     """Return the controls that were used for whole items, by name."""
     found: dict[str, Control] = {}
     for made in annotations:
-        for result in _results(made):
-            name = result.get("from_name")
-            if name not in found and _is_of_item(result):
-                found[str(name)] = Control(str(name), str(result.get("to_name")), str(result["type"]))
+        for control, _ in _answers(made):
+            found.setdefault(control.from_name, control)
     return found
 
 
 def label_of(made: dict[str, Any], control: str) -> Any:
     """Return the label of an annotation for a control; None if it has none."""
-    results = made.get("result")
-    for result in results if isinstance(results, list) else ():
-        if isinstance(result, dict) and result.get("from_name") == control and _is_of_item(result):
-            return plain(result["value"][KINDS[result["type"]]])
-    return None
+    return next((plain(value) for given, value in _answers(made) if given.from_name == control), None)
 
 
 def plain(value: Any) -> Any:
@@ -200,8 +193,7 @@ def values_by_label(annotations: Iterable[dict[str, Any]], control: Control) -> 
     """Return how each label of a control is written in an export."""
     found: dict[Any, Any] = {}
     for made in annotations:
-        for result in _results(made):
-            if result.get("from_name") == control.from_name and _is_of_item(result):
-                value = result["value"][KINDS[str(result["type"])]]
+        for given, value in _answers(made):
+            if given.from_name == control.from_name:
                 found.setdefault(plain(value), value)
     return found

@@ -34,19 +34,12 @@ def recognise(source: Source) -> str | None:
 def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read all labels."""
     refuse_question(question, source.name, "a LeWiDi file")
-    items: list[str] = []
-    annotators: list[Any] = []
-    labels: list[Any] = []
-    for key, entry in source.document.items() if isinstance(source.document, dict) else ():
-        said = _said(entry, key, source.name)
-        items += [key] * len(said)
-        annotators += [who for who, _ in said]
-        labels += [joined(label) if isinstance(label, list) else label for _, label in said]
+    document = source.document if isinstance(source.document, dict) else {}
+    rows = [(key, *pair) for key, entry in document.items() for pair in _said(entry, key, source.name)]
     return Export(
-        numbered(items, source.name),
-        column_of(annotators, "annotator", source.name),
-        column_of(labels, "label", source.name),
-        names=("item", "annotator", "label"),
+        numbered([key for key, _, _ in rows], source.name),
+        column_of([who for _, who, _ in rows], "annotator", source.name),
+        column_of([joined(label) if isinstance(label, list) else label for _, _, label in rows], "label", source.name),
         row="annotation",
     )
 
