@@ -83,8 +83,25 @@ def compiled(
         scope = {**function.__globals__, **{helper.__name__: inlined(helper) for helper in helpers}}
         function = FunctionType(function.__code__, scope, function.__name__)
     with _slp_vectoriser():
+        _skip_blas_check()
         made: Callable[..., Any] = numba.njit(signature, nogil=True, cache=True, error_model="numpy")(function)
     return made
+
+
+@lru_cache(maxsize=1)
+def _skip_blas_check() -> None:
+    """Load numba's array functions without importing scipy.linalg (60 ms) to see whether BLAS is there.
+
+    numba checks again when a function uses BLAS.
+    """
+    from numba.np import linalg
+
+    check = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        linalg.ensure_blas = check
 
 
 def from_source(source: str, name: str, module: str, file: str, names: dict[str, Any]) -> Callable[..., Any]:
