@@ -27,6 +27,7 @@ from benchmarks.pictures import blank, save
 from consilience import metrics
 from consilience.auto import auto as auto_module
 from consilience.auto import calibration, constants
+from consilience.diagnose import constants as thresholds
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
 from consilience.methods.base import registry
@@ -124,7 +125,7 @@ class Before(NamedTuple):
 
     def with_constants(self, correlation: float, doubt: float) -> Fit:
         """Bring confidence down by other constants."""
-        with patch.object(calibration, "TYPICAL", correlation), patch.object(constants, "DOUBT", doubt):
+        with patch.object(thresholds, "TYPICAL", correlation), patch.object(constants, "DOUBT", doubt):
             return replace(self.fit, posterior=self.again())
 
 
@@ -148,7 +149,7 @@ def before_softening(on: Crowd) -> Before:
 def leave_one_out(crowds: Mapping[str, Crowd]) -> list[Figure]:
     """Choose the constants on ten crowds, and evaluate them on the eleventh."""
     fits = {name: before_softening(on) for name, on in crowds.items()}
-    usual = calibration.TYPICAL, constants.DOUBT
+    usual = thresholds.TYPICAL, constants.DOUBT
 
     def errors(constants: tuple[float, float]) -> Floats:
         """Return the calibration error on each crowd."""

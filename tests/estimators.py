@@ -1,4 +1,4 @@
-"""What scikit-learn finds wrong with an estimator."""
+"""The checks of scikit-learn that an estimator fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 
 def failed_checks(estimator: Any, at_least: int) -> dict[str, Any]:
-    """Give the checks that fail, by name; so many must pass, else nothing was checked."""
+    """Return the checks that fail, by name; ``at_least`` so many must pass, or nothing was checked."""
     results = check_estimator(estimator, on_fail=None, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) >= at_least
     return {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}

@@ -72,4 +72,5 @@ from consilience.structured.network_consensus import NetworkConsensus as Network
 from consilience.structured.sequence_consensus import SequenceConsensus as SequenceConsensus
 from consilience.subspace.clustering import SketchedSubspaceClustering as SketchedSubspaceClustering
 
+__all__: list[str]
 __version__: str

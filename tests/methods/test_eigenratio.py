@@ -9,11 +9,12 @@ import pytest
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
 from consilience.methods.eigenratio import eigenratio
 
 
-def log_odds(done: cs.aggregation.fit.Fit) -> Floats:
+def log_odds(done: Fit) -> Floats:
     right = done.model.confusions[:, 1, 1]
     return np.log(right / (1 - right))
 

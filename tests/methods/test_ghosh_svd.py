@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
 from consilience.methods.ghosh_svd import ghosh_svd
 
@@ -19,7 +20,7 @@ def dense(a: cs.Annotations) -> Floats:
     return made
 
 
-def log_odds(done: cs.aggregation.fit.Fit) -> Floats:
+def log_odds(done: Fit) -> Floats:
     right = done.model.confusions[:, 1, 1]
     return np.log(right / (1 - right))
 

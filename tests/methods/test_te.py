@@ -10,13 +10,14 @@ import pytest
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods import te as module
 from consilience.methods.te import te
 from consilience.moments.cooccurrence import pair_moments
 
 
-def reliability(done: cs.aggregation.fit.Fit) -> Floats:
+def reliability(done: Fit) -> Floats:
     return 2 * done.model.confusions[:, 1, 1] - 1
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from consilience.auto import constants
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR, TYPICAL
+from consilience.diagnose import constants as thresholds
 from consilience.kernels._arrays import Floats
 
 __all__ = ["applies", "soften", "temper"]
@@ -31,7 +31,7 @@ __all__ = ["applies", "soften", "temper"]
 
 def applies(correlation: float) -> bool:
     """Whether errors of this correlation lower the confidence at all."""
-    return correlation > CHANCE
+    return correlation > thresholds.CHANCE
 
 
 def temper(posterior: Floats, n_labels: Floats, least: float = 0.0) -> Floats:
@@ -40,7 +40,7 @@ def temper(posterior: Floats, n_labels: Floats, least: float = 0.0) -> Floats:
     Each label counts for at least ``least``.
     """
     n = np.maximum(n_labels, 1.0)[:, None]
-    w = np.maximum(1.0 / (1.0 + (n - 1.0) * TYPICAL), least)
+    w = np.maximum(1.0 / (1.0 + (n - 1.0) * thresholds.TYPICAL), least)
     # q^w relative to the largest, against underflow
     p = (posterior / posterior.max(axis=1, keepdims=True)) ** w
     tempered: Floats = p / p.sum(axis=1, keepdims=True)
@@ -69,7 +69,7 @@ def soften(
         on the full correction, in between a mixture.
     """
     K = posterior.shape[1]
-    share = float(np.clip((correlation - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))
+    share = float(np.clip((correlation - thresholds.CHANCE) / (thresholds.CLEAR - thresholds.CHANCE), 0.0, 1.0))
     judged = annotations.labels_per_item > 0
     if annotations.gold is not None:
         judged &= annotations.gold < 0

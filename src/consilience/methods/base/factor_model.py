@@ -54,7 +54,7 @@ class PairFit:
         self.graph = groups(self.pairs)
         self.votes = vote_start(self.passes, ConfusionStep(_START_SMOOTHING))
         self.shrinkage = shrinkage
-        self.rotation = {"rotations": rotations, "alpha": alpha, "decay": decay}
+        self.rotation: dict[str, Any] = {"rotations": rotations, "alpha": alpha, "decay": decay}
 
     def model(self, U: Floats) -> Parameters:
         """Rotate a square root of X, (M, K, K), and read prior and confusions off the result."""
