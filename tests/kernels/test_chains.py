@@ -383,7 +383,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
         labels = slice(*c.indptr[c.bounds[s] :][:2])
         c.annotator[labels] = c.symbol[labels] = 0
     redone: list[int] = []
-    in_logarithms = chains_log.sweep_kernel("uint8", "uint8")
+    in_logarithms = chains_log.sweep_kernel("(int64[] int64[] uint8[] uint8[] uint64 int32[] int32[])")
 
     def spy(sequences: Ints, *rest: Any) -> Any:
         redone.extend(sequences.tolist())

@@ -151,13 +151,13 @@ class ChainSweep:
     def decode(self, start: Floats, transitions: Floats, emissions: Floats) -> Codes:
         """Return the most probable path through each sequence (N,), ties towards the lower class."""
         K, pointer = self.shape[2], code_dtype(self.shape[2])
-        kernel = chains_log.decode_kernel(*self._code_types(), pointer.name)
+        kernel = chains_log.decode_kernel(self._types(), pointer.name)
         model = *_logarithms(start, transitions), np.log(np.maximum(emissions, em.FLOOR)).reshape(-1, K)
         path = np.empty(self.tokens.indptr.size - 1, np.int32)
 
         def work(first: int, stop: int) -> int:
             longest = int(self._lengths[first:stop].max(initial=0))
-            return int(kernel(first, stop, *self._labels(), *model, np.empty((longest, K), pointer), path))
+            return int(kernel(first, stop, self._labels(), model, np.empty((longest, K), pointer), path))
 
         for impossible in blocks.run(work, self.share.blocks):
             _check(impossible, self.offset)
@@ -168,14 +168,16 @@ class ChainSweep:
         bounds, indptr, annotator, symbol, gold, owner = self.tokens
         return bounds, indptr, annotator, symbol, np.uint64(self.shape[1]), gold, owner
 
-    def _code_types(self) -> tuple[str, str]:
-        return self.tokens.annotator.dtype.name, self.tokens.symbol.dtype.name
+    def _types(self) -> str:
+        """Return the types of these arrays."""
+        annotator, symbol = self.tokens.annotator.dtype.name, self.tokens.symbol.dtype.name
+        return f"(int64[] int64[] {annotator}[] {symbol}[] uint64 int32[] int32[])"
 
     def _sweep(
         self, start: Floats, transitions: Floats, emissions: Floats, out: Floats
     ) -> dict[blocks.Node, ChainStatistics]:
         M, R, K = self.shape
-        run = chains_scaled.kernel(K, *self._code_types(), self._prefetch)
+        run = chains_scaled.kernel(K, self._types(), self._prefetch)
         start, transitions = np.ascontiguousarray(start, float), np.ascontiguousarray(transitions, float)
         emissions, onward = emissions.reshape(M * R, K), np.ascontiguousarray(transitions.T)
         possible = np.r_[start[start > 0], transitions[transitions > 0]]
@@ -191,13 +193,13 @@ class ChainSweep:
                 sums, pairs = np.zeros(2 * K + 1), np.zeros((K, K))
                 if not redo[first:stop].all():
                     model = start, onward, transitions, doubtful
-                    run(first, stop, *self._labels(), *model, table, alpha, b, out, pairs, sums, redo)
+                    run(first, stop, self._labels(), *model, table, alpha, b, out, pairs, sums, redo)
                 pairs = np.multiply(transitions, pairs.T, out=np.zeros((K, K)), where=transitions > 0.0)
                 if redo[first:stop].any():
                     again = first + np.flatnonzero(redo[first:stop])
-                    in_logarithms = chains_log.sweep_kernel(*self._code_types())
+                    in_logarithms = chains_log.sweep_kernel(self._types())
                     logs = *_logarithms(start, transitions), np.log(table[:, :K])
-                    _check(in_logarithms(again, *self._labels(), *logs, table, alpha, b, out, pairs, sums), self.offset)
+                    _check(in_logarithms(again, self._labels(), logs, table, alpha, b, out, pairs, sums), self.offset)
                 counts = table[:, K:].copy()
             likelihood = float(sums[2 * K])
             return ChainStatistics(counts.reshape(self.shape), sums[:K], sums[K : 2 * K], pairs, likelihood)

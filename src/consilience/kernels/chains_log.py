@@ -15,26 +15,21 @@ and of equally good classes the lower is taken.  Both kernels return the first i
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from consilience.kernels._compile import kernel
+
 __all__ = ["decode_kernel", "sweep_kernel"]
 
+#: Types of the logarithms of start, transitions and emissions.
+_MODEL = "(float64[] float64[,] float64[,])"
 
-def _log_weights(
-    n: Any,
-    indptr: Any,
-    annotator: Any,
-    symbol: Any,
-    n_symbols: Any,
-    gold: Any,
-    owner: Any,
-    log_table: Any,
-    weights: Any,
-) -> None:
+
+def _log_weights(n: Any, labels: Any, log_table: Any, weights: Any) -> None:
     """Write log b_n; all classes but a known one are impossible."""
+    _, indptr, annotator, symbol, n_symbols, gold, owner = labels
     K = weights.size
     for k in range(K):
         weights[k] = 0.0
@@ -60,30 +55,16 @@ def _log_sum(terms: Any) -> Any:
 
 
 def _log_chains(
-    sequences: Any,
-    bounds: Any,
-    indptr: Any,
-    annotator: Any,
-    symbol: Any,
-    n_symbols: Any,
-    gold: Any,
-    owner: Any,
-    log_start: Any,
-    log_transitions: Any,
-    log_table: Any,
-    table: Any,
-    alpha: Any,
-    b: Any,
-    out: Any,
-    pairs: Any,
-    sums: Any,
+    sequences: Any, labels: Any, model: Any, table: Any, alpha: Any, b: Any, out: Any, pairs: Any, sums: Any
 ) -> Any:
+    bounds, indptr, annotator, symbol, n_symbols, _, _ = labels
+    log_start, log_transitions, log_table = model
     K = log_start.size
     beta, ahead, terms = np.empty(K), np.empty(K), np.empty(K)
     for sequence in sequences:
         begin, length = bounds[sequence], bounds[sequence + 1] - bounds[sequence]
         for row in range(length):
-            _log_weights(begin + row, indptr, annotator, symbol, n_symbols, gold, owner, log_table, b[row])
+            _log_weights(begin + row, labels, log_table, b[row])
             for i in range(K):
                 if row == 0:
                     alpha[row, i] = log_start[i] + b[row, i]
@@ -128,28 +109,15 @@ def _log_chains(
     return -1
 
 
-def _log_paths(
-    first: Any,
-    stop: Any,
-    bounds: Any,
-    indptr: Any,
-    annotator: Any,
-    symbol: Any,
-    n_symbols: Any,
-    gold: Any,
-    owner: Any,
-    log_start: Any,
-    log_transitions: Any,
-    log_table: Any,
-    pointer: Any,
-    path: Any,
-) -> Any:
+def _log_paths(first: Any, stop: Any, labels: Any, model: Any, pointer: Any, path: Any) -> Any:
+    bounds = labels[0]
+    log_start, log_transitions, log_table = model
     K = log_start.size
     score, before, weights = np.empty(K), np.empty(K), np.empty(K)
     for sequence in range(first, stop):
         begin, length = bounds[sequence], bounds[sequence + 1] - bounds[sequence]
         for row in range(length):
-            _log_weights(begin + row, indptr, annotator, symbol, n_symbols, gold, owner, log_table, weights)
+            _log_weights(begin + row, labels, log_table, weights)
             for i in range(K):
                 best, chosen = log_start[i], 0
                 if row > 0:
@@ -171,39 +139,16 @@ def _log_paths(
     return -1
 
 
-@lru_cache(maxsize=16)
-def sweep_kernel(annotator: str, symbol: str) -> Callable[..., Any]:
+def sweep_kernel(labels: str) -> Callable[..., Any]:
     """Compile the sweep; it adds to ``table[:, K:]``, ``pairs[i, k]`` and ``sums``, and writes ``out`` unless empty.
 
-    ``alpha`` and ``b`` are scratch as long as the longest of the sequences.
+    ``alpha`` and ``b`` are scratch as long as the longest of the sequences; ``labels`` is the type of the labels.
     """
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    matrix = array("float64", 2, readonly=False)
-    scratch = *[matrix] * 5, array("float64", readonly=False)
-    signature = types.int64(array("int64"), *_inputs(annotator, symbol), *scratch)
-    return compiled(_log_chains, signature, (_log_weights, _log_sum))
+    sums = "float64[,]! float64[,]! float64[,]! float64[,]! float64[,]! float64[]!"
+    return kernel(_log_chains, f"int64[] {labels} {_MODEL} {sums}", "int64", (_log_weights, _log_sum))
 
 
-@lru_cache(maxsize=16)
-def decode_kernel(annotator: str, symbol: str, pointer: str) -> Callable[..., Any]:
+def decode_kernel(labels: str, pointer: str) -> Callable[..., Any]:
     """Compile the search for the best path, which is written to ``path``."""
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    results = array(pointer, 2, readonly=False), array("int32", readonly=False)
-    signature = types.int64(types.int64, types.int64, *_inputs(annotator, symbol), *results)
-    return compiled(_log_paths, signature, (_log_weights,))
-
-
-def _inputs(annotator: str, symbol: str) -> tuple[Any, ...]:
-    """Return the types of labels and model."""
-    from numba import types
-
-    from consilience.kernels._compile import array
-
-    labels = array(annotator), array(symbol), types.uint64, array("int32"), array("int32")
-    return array("int64"), array("int64"), *labels, array("float64"), array("float64", 2), array("float64", 2)
+    results = f"{pointer}[,]! int32[]!"
+    return kernel(_log_paths, f"int64 int64 {labels} {_MODEL} {results}", "int64", (_log_weights,))

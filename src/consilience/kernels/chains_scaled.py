@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from consilience.kernels import em_source
+from consilience.kernels._compile import from_source, inlined
+from consilience.kernels._compile import kernel as compiled_kernel
 
 __all__ = ["LEAST_TRANSITION", "kernel"]
 
@@ -40,10 +42,8 @@ _LARGE_BETA = 1e60
 
 # A line with @ is repeated for every class, with the class for @; if not unrolled, it becomes a loop over arrays.
 _SOURCE = """
-def {name}(
-    first, stop, bounds, indptr, annotator, symbol, n_symbols, gold, owner, start, onward, back, doubtful, table, alpha,
-    b, out, pairs, sums, redo
-):
+def {name}(first, stop, labels, start, onward, back, doubtful, table, alpha, b, out, pairs, sums, redo):
+    bounds, indptr, annotator, symbol, n_symbols, gold, owner = labels
     running = 1.0
     log_likelihood = 0.0
     K = start.size
@@ -78,9 +78,7 @@ def {name}(
                     r = uint64(annotator[i]) * n_symbols + uint64(symbol[i])
                     p@ *= table[r, @]
             else:
-                log_likelihood += many_labels(
-                    low, high, annotator, symbol, n_symbols, known, owner, table, power, b[row]
-                )
+                log_likelihood += many_labels(low, high, labels, known, table, power, b[row])
                 p@ = b[row, @]
             low = high
             if known >= 0:
@@ -204,19 +202,9 @@ def _every_class(line: str, K: int) -> str:
     return "\n".join(line.replace("@", str(k)) for k in range(K)) if "@" in line else line
 
 
-def _many_labels(
-    low: Any,
-    high: Any,
-    annotator: Any,
-    symbol: Any,
-    n_symbols: Any,
-    known: Any,
-    owner: Any,
-    table: Any,
-    power: Any,
-    p: Any,
-) -> Any:
+def _many_labels(low: Any, high: Any, labels: Any, known: Any, table: Any, power: Any, p: Any) -> Any:
     """Multiply any number of weights into ``p``, each class with its own power of two; return the log left out."""
+    _, _, annotator, symbol, n_symbols, _, owner = labels
     K = p.size
     for k in range(K):
         p[k] = 1.0
@@ -261,33 +249,10 @@ def _largest_beta(b: Any, back: Any, last: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def kernel(K: int, annotator: str, symbol: str, prefetch: bool) -> Callable[..., None]:
-    """Compile the sweep for K classes and these code types."""
-    from numba import types
+def kernel(K: int, labels: str, prefetch: bool) -> Callable[..., None]:
+    """Compile the sweep for K classes and this type of labels."""
+    from consilience.kernels import _intrinsics
 
-    from consilience.kernels import _compile, _intrinsics
-
-    array = _compile.array
-    vector, matrix = array("float64"), array("float64", 2)
-    writable, writable_matrix = array("float64", readonly=False), array("float64", 2, readonly=False)
-    signature = types.void(
-        types.int64,
-        types.int64,
-        array("int64"),
-        array("int64"),
-        array(annotator),
-        array(symbol),
-        types.uint64,
-        array("int32"),
-        array("int32"),
-        vector,
-        matrix,
-        matrix,
-        types.boolean,
-        *[writable_matrix] * 5,
-        writable,
-        array("uint8", readonly=False),
-    )
     unrolled = K if K <= MOST_UNROLLED else 0
     name = f"chains_{unrolled or 'looped'}{'_prefetch' if prefetch else ''}"
     names = {
@@ -296,8 +261,10 @@ def kernel(K: int, annotator: str, symbol: str, prefetch: bool) -> Callable[...,
         "log": np.log,
         "empty": np.empty,
         "prefetch": _intrinsics.prefetch,
-        "many_labels": _compile.inlined(_many_labels),
-        "largest_beta": _compile.inlined(_largest_beta),
+        "many_labels": inlined(_many_labels),
+        "largest_beta": inlined(_largest_beta),
     }
-    function = _compile.from_source(_source(name, unrolled, prefetch), name, __name__, __file__, names)
-    return _compile.compiled(function, signature)
+    function = from_source(_source(name, unrolled, prefetch), name, __name__, __file__, names)
+    model = "float64[] float64[,] float64[,] boolean"
+    sums = "float64[,]! float64[,]! float64[,]! float64[,]! float64[,]! float64[]! uint8[]!"
+    return compiled_kernel(function, f"int64 int64 {labels} {model} {sums}")

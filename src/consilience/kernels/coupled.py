@@ -7,13 +7,12 @@ A pair of labels (a, b) of annotators m and j is an item with two labels: the po
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels._arrays import Codes, Floats
+from consilience.kernels._compile import kernel
 from consilience.kernels.em import Statistics
 
 __all__ = ["sweep_pairs"]
@@ -25,7 +24,9 @@ def sweep_pairs(who: Codes, counts: Codes, prior: Floats, confusions: Floats) ->
     A pair of labels counts once for the class and once for each annotator.  ``who`` is (P, 2), ``counts`` (P, K, K).
     """
     sums, class_sums = np.zeros_like(confusions), np.zeros_like(prior)
-    objective = _kernel(counts.dtype.name)(who, counts, prior, confusions, sums, class_sums)
+    model = "float64[] float64[,,] float64[,,]! float64[]!"
+    sweep = kernel(_sweep, f"int32[,] {counts.dtype.name}[,,] {model}", "float64")
+    objective = sweep(who, counts, prior, confusions, sums, class_sums)
     return Statistics(sums, class_sums, float(objective))
 
 
@@ -54,14 +55,3 @@ def _sweep(who: Any, counts: Any, prior: Any, confusions: Any, sums: Any, class_
                     sums[j, b, k] += q
                     class_sums[k] += q
     return objective
-
-
-@lru_cache(maxsize=8)
-def _kernel(counts: str) -> Callable[..., Any]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    model = array("float64"), array("float64", 3)
-    out = array("float64", 3, readonly=False), array("float64", readonly=False)
-    return compiled(_sweep, types.float64(array("int32", 2), array(counts, 3), *model, *out))

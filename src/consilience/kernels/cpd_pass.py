@@ -24,6 +24,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from consilience.kernels._compile import from_source, kernel
+
 __all__ = ["pass_kernel", "tile_width"]
 
 #: Up to this many components stay in registers; more are taken in tiles.
@@ -128,28 +130,11 @@ def _source(name: str, width: int, tiled: bool, long: bool, write: bool) -> str:
 @lru_cache(maxsize=64)
 def pass_kernel(width: int, tiled: bool, long: bool, cells: str, write: bool) -> Callable[..., None]:
     """Compile the pass: in several tiles, with rescaled products (``long``), with posteriors for sums (``write``)."""
-    from numba import types
-
-    from consilience.kernels import _compile
-
-    array = _compile.array
-    matrix, vector = array("float64", 2, readonly=False), array("float64", readonly=False)
-    signature = types.void(
-        types.int64,
-        types.int64,
-        array(cells, 2),
-        array("int64"),
-        array("float64"),
-        matrix,
-        types.int64,
-        matrix,
-        vector,
-        vector,
-    )
     name = f"table_pass_{width}{'_tiles' if tiled else ''}{'_long' if long else ''}{'_write' if write else ''}"
     names = {"uint64": np.uint64, "log": np.log, "empty": np.empty}
-    function = _compile.from_source(_source(name, width, tiled, long, write), name, __name__, __file__, names)
-    return _compile.compiled(function, signature)
+    function = from_source(_source(name, width, tiled, long, write), name, __name__, __file__, names)
+    arrays = f"{cells}[,] int64[] float64[] float64[,]! int64 float64[,]! float64[]! float64[]!"
+    return kernel(function, f"int64 int64 {arrays}")
 
 
 def tile_width(F: int) -> tuple[int, int]:

@@ -13,13 +13,12 @@ C, G   the sums     (D, W), (D, D)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels._arrays import Floats
+from consilience.kernels._compile import kernel
 
 __all__ = ["keep_large", "weighted_sums"]
 
@@ -29,7 +28,7 @@ _DENSE = 6
 
 def keep_large(weights: Floats, threshold: Floats) -> int:
     """Set weights below their feature's ``threshold`` (D,) to zero, in place, and return how many are left."""
-    return int(_kernel("keep")(weights, threshold))
+    return int(kernel(_keep, "float64[,]! float64[]", "int64")(weights, threshold))
 
 
 def weighted_sums(weights: Floats, data: Floats, n_weights: int | None = None) -> tuple[Floats, Floats]:
@@ -38,7 +37,7 @@ def weighted_sums(weights: Floats, data: Floats, n_weights: int | None = None) -
         return np.asarray(weights.T @ data, np.float64), np.asarray(weights.T @ weights, np.float64)
     D = weights.shape[1]
     sums, gram = np.zeros((D, data.shape[1])), np.zeros((D, D))
-    _kernel("add")(weights, data, sums, gram)
+    kernel(_add, "float64[,] float64[,] float64[,]! float64[,]!")(weights, data, sums, gram)
     return sums, gram
 
 
@@ -68,15 +67,3 @@ def _add(weights: Any, data: Any, sums: Any, gram: Any) -> None:
                 gram[d, where[b]] += z * weights[j, where[b]]
             for w in range(data.shape[1]):
                 sums[d, w] += z * data[j, w]
-
-
-@lru_cache(maxsize=2)
-def _kernel(name: str) -> Callable[..., Any]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    matrix, written = array("float64", 2), array("float64", 2, readonly=False)
-    if name == "keep":
-        return compiled(_keep, types.int64(written, array("float64")))
-    return compiled(_add, types.void(matrix, matrix, written, written))

@@ -22,17 +22,19 @@ does not depend on the number of threads, and no update lowers the objective.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._compile import kernel
 from consilience.kernels.em import FLOOR
 
 __all__ = ["conditional_log_likelihood", "icm_sweep", "label_evidence", "mean_field_sweep", "support"]
+
+#: Types of indptr, neighbour and strength.
+_GRAPH = "int64[] int32[] float64[]"
 
 
 def label_evidence(indptr: Ints, annotator: Codes, label: Codes, confusions: Floats) -> Floats:
@@ -40,8 +42,9 @@ def label_evidence(indptr: Ints, annotator: Codes, label: Codes, confusions: Flo
     M, K, _ = confusions.shape
     table = np.log(np.maximum(confusions, FLOOR)).reshape(M * K, K)
     out = np.zeros((indptr.size - 1, K))
-    kernel = _evidence_kernel(annotator.dtype.name, label.dtype.name)
-    blocks.run(lambda first, stop: kernel(first, stop, indptr, annotator, label, table, out), blocks.cut(indptr, 1))
+    codes = f"{annotator.dtype.name}[] {label.dtype.name}[]"
+    run = kernel(_evidence, f"int64 int64 int64[] {codes} float64[,] float64[,]!")
+    blocks.run(lambda first, stop: run(first, stop, indptr, annotator, label, table, out), blocks.cut(indptr, 1))
     return out
 
 
@@ -49,7 +52,8 @@ def mean_field_sweep(
     indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, q: Floats
 ) -> float:
     """Update the mean field in place, item by item, and return the largest change of a probability."""
-    return float(_kernels()[0](indptr, neighbour, strength, evidence, scale, q))
+    sweep = kernel(_mean_field, f"{_GRAPH} float64[,] float64[] float64[,]!", "float64", (_neighbours,))
+    return float(sweep(indptr, neighbour, strength, evidence, scale, q))
 
 
 def icm_sweep(indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, state: Ints) -> int:
@@ -57,7 +61,8 @@ def icm_sweep(indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats
 
     An item changes only if the other class is strictly better.
     """
-    return int(_kernels()[1](indptr, neighbour, strength, evidence, scale, state))
+    sweep = kernel(_icm, f"{_GRAPH} float64[,] float64[] int64[]!", "int64")
+    return int(sweep(indptr, neighbour, strength, evidence, scale, state))
 
 
 def support(indptr: Ints, neighbour: Codes, strength: Floats, q: Floats, rows: Ints | None = None) -> Floats:
@@ -67,7 +72,8 @@ def support(indptr: Ints, neighbour: Codes, strength: Floats, q: Floats, rows: I
     """
     chosen = np.arange(indptr.size - 1) if rows is None else np.ascontiguousarray(rows, np.int64)
     out = np.empty((chosen.size, q.shape[1]))
-    _kernels()[2](indptr, neighbour, strength, q, chosen, out)
+    run = kernel(_support, f"{_GRAPH} float64[,] int64[] float64[,]!", "void", (_neighbours,))
+    run(indptr, neighbour, strength, q, chosen, out)
     return out
 
 
@@ -75,7 +81,9 @@ def conditional_log_likelihood(
     indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, field: Floats, scale: Floats, q: Floats
 ) -> float:
     """Return ``Σ_n log Pr(labels of n | the mean field of its neighbours)``; ``evidence`` includes ``field`` (K,)."""
-    return float(_kernels()[3](indptr, neighbour, strength, evidence, field, scale, q))
+    model = "float64[,] float64[] float64[] float64[,]"
+    run = kernel(_conditional, f"{_GRAPH} {model}", "float64", (_neighbours,))
+    return float(run(indptr, neighbour, strength, evidence, field, scale, q))
 
 
 def _evidence(first: Any, stop: Any, indptr: Any, annotator: Any, label: Any, log_confusions: Any, out: Any) -> None:
@@ -163,32 +171,3 @@ def _conditional(indptr: Any, neighbour: Any, strength: Any, evidence: Any, fiel
             prior += np.exp(field[k] + t[k] - top_prior)
         total += top_joint + np.log(joint) - top_prior - np.log(prior)
     return total
-
-
-@lru_cache(maxsize=8)
-def _evidence_kernel(annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    data = array("int64"), array(annotator), array(label)
-    table, out = array("float64", 2), array("float64", 2, readonly=False)
-    return compiled(_evidence, types.void(types.int64, types.int64, *data, table, out))
-
-
-@lru_cache(maxsize=1)
-def _kernels() -> tuple[Callable[..., Any], ...]:
-    """Compile the sweeps: mean field, ICM, support, conditional likelihood."""
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    graph = array("int64"), array("int32"), array("float64")
-    vector, matrix, written = array("float64"), array("float64", 2), array("float64", 2, readonly=False)
-    state = array("int64", readonly=False)
-    return (
-        compiled(_mean_field, types.float64(*graph, matrix, vector, written), (_neighbours,)),
-        compiled(_icm, types.int64(*graph, matrix, vector, state)),
-        compiled(_support, types.void(*graph, matrix, array("int64"), written), (_neighbours,)),
-        compiled(_conditional, types.float64(*graph, matrix, vector, vector, matrix), (_neighbours,)),
-    )
