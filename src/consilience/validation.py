@@ -90,11 +90,11 @@ def keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY)
 
 
-def whole(name: str, value: Any, most: int | None = None, of: str = "") -> int:
-    """Return a whole number from 1 to ``most``; ``of`` is the plural of what is counted, for the message."""
+def whole(name: str, value: Any, most: int | None = None, of: str = "", *, least: int = 1) -> int:
+    """Return a whole number from ``least`` to ``most``; ``of`` is the plural of what is counted, for the message."""
     good = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not good or value < 1 or (most is not None and value > most):
-        bound = "≥ 1" if most is None else f"from 1 to {most}{of and ' '}{of}"
+    if not good or value < least or (most is not None and value > most):
+        bound = f"≥ {least}" if most is None else f"from {least} to {most}{of and ' '}{of}"
         raise ParameterError(f"{name} must be a whole number {bound}, not {value!r}")
     return int(value)
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from consilience.data.names import shown
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import DataError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Bools, Floats
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.imputation import random_factors, robust
 from consilience.plot.canvas import GREY, PALE, figure, finish, shades
+from consilience.validation import whole
 
 __all__ = ["blocks", "completed", "observed"]
 
@@ -38,8 +39,7 @@ def blocks(data: Any, where: Any = None, *, most: int = 16, seed: int = 0) -> An
     seed
         Seed of the random starts.
     """
-    if most < 2:
-        raise ParameterError(f"most must be at least 2, not {most}")
+    whole("most", most, least=2)
     annotations = as_annotations(data)
     pairs = pair_moments(annotations)
     if not len(pairs):

@@ -13,6 +13,7 @@ from consilience.kernels._arrays import Ints
 from consilience.models.dawid_skene import DawidSkene
 from consilience.plot.canvas import ACCENT, BAD, GREY, PALE, axes_of, figure, finish, name_ticks, plain, shades
 from consilience.runs.consensus import Consensus
+from consilience.validation import whole
 
 __all__ = ["annotator_map", "confusions"]
 
@@ -71,8 +72,7 @@ def confusions(
 def _chosen(model: Consensus | DawidSkene, names: Sequence[Any] | None, most: int) -> Ints:
     parameters = model.model if isinstance(model, Consensus) else model
     if names is None:
-        if most < 1:
-            raise ParameterError(f"most must be at least 1, not {most}")
+        whole("most", most)
         counts = model.counts.sum(axis=(1, 2)) if isinstance(model, Consensus) else np.zeros(len(parameters.annotators))
         return np.argsort(-counts, kind="stable")[:most]
     if not len(names):

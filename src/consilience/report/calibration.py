@@ -23,7 +23,7 @@ _MOST_CLASSES = 12
 def calibration(view: View) -> dict[str, Any]:
     """Return the section."""
     consensus = view.consensus
-    truth = np.where(view.judged, view.truth, -1)
+    truth = np.where(view.judged, np.asarray(view.truth), -1)
     best = consensus.choice.best
     found = metrics.reliability(consensus.posterior, truth, labels=best)
     n, wrong = int(view.judged.sum()), int((best[view.judged] != truth[view.judged]).sum())

@@ -29,6 +29,7 @@ from consilience.report.league import flags_of, is_serious, league
 from consilience.report.overview import class_rows, computed, convergence, sentence, tiles, transitions, verdict
 from consilience.report.view import View, quick_diagnosis
 from consilience.runs.consensus import Consensus
+from consilience.validation import whole
 
 __all__ = ["quick_diagnosis", "render", "report"]
 
@@ -79,8 +80,7 @@ def render(
     diagnosis: tuple[Any, str] | None = None,
 ) -> str:
     """Return the report as text; see :func:`report`.  ``diagnosis`` may be a result of :func:`quick_diagnosis`."""
-    if items < 0:
-        raise ParameterError(f"items must be a whole number ≥ 0, not {items!r}")
+    whole("items", items, least=0)
     if isinstance(consensus, str | os.PathLike):
         from consilience.io import load
 

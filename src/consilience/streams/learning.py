@@ -31,6 +31,7 @@ from consilience.streams.input import read_update
 from consilience.streams.names import Lookup, Vocabulary, joined, lots
 from consilience.streams.past import Past, sums_of
 from consilience.streams.solve import STREAMED, FitInput, model_step, pseudo_counts
+from consilience.validation import whole
 
 __all__ = ["REMEMBER", "WINDOW", "Learning", "check_limits"]
 
@@ -335,20 +336,19 @@ def _last_update(group: Ints, update: Codes) -> Ints:
 
 def check_limits(forget: Any, window: Any, remember: Any) -> tuple[float, int, int]:
     """Check the limits of a stream; by default nothing is held or remembered if anything is forgotten."""
-    number = isinstance(forget, int | float | np.integer | np.floating) and not isinstance(forget, bool)
-    if not number or not 0 <= forget < 1:
+    if isinstance(forget, bool) or not isinstance(forget, int | float | np.number) or not 0 <= forget < 1:
         raise ParameterError(
             f"forget must be a number from 0 (nothing) up to 1, the share of the past that an update takes away, "
             f"not {forget!r}"
         )
-    limits = []
-    for name, value, usual in (("window", window, WINDOW), ("remember", remember, REMEMBER)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0):
-            raise ParameterError(f"{name} must be a whole number of labels ≥ 0, not {value!r}")
+    for name, value in (("window", window), ("remember", remember)):
+        if value is not None:
+            whole(name, value, least=0)
         if forget and value:
             raise ParameterError(
                 f"forget and {name} exclude each other: held labels are judged by what annotators are now, "
                 "forgotten labels by what they were then"
             )
-        limits.append((0 if forget else usual) if value is None else int(value))
-    return float(forget), *limits
+    default = (0, 0) if forget else (WINDOW, REMEMBER)
+    held, kept = (default[n] if value is None else int(value) for n, value in enumerate((window, remember)))
+    return float(forget), held, kept

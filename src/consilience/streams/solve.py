@@ -58,8 +58,8 @@ def model_step(method: str, parameters: Mapping[str, Any]) -> MStep:
 def pseudo_counts(counts: Floats, parameters: Mapping[str, Any]) -> Floats:
     """Return the pseudo-labels of every annotator, (K, K): the pooled confusion of all, scaled by the shrinkage."""
     pooled: Floats = counts.sum(axis=0) + 0.5
-    weight = len(pooled) * float(parameters.get("shrinkage", PSEUDO_LABELS))
-    return weight * (pooled / pooled.sum(axis=0))
+    pooled *= len(pooled) * float(parameters.get("shrinkage", PSEUDO_LABELS)) / pooled.sum(axis=0)
+    return pooled
 
 
 def _em(data: FitInput, start: Parameters | None = None, method: str = "ds-em") -> StreamFit:
