@@ -28,7 +28,7 @@ def put(folder: Path, files: dict[str, str | bytes], name: str = "labels") -> Pa
 
 
 def tags(data: SequenceAnnotations, annotator: str) -> dict[str, list[str | None]]:
-    """What an annotator said, by sequence."""
+    """The labels of an annotator, by sequence."""
     a = data.tokens
     m = a.annotators.tolist().index(annotator)
     said: list[str | None] = [None] * data.n_tokens
@@ -123,7 +123,7 @@ def test_the_same_span_twice_is_one(tmp_path: Path) -> None:
     assert one(tmp_path, TEXT, "T1\tORG 0 2\tEU", "T2\tORG 0 2\tEU") == {"d": ["B-ORG", "O", "O", "O"]}
 
 
-def test_spans_without_a_token_and_misquoted_ones_are_told(tmp_path: Path) -> None:
+def test_spans_without_a_token_and_misquoted_ones_are_counted_in_a_warning(tmp_path: Path) -> None:
     with pytest.warns(DataWarning, match="cover no token and were left out: 2"):
         assert one(tmp_path, TEXT, "T1\tORG 2 3", "T2\tORG 4 4") == {"d": ["O", "O", "O", "O"]}
     with pytest.warns(DataWarning, match=r"quote another text .*: 1, the first in labels/a/d.ann, line 2; are the off"):

@@ -19,7 +19,7 @@ from consilience.io.sequences import read_sequences
 
 SAMPLE = "EU B-ORG O ?\nrejects O O ?\nGerman B-MISC B-MISC ?\n\nPeter ? B-PER B-PER\nBlackburn ? I-PER I-PER\n"
 
-#: One sequence for each list, one row for each token: the word and what each annotator said (None where nothing).
+#: One sequence for each list, one row for each token: the word and the label of each annotator, or None.
 Rows = list[list[tuple[str, list[str | None]]]]
 
 SAMPLE_ROWS: Rows = [

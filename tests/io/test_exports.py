@@ -1,4 +1,4 @@
-"""Exports of annotation tools: the right item, annotator, label and gold, and what does not count is said."""
+"""Exports of annotation tools: the right item, annotator, label and gold, and a note on what does not count."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_question_where_there_can_be_none(tmp_path: Path) -> None:
             cs.read(EXAMPLES[name].put(tmp_path), question="x")
 
 
-def test_answers_are_told_from_what_was_shown(tmp_path: Path) -> None:
+def test_answers_are_distinguished_from_the_data_of_the_task(tmp_path: Path) -> None:
     """In flat exports, what differs between the annotators of an item is the answer."""
     header = "id,annotator,annotation_id,lead_time,image,hint,verdict\n"
     rows = [
@@ -343,7 +343,7 @@ def test_what_is_not_known_gets_the_list_of_what_was_looked_for(tmp_path: Path, 
         assert tool in str(caught.value)
 
 
-def test_a_wrong_name_of_a_format_is_said(tmp_path: Path) -> None:
+def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:
     path = EXAMPLES["csv-table"].put(tmp_path)
     with pytest.raises(FormatError, match=r"labels\.csv cannot be read as Label Studio: expected JSON records or"):
         cs.read(path, format="label-studio")

@@ -24,7 +24,6 @@ from consilience.io.formats import FORMATS, SEQUENCES, Recognised, read_export, 
 from consilience.io.source import the_file
 from consilience.io.tables import naming, read_truth
 from consilience.runs.consensus import Consensus
-from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["Recognised", "load", "read", "read_truth", "recognise"]
 
@@ -144,4 +143,6 @@ def _read_tokens(found: Recognised, gold: Any, classes: Sequence[Any] | None, du
 
 def load(folder: str | os.PathLike[str]) -> Consensus:
     """Read a run that was saved with :meth:`consilience.Consensus.save`."""
+    from consilience.runs.sequence_run import SequenceRun
+
     return SequenceRun.load(folder) if SequenceRun.is_saved_in(folder) else Consensus.load(folder)

@@ -46,8 +46,11 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         states += _padded(status, n, None if users or said else "none")
     empty = np.array([state == "none" for state in states], np.bool_)
     dropped = np.array([state in ("discarded", "draft") for state in states], np.bool_)
+    items, users, labels = columns_of(rows, ("id", "user", "response"), source.name)
     return Export(
-        *columns_of(rows, ("id", "user", "response"), source.name),
+        items,
+        users,
+        labels,
         counts=~(dropped | empty),
         names=(item or "id", wanted + _USERS, wanted),
         notes=left_out(int(dropped.sum()), len(rows) - int(empty.sum()), "responses", "discarded or draft"),

@@ -99,8 +99,11 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
             shapes = {file.shape for file in inside.values()}
             for name, file in inside.items():
                 rows += _rows(file, PurePosixPath(name).stem, place)
+    items, annotators, labels = columns_of(rows, ("id", "annotator", "label"), source.name)
     return Export(
-        *columns_of(rows, ("id", "annotator", "label"), source.name),
+        items,
+        annotators,
+        labels,
         names=(place, "annotator", "label"),
         untyped=shapes == {"table"},
     )

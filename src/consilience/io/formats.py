@@ -141,6 +141,9 @@ SEQUENCES: Mapping[str, Format] = {
     "brat": Format("brat folder", (), "brat"),
 }
 
+_TITLES = {name: form.title for name, form in (*FORMATS.items(), *SEQUENCES.items())}
+_TITLES |= {name: tool.title for name, tool in EXPORTS.items()}
+
 
 @dataclass(frozen=True)
 class Recognised:
@@ -213,7 +216,7 @@ def check_format(place: Path, name: str | None, known: tuple[str, ...], what: st
 
 
 def _recognised(name: str, reason: str, source: Source) -> Recognised:
-    return Recognised(name, {**FORMATS, **EXPORTS, **SEQUENCES}[name].title, reason, source)
+    return Recognised(name, _TITLES[name], reason, source)
 
 
 def _found(source: Source, columns: bool) -> Recognised:
@@ -233,7 +236,7 @@ def _found(source: Source, columns: bool) -> Recognised:
         return found
     if by_name is None or (source.document is not None and not _is_table(source)):
         endings = ", ".join(ending for form in FORMATS.values() for ending in form.endings)
-        titles = ", ".join(form.title for form in (*EXPORTS.values(), *SEQUENCES.values()))
+        titles = ", ".join(_TITLES[name] for name in (*EXPORTS, *SEQUENCES))
         raise FormatError(
             f"{place.name}: format not recognised; looked for the endings {endings} (also with .gz), and inside for "
             f"{titles}. Say which it is with format='csv' (--format csv)"

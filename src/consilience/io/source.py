@@ -187,15 +187,17 @@ class Source(File):
 class _ParquetTable(Source):
     """A Parquet file read as a table of text."""
 
+    def __init__(self, path: Path, encoding: str, names: list[str]) -> None:
+        super().__init__(path, encoding)
+        self._columns = names
+
     @cached_property
     def shape(self) -> str:
         return "table"
 
     @cached_property
     def _header(self) -> tuple[list[str], str]:
-        import pyarrow.parquet as pq
-
-        return pq.read_schema(self.path).names, ""
+        return self._columns, ""
 
     def columns(self, wanted: Iterable[str]) -> pa.Table:
         return self._texts(list(dict.fromkeys(wanted)))
@@ -233,9 +235,10 @@ class _ParquetTable(Source):
 
 def parquet_table(path: Path, encoding: str) -> Source | None:
     """Return a Parquet file as a table of text; None if it cannot be read as one."""
-    table = _ParquetTable(path, encoding)
+    import pyarrow.parquet as pq
+
     try:
-        return table if table.names is not None else None
+        return _ParquetTable(path, encoding, pq.read_schema(path).names)
     except (pa.ArrowException, OSError, UnicodeError):
         return None  # for the reader of tables to complain about
 
