@@ -6,7 +6,8 @@ HALS minimises over one column of A or one row of X at a time, in closed form (C
 
     X(d, :) ← max(0, X(d, :) + (Aᵀ Y - Aᵀ A X)(d, :) / (Aᵀ A)(d, d)),       and A alike.
 
-ANLS minimises over the whole of X, then the whole of A (Kim & Park 2008), by :mod:`consilience.factor.nnls`.
+ANLS minimises over the whole of X, then the whole of A (Kim & Park 2008), for all columns at once by block
+principal pivoting (Kim & Park 2011): guess which entries are positive, solve for them, exchange the wrong ones.
 
 ====== ============================== ============
 symbol name                           shape
@@ -17,7 +18,9 @@ X      ``weights``                    (D, n)
 ====== ============================== ============
 
 A. Cichocki, R. Zdunek and S. Amari, "Hierarchical ALS algorithms for nonnegative matrix and 3D tensor factorization",
-ICA 2007.  H. Kim and H. Park, SIAM Journal on Matrix Analysis and Applications 30 (2008).
+ICA 2007.  H. Kim and H. Park, SIAM Journal on Matrix Analysis and Applications 30 (2008).  J. Kim and H. Park, "Fast
+nonnegative matrix factorization: an active-set-like method and comparisons", SIAM Journal on Scientific Computing 33
+(2011).
 """
 
 from __future__ import annotations
@@ -28,11 +31,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience.exceptions import DataError, ParameterError
-from consilience.factor.nnls import nonnegative_least_squares
-from consilience.kernels._arrays import Floats
+from consilience.exceptions import ConvergenceWarning, DataError, ParameterError, warn
+from consilience.kernels._arrays import Bools, Floats, Ints
 
-__all__ = ["NonnegativeFit", "anls", "hals", "lda_topics", "sklearn_nmf"]
+__all__ = ["NonnegativeFit", "anls", "hals", "lda_topics", "nonnegative_least_squares", "sklearn_nmf"]
+
+#: Exchanges of whole blocks without progress before single entries are exchanged (Kim & Park 2011).
+_BACKUP = 3
+#: Numbers in one batch of linear systems.
+_BATCH = 4_000_000
 
 Callback = Callable[[int, Floats], Any]
 
@@ -46,6 +53,51 @@ class NonnegativeFit:
     history: list[float]  #: ½ ‖Y - A X‖² after every iteration
     converged: bool
     n_iter: int
+
+
+def nonnegative_least_squares(gram: Floats, target: Floats, *, max_iter: int = 200) -> Floats:
+    """Return the X ≥ 0, (D, n), that minimises ‖B X - C‖², given ``gram`` Bᵀ B and ``target`` Bᵀ C.
+
+    The optimum has X ≥ 0, Y = Bᵀ B X - Bᵀ C ≥ 0 and X Y = 0 entry by entry.
+    """
+    D, n = target.shape
+    gram = gram + 1e-14 * max(float(np.trace(gram)) / max(D, 1), 1e-300) * np.eye(D)  # dependent columns of B
+    length = np.sqrt(np.diag(gram))
+    X, dual = np.zeros((D, n)), -target
+    positive = np.zeros((D, n), bool)
+    # without slack, rounding could exchange the same entry for ever
+    slack = 1e-12 * np.maximum(np.abs(target / length[:, None]).max(axis=0, initial=0.0), 1e-300)
+    fewest, patience = np.full(n, D + 1), np.full(n, _BACKUP)
+    wrong = dual < -slack * length[:, None]
+    for _ in range(max_iter):
+        number = wrong.sum(axis=0)
+        todo: Ints = np.flatnonzero(number)
+        if not todo.size:
+            break
+        better = number[todo] < fewest[todo]
+        fewest[todo[better]], patience[todo[better]] = number[todo[better]], _BACKUP
+        patience[todo[~better]] -= 1
+        exchange = wrong[:, todo]
+        # no progress for a while: exchange only the last wrong entry, which cannot cycle
+        single = np.flatnonzero(patience[todo] < 0)
+        last = D - 1 - np.argmax(exchange[::-1, single], axis=0)
+        exchange[:, single] = False
+        exchange[last, single] = True
+        positive[:, todo] ^= exchange
+        X[:, todo] = _solve_where(gram, target[:, todo], positive[:, todo])
+        dual[:, todo] = gram @ X[:, todo] - target[:, todo]
+        on = positive[:, todo]
+        wrong[:, todo] = np.where(
+            on, X[:, todo] * length[:, None] < -slack[todo], dual[:, todo] < -slack[todo] * length[:, None]
+        )
+    left = int(wrong.any(axis=0).sum())
+    if left:
+        warn(
+            f"{left} of {n} columns of nonnegative least squares were not optimal after {max_iter} exchanges; raise "
+            "max_iter, or treat them as approximate",
+            ConvergenceWarning,
+        )
+    return np.maximum(X, 0.0)
 
 
 def hals(
@@ -154,6 +206,36 @@ def _coordinates(X: Floats, gram: Floats, target: Floats, *, free: bool) -> None
     for d in np.flatnonzero(scale > 1e-14 * max(float(scale.max()), 1e-300)):
         row = X[d] + (target[d] - gram[d] @ X) / scale[d]
         X[d] = row if free else np.maximum(row, 0.0)
+
+
+def _solve_where(gram: Floats, target: Floats, positive: Bools) -> Floats:
+    """Solve gram x = target over each column's positive entries; the others are zero.
+
+    Columns with a similar number of unknowns are solved together, padded with the equations x = 0.
+    """
+    D, n = target.shape
+    X = np.zeros((D, n))
+    size = positive.sum(axis=0)
+    order = np.argsort(size, kind="stable")
+    first = int(np.searchsorted(size[order], 1))
+    while first < n:
+        p = int(size[order[first]])
+        # a batch holds systems up to a quarter larger than its smallest
+        stop = min(first + max(1, _BATCH // (D * D)), int(np.searchsorted(size[order], p + p // 4 + 4, side="right")))
+        columns = order[first:stop]
+        p = int(size[order[stop - 1]])
+        on = positive[:, columns].T
+        unknowns = np.argsort(~on, axis=1, kind="stable")[:, :p]
+        real = np.take_along_axis(on, unknowns, axis=1)
+        systems = gram[unknowns[:, :, None], unknowns[:, None, :]] * (real[:, :, None] & real[:, None, :])
+        systems[:, np.arange(p), np.arange(p)] += ~real
+        right = np.take_along_axis(target[:, columns].T, unknowns, axis=1) * real
+        solved = np.linalg.solve(systems, right[:, :, None])[:, :, 0]
+        filled = np.zeros((columns.size, D))
+        np.put_along_axis(filled, unknowns, np.where(real, solved, 0.0), axis=1)
+        X[:, columns] = filled.T
+        first = stop
+    return X
 
 
 def _started(Y: Any, A0: Floats, X0: Floats | None, *, free: bool) -> tuple[Any, Floats, Floats]:

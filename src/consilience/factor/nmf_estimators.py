@@ -237,8 +237,7 @@ class SPA(_Features):
         """Return the weights (n, D) by nonnegative least squares."""
         check_is_fitted(self, "components_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        W = self.components_
-        return nonnegative_least_squares(W @ W.T, np.asarray((X @ W.T).T, np.float64)).T
+        return nonnegative_least_squares(self.components_.T, X.T).T
 
 
 def _distance(X: Any, Z: Floats, components: Floats) -> float:

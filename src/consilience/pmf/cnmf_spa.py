@@ -33,6 +33,7 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.exceptions import MethodError, ParameterError
+from consilience.factor.nnls import nonnegative_least_squares
 from consilience.factor.simplex import minimise_on_simplex
 from consilience.factor.spa import spa
 from consilience.kernels._arrays import Floats, Ints
@@ -156,12 +157,8 @@ def _filled(pairs: PairMarginals, W: Floats, first: Ints, rank: int, rng: np.ran
 
 def _mixtures(pairs: PairMarginals, W: Floats, first: Ints, second: Ints) -> Floats:
     """Return argmin ‖X̃ - W Hᵀ‖ over H ≥ 0 (line 9), (Σ I_k, F)."""
-    from scipy.optimize import nnls
-
     X = np.block([[pairs.block(j, k) for k in second.tolist()] for j in first.tolist()])
-    # R of W = Q R gives the same residuals up to a constant, with only F rows
-    Q, R = np.linalg.qr(W)
-    return np.stack([nnls(R, column)[0] for column in (Q.T @ X).T])
+    return nonnegative_least_squares(W, X).T
 
 
 def _normalised(H: Floats, sizes: Sequence[int], shares: Floats) -> Floats:
