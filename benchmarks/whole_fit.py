@@ -125,7 +125,8 @@ def run() -> list[Figure]:
     figures = same_likelihood(10**5, 200) + same_likelihood(10**6, 1000)
     if os.environ.get("CONSILIENCE_DATA"):
         for name in CROWDS:
-            figures += same_tolerance(name, load(name).annotations)
+            public: Any = load(name)
+            figures += same_tolerance(name, public.annotations)
     else:
         print("CONSILIENCE_DATA is not set: public crowds are skipped")
     return figures + same_tolerance("1e6 labels simulated", crowd(10**6, 1000, 4))
