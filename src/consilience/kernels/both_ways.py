@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import group_by_item
 
-__all__ = ["BothWays", "by_annotator"]
+__all__ = ["BothWays", "by_annotator", "normalise_row"]
 
 
 class BothWays:
@@ -41,3 +43,23 @@ def by_annotator(
     item = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(indptr))
     columns = annotator.astype(np.int32), item, label.astype(np.int32)
     return group_by_item(*columns, n_annotators, n_items, n_classes)
+
+
+def normalise_row(q: Any, n: Any, counted: Any, sums: Any) -> Any:
+    """Turn row n from log-probabilities into probabilities, add it to ``sums`` if counted, and return log Σ exp of it.
+
+    A helper for kernels, to be compiled with them.
+    """
+    K = q.shape[1]
+    top = q[n, 0]
+    for k in range(1, K):
+        top = max(top, q[n, k])
+    total = 0.0
+    for k in range(K):
+        q[n, k] = np.exp(q[n, k] - top)
+        total += q[n, k]
+    for k in range(K):
+        q[n, k] /= total
+        if counted:
+            sums[k] += q[n, k]
+    return top + np.log(total)

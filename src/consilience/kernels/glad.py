@@ -32,7 +32,7 @@ import numpy as np
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels._compile import kernel
-from consilience.kernels.both_ways import BothWays
+from consilience.kernels.both_ways import BothWays, normalise_row
 
 __all__ = ["PRIOR_MEAN", "GladSweeps"]
 
@@ -62,7 +62,9 @@ class GladSweeps(BothWays):
         K = prior.size
         log_prior, factor = np.log(prior), np.exp(ease)
         codes = f"int64 int64 int64[] {annotator.dtype}[] {label.dtype}[] int32[]"
-        run = kernel(_posterior, f"{codes} float64[] float64[] float64[] float64[,]! float64[]!")
+        run = kernel(
+            _posterior, f"{codes} float64[] float64[] float64[] float64[,]! float64[]!", helpers=(normalise_row,)
+        )
 
         def work(first: int, stop: int) -> Floats:
             sums = np.zeros(K + 1)
@@ -126,18 +128,7 @@ def _posterior(
             for k in range(K):
                 if k != gold[n]:
                     q[n, k] = -np.inf
-        top = q[n, 0]
-        for k in range(1, K):
-            top = max(top, q[n, k])
-        total = 0.0
-        for k in range(K):
-            q[n, k] = np.exp(q[n, k] - top)
-            total += q[n, k]
-        log_likelihood += top + np.log(total)
-        for k in range(K):
-            q[n, k] /= total
-            if fixed or stop > start:
-                sums[k] += q[n, k]
+        log_likelihood += normalise_row(q, n, fixed or stop > start, sums)
     sums[K] = log_likelihood
 
 

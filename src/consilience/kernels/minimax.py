@@ -35,7 +35,7 @@ import numpy as np
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats
 from consilience.kernels._compile import kernel
-from consilience.kernels.both_ways import BothWays
+from consilience.kernels.both_ways import BothWays, normalise_row
 
 __all__ = ["MinimaxSweeps"]
 
@@ -57,7 +57,9 @@ class MinimaxSweeps(BothWays):
         indptr, annotator, label = self._by_item
         K = prior.size
         codes = f"int64 int64 int64[] {annotator.dtype}[] {label.dtype}[] int32[]"
-        run = kernel(_posterior, f"{codes} float64[] float64[,,] float64[,,] float64[,]! float64[]!")
+        run = kernel(
+            _posterior, f"{codes} float64[] float64[,,] float64[,,] float64[,]! float64[]!", helpers=(normalise_row,)
+        )
 
         def work(first: int, stop: int) -> Floats:
             sums = np.zeros(K + 1)
@@ -105,7 +107,6 @@ def _posterior(
     for n in range(first, stop_item):
         start, stop = indptr[n], indptr[n + 1]
         fixed = gold.size > 0 and gold[n] >= 0
-        top = -np.inf
         for k in range(K):
             # log posterior[n, k] = log π_k + Σ log p(label), the logarithm of a product taken when it gets small
             value, running = log_prior[k], 1.0
@@ -123,36 +124,16 @@ def _posterior(
                         running = 1.0
                 value += np.log(running)
             q[n, k] = value
-            top = max(top, value)
-        total = 0.0
-        for k in range(K):
-            q[n, k] = np.exp(q[n, k] - top)
-            total += q[n, k]
-        log_likelihood += top + np.log(total)
-        for k in range(K):
-            q[n, k] /= total
-            if fixed or stop > start:
-                sums[k] += q[n, k]
+        log_likelihood += normalise_row(q, n, fixed or stop > start, sums)
     sums[K] = log_likelihood
 
 
-def _value(
-    low: Any,
-    high: Any,
-    other: Any,
-    label: Any,
-    q: Any,
-    row: Any,
-    k: Any,
-    there: Any,
-    logs: Any,
-    odds: Any,
-    weight: Any,
-) -> Any:
+def _value(of: Any, logs: Any, odds: Any, weight: Any) -> Any:
     """Return the objective F of one row at ``logs``; its exponentials are left in ``odds``.
 
-    Labels are weighed by the posterior of item ``row``, or of the item that they are of if that is negative.
+    Labels are weighted by the posterior of item ``row``, or of their own item if that is negative.
     """
+    low, high, other, label, q, row, k, there = of
     K = logs.size
     value = 0.0
     for c in range(K):
@@ -170,23 +151,9 @@ def _value(
     return value
 
 
-def _derivatives(
-    low: Any,
-    high: Any,
-    other: Any,
-    label: Any,
-    q: Any,
-    row: Any,
-    k: Any,
-    there: Any,
-    logs: Any,
-    odds: Any,
-    weight: Any,
-    p: Any,
-    gradient: Any,
-    hessian: Any,
-) -> None:
+def _derivatives(of: Any, logs: Any, odds: Any, weight: Any, p: Any, gradient: Any, hessian: Any) -> None:
     """Fill the gradient of F and the lower half of minus its Hessian; ``odds`` are the exponentials of ``logs``."""
+    low, high, other, label, q, row, k, there = of
     K = logs.size
     for c in range(K):
         gradient[c] = -weight * logs[c]
@@ -269,13 +236,14 @@ def _climb(
                 continue
             for c in range(K):
                 logs[c] = np.log(own[g, k, c])
-            value = _value(low, high, other, label, q, row, k, there, logs, odds, weight)
-            _derivatives(low, high, other, label, q, row, k, there, logs, odds, weight, p, step, hessian)
+            of = low, high, other, label, q, row, k, there
+            value = _value(of, logs, odds, weight)
+            _derivatives(of, logs, odds, weight, p, step, hessian)
             length = min(1.0, _LONGEST / max(_solve(hessian, step), 1e-300))
             for _ in range(_HALVINGS):
                 for c in range(K):
                     new[c] = logs[c] + length * step[c]
-                if _value(low, high, other, label, q, row, k, there, new, odds, weight) >= value:
+                if _value(of, new, odds, weight) >= value:
                     for c in range(K):
                         logs[c] = new[c]
                         own[g, k, c] = odds[c]

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from consilience.engine.passes import Labels, passes_of
-from consilience.fitting.em import Callback, ClassOneCoinStep, run_em
-from consilience.fitting.fit import Fit, vote_start
-from consilience.methods.base.estimator import SeededEstimator
+from consilience.engine.passes import Labels
+from consilience.fitting.em import Callback, ClassOneCoinStep
+from consilience.fitting.fit import Fit
 from consilience.methods.base.method import Method
+from consilience.methods.one_coin import OneCoin, fit_coins
 
 __all__ = ["METHOD", "ClassOneCoin", "class_one_coin"]
 
 
-class ClassOneCoin(SeededEstimator):
+class ClassOneCoin(OneCoin):
     r"""The class-conditional one-coin model by EM: each annotator has an accuracy for every class.
 
     .. math:: A_m(i, k) = p_{mk} \text{ where } i = k, \qquad (1 - p_{mk}) / (K - 1) \text{ where not}
@@ -35,12 +35,6 @@ class ClassOneCoin(SeededEstimator):
     """
 
     _method = "class-one-coin"
-
-    smoothing: float = 0.0
-    prior: Literal["learned", "uniform"] = "learned"
-    max_iter: int = 1000
-    tol: float = 1e-7
-    accelerate: bool = True
 
 
 def class_one_coin(
@@ -55,10 +49,7 @@ def class_one_coin(
 ) -> Fit:
     """Fit by EM; the parameters are those of :class:`consilience.DawidSkeneEM`, without shrinkage."""
     step = ClassOneCoinStep(smoothing, prior == "learned")
-    passes = passes_of(annotations)
-    start = vote_start(passes, step)
-    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Fit.from_em(passes, result, tol)
+    return fit_coins(annotations, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
 
 
 METHOD = Method(

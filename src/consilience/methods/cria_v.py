@@ -28,24 +28,19 @@ from consilience.factor.completion import Completed
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
-from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
-from consilience.methods.pg_tac import completed_labels, fit_of_scores
+from consilience.methods.pg_tac import TensorAugmentation, completed_labels, fit_of_scores
 
 __all__ = ["METHOD", "CompletedVote", "cria_v"]
 
 
-class CompletedVote(IterativeEstimator):
+class CompletedVote(TensorAugmentation):
     """CRIA-V: labels completed at low rank, then everybody votes on everything (Li & Jiang 2018).
 
     The parameters are those of :class:`TensorAugmentation`.
     """
 
     _method = "cria-v"
-
-    penalty: float = 0.05
-    max_iter: int = 100
-    tol: float = 1e-3
 
 
 def cria_v(

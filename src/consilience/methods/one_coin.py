@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from consilience.engine.passes import Labels, passes_of
-from consilience.fitting.em import Callback, OneCoinStep, run_em
+from consilience.fitting.em import Callback, MStep, OneCoinStep, run_em
 from consilience.fitting.fit import Fit, vote_start
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
 
-__all__ = ["METHOD", "OneCoin", "one_coin"]
+__all__ = ["METHOD", "OneCoin", "fit_coins", "one_coin"]
 
 
 class OneCoin(SeededEstimator):
@@ -40,10 +40,13 @@ def one_coin(
 ) -> Fit:
     """Fit by EM; the parameters are those of :class:`consilience.DawidSkeneEM`, without shrinkage."""
     step = OneCoinStep(smoothing, prior == "learned")
+    return fit_coins(annotations, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
+
+
+def fit_coins(annotations: Labels, step: MStep, *, tol: float, **options: Any) -> Fit:
+    """Return the fit by EM with this M-step, from vote shares."""
     passes = passes_of(annotations)
-    start = vote_start(passes, step)
-    result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
-    return Fit.from_em(passes, result, tol)
+    return Fit.from_em(passes, run_em(passes, vote_start(passes, step), step, tol=tol, **options), tol)
 
 
 METHOD = Method("one-coin", one_coin, "OneCoin", "one accuracy for every annotator, by EM", everywhere=True)
