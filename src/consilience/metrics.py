@@ -24,6 +24,7 @@ import numpy as np
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.runs.consensus import choose
+from consilience.validation import whole
 
 __all__ = [
     "FLOOR",
@@ -120,8 +121,7 @@ def mean_confidence(posterior: Floats, truth: Codes, *, labels: Codes | None = N
 
 def reliability(posterior: Floats, truth: Codes, bins: int = 15, *, labels: Codes | None = None) -> Reliability:
     """Return accuracy and confidence of the items in ``bins`` of equal width by confidence."""
-    if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
-        raise ParameterError(f"bins must be a whole number ≥ 1, not {bins!r}")
+    bins = whole("bins", bins)
     posterior, truth, judged = _checked(posterior, truth)
     confidence, chosen = _confidence(posterior, labels)
     confidence, right = confidence[judged], (chosen == truth)[judged]

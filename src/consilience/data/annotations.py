@@ -148,7 +148,7 @@ class Annotations:
             numbers.  A column called timestamp, created_at, submitted_at, completed_at or time needs no naming.
         """
         columns, names = columns_of_frame(frame, item=item, annotator=annotator, label=label)
-        origin = Origin(**names, frame=_frames.kind_of(frame))
+        origin = Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame))
         return cls.from_columns(
             **columns,
             classes=classes,

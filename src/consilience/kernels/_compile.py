@@ -56,8 +56,9 @@ def _kernel(
 
 
 def _types(words: str) -> list[Any]:
-    from numba import types
+    import numba
 
+    types: Any = numba.types
     made: list[Any] = []
     for word, inner in re.findall(r"(\((.*?)\)|\S+)", words):
         name, bracket, axes = word.partition("[")

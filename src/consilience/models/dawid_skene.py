@@ -170,7 +170,7 @@ class DawidSkene:
         for i in range(K - 1):
             label += u > cumulative[annotator, i, truth[item]]
         indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
-        names = {"items": Ids.range(n_items), "annotators": self.annotators, "classes": self.classes}
+        names: Any = {"items": Ids.range(n_items), "annotators": self.annotators, "classes": self.classes}
         return Annotations(indptr, annotator, label, **names), truth
 
     # ---- comparing models -------------------------------------------------------------------------------
@@ -227,7 +227,8 @@ class DawidSkene:
     def load(cls, path: str | os.PathLike[str]) -> DawidSkene:
         """Read what :meth:`save` wrote."""
         names, arrays = load_arrays(path, _FORMAT, ("prior", "confusions"), "a model written by DawidSkene.save")
-        return cls(**arrays, **{of: Ids.from_json(names[of]) for of in ("classes", "annotators")})
+        classes, annotators = (Ids.from_json(names[of]) for of in ("classes", "annotators"))
+        return cls(arrays["prior"], arrays["confusions"], classes, annotators)
 
 
 def _fixed_degree(rng: np.random.Generator, n_items: int, M: int, degree: int) -> tuple[Ints, Ints]:

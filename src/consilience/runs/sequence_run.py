@@ -125,7 +125,7 @@ class SequenceRun(Consensus):
         position_ids, rank = position_ids.sorted()
         bounds = np.concatenate([[0], np.cumsum(np.bincount(s, minlength=len(sequence_ids)))])
         N, nothing = len(table), np.zeros(0, np.int64)
-        names_of = {"items": Ids.range(N), "annotators": run.model.annotators, "classes": run.model.classes}
+        names_of: Any = {"items": Ids.range(N), "annotators": run.model.annotators, "classes": run.model.classes}
         tokens = run.annotations or Annotations(
             np.zeros(N + 1, np.int64), nothing, nothing, **names_of, origin=run.origin
         )
