@@ -26,7 +26,7 @@ from consilience.exceptions import DataError, IdError, ParameterError
 
 
 def numbers(found: Diagnosis) -> dict[str, Any]:
-    """Give all that names no annotator and no class."""
+    """Return everything that names no annotator and no class."""
     content = found.to_dict()
     for key in ("reasons", "advice", "annotators", "classes", "headline"):
         del content[key]

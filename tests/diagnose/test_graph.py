@@ -238,7 +238,7 @@ def test_mean_and_variance_of_all_permutations(one: list[int], other: list[int])
     assert chi[0] == pytest.approx(by_hand)
 
 
-def test_tables_that_tell_nothing_are_zero() -> None:
+def test_tables_without_information_are_zero() -> None:
     tables = np.array([[[1, 0], [0, 0]], [[3, 0], [4, 0]], [[0, 0], [0, 0]]], float)
     assert not np.any(blocks._chi_square(tables))
     assert blocks._agreement(tables)[0].tolist() == [0, 0, 0]

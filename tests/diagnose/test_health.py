@@ -147,7 +147,7 @@ def test_repeated_answers_are_no_second_annotator() -> None:
 
 
 @pytest.mark.parametrize("labels", [[[0, 1], [1, 1]], [[0, -1, -1], [-1, 1, -1], [-1, -1, 1]], [[0, 0, 0], [0, 0, 0]]])
-def test_too_little_to_tell(labels: list[list[int]]) -> None:
+def test_too_few_labels_for_an_estimate(labels: list[list[int]]) -> None:
     annotations = Annotations.from_matrix(np.array(labels))
     M, K = annotations.n_annotators, annotations.n_classes
     model = DawidSkene(
@@ -156,7 +156,7 @@ def test_too_little_to_tell(labels: list[list[int]]) -> None:
     assert effective_annotators(annotations, model) == (float(M), (), False)
 
 
-def test_of_very_many_classes_nothing_is_said() -> None:
+def test_with_many_classes_the_number_is_none() -> None:
     annotations = cs.simulate(400, 6, 70, seed=1).annotations
     assert effective_annotators(annotations, quietly(annotations, "majority").model) == (None, (), False)
 
@@ -201,7 +201,7 @@ def test_who_guesses_from_half_time_on_is_found_and_nobody_else() -> None:
         assert [names[m] for m in changers(frame)] == ["a3"]
 
 
-def test_a_change_is_told_with_its_time_and_both_accuracies() -> None:
+def test_a_change_has_its_time_and_both_accuracies() -> None:
     frame = timed(1, changing=3)
     run = cs.aggregate(frame)
     (change,) = run.health.changes
@@ -215,7 +215,7 @@ def test_a_change_is_told_with_its_time_and_both_accuracies() -> None:
     assert (flags.drop("a3") == "").all()
 
 
-def test_without_times_or_with_one_time_nothing_is_said() -> None:
+def test_without_times_or_with_one_time_nothing_is_found() -> None:
     frame = timed(1, changing=3)
     assert changers(frame.drop(columns="timestamp")) == []
     assert changers(frame.assign(timestamp=7)) == []

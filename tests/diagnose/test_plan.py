@@ -66,7 +66,7 @@ def buy(q: Floats, A: Floats, budget: float, **more: Any) -> tuple[Ints, Ints, F
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_label_tells_the_mutual_information(seed: int) -> None:
+def test_the_gain_of_a_label_is_the_mutual_information(seed: int) -> None:
     q, A = small(seed)
     who = np.array([0, 1, 2, 3, 0, 1])
     wanted = [information(q[n], [A[m]]) for n, m in enumerate(who)]
@@ -171,7 +171,7 @@ def test_budget_capacity_and_costs_are_kept(crowd: cs.datasets.Simulation, run: 
     assert found.notes == []
 
 
-def test_uncertain_items_go_to_those_who_tell_most() -> None:
+def test_uncertain_items_go_to_the_most_informative_annotators() -> None:
     crowd = cs.simulate(300, 12, 3, labels_per_item=5, spammers=0.25, seed=1)
     run = cs.aggregate(crowd.annotations)
     found = plan(run, 60)
@@ -184,7 +184,7 @@ def test_uncertain_items_go_to_those_who_tell_most() -> None:
     assert found.wrong_then < found.wrong_now
 
 
-def test_nobody_gets_more_than_half_as_many_labels_as_they_gave_while_others_have_something_to_tell(
+def test_nobody_gets_more_than_half_as_many_labels_as_they_gave_while_others_can_be_asked(
     crowd: cs.datasets.Simulation, run: cs.Consensus
 ) -> None:
     given = crowd.annotations.labels_per_annotator
@@ -243,16 +243,14 @@ def test_capacity_that_names_some_asks_nobody_else(crowd: cs.datasets.Simulation
     assert set(zip(table["item"], table["annotator"], strict=True)) <= {(4, "a0"), (5, "a0"), (5, "a7")}
 
 
-def test_a_budget_that_cannot_be_used_is_told(crowd: cs.datasets.Simulation, run: cs.Consensus) -> None:
+def test_a_budget_that_cannot_be_used_is_reported(crowd: cs.datasets.Simulation, run: cs.Consensus) -> None:
     found = plan(crowd.annotations, 60, consensus=run, capacity={"a1": 3})
     assert len(found) == 3
     assert found.notes == ["57 of the budget is left: no label that can be had would tell anything more"]
     assert len(plan(crowd.annotations, 0, consensus=run)) == 0
 
 
-def test_gold_questions_are_items_whose_answer_tells_about_annotators(
-    crowd: cs.datasets.Simulation, run: cs.Consensus
-) -> None:
+def test_gold_questions_are_informative_about_annotators(crowd: cs.datasets.Simulation, run: cs.Consensus) -> None:
     found = plan(crowd.annotations, 5, consensus=run, gold=7)
     gold = found.gold
     assert len(gold) == 7
@@ -268,8 +266,8 @@ def test_gold_questions_are_items_whose_answer_tells_about_annotators(
 def test_where_errors_go_together_labels_of_an_item_count_less(
     crowd: cs.datasets.Simulation, run: cs.Consensus
 ) -> None:
-    def spread(correlation: float) -> int:
-        told = cs.Consensus(
+    def items_of(correlation: float) -> int:
+        with_correlation = cs.Consensus(
             run.model,
             run.posterior,
             run.choice,
@@ -278,9 +276,9 @@ def test_where_errors_go_together_labels_of_an_item_count_less(
             run.counts,
             {**run.run, "error_correlation": correlation},
         )
-        return len(np.unique(plan(crowd.annotations, 400, consensus=told).item))
+        return len(np.unique(plan(crowd.annotations, 400, consensus=with_correlation).item))
 
-    assert spread(0.1) > spread(0.0)
+    assert items_of(0.1) > items_of(0.0)
 
 
 def test_items_without_labels_and_gold() -> None:
@@ -358,7 +356,7 @@ def test_healthy_crowds_need_no_joining(crowd: cs.datasets.Simulation, run: cs.C
     assert plan(crowd.annotations, 60, consensus=run).joining == 0
 
 
-def test_too_few_annotators_are_told() -> None:
+def test_too_few_annotators_are_reported() -> None:
     assert "find a third" in plan(cs.simulate(50, 2, 2, labels_per_item=2).annotations, 5).notes[0]
     assert "find two more" in plan(cs.simulate(50, 1, 2, labels_per_item=1).annotations, 5).notes[0]
 

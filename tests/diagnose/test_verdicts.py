@@ -199,7 +199,7 @@ def test_a_rare_class_is_uncertain() -> None:
 
 
 @pytest.mark.parametrize(("N", "verdict"), [(800, "weakly"), (4000, "not")])
-def test_classes_that_nobody_tells_apart(N: int, verdict: str) -> None:
+def test_classes_that_nobody_distinguishes(N: int, verdict: str) -> None:
     """Of one class, everybody says "tart" or "pie" by the toss of a coin: two classes in name only."""
     frame = frame_of(cs.simulate(N, 10, 2, labels_per_item=6, experts=1.0, seed=2).annotations)
     coin = np.random.default_rng(0).integers(0, 2, len(frame))

@@ -86,20 +86,21 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
     judged = annotations.select_items(order if n == N else np.sort(order[rng.choice(N, n, replace=False)]))
     labels = base.posterior(judged).argmax(axis=1)
 
-    deviations = _Deviations(base, met / max(float(met.sum()), 1e-300))
+    # Ā(i, k) = Σ_m w_mk A_m(i, k), where w_mk is m's share of the labels of class k
+    shares = met / np.maximum(met.sum(axis=0), 1e-300)
+    sums = [np.zeros((2, *shape)) for shape in (base.confusions.shape, base.prior.shape, base.confusions.shape[1:])]
     changed = 0.0
     for _ in range(draws):
         drawn = annotations.select_items(order[rng.integers(0, N, n)])
         fitted = _fit(drawn, base).align(base)
-        again = DawidSkene(
-            base.prior + scale * (fitted.prior - base.prior),
-            base.confusions + scale * (fitted.confusions - base.confusions),
-            base.classes,
-            base.annotators,
-        )
-        deviations.add(again)
+        prior, confusions = scale * (fitted.prior - base.prior), scale * (fitted.confusions - base.confusions)
+        again = DawidSkene(base.prior + prior, base.confusions + confusions, base.classes, base.annotators)
+        for total, part in zip(sums, (confusions, prior, np.einsum("mk,mik->ik", shares, confusions)), strict=True):
+            total += part, part**2
         changed += float(np.mean(again.posterior(judged).argmax(axis=1) != labels))
-    confusions, prior, columns = deviations.errors()
+    confusions, prior, columns = (
+        np.sqrt(np.maximum(squares - total * total / max(draws, 1), 0.0) / max(draws - 1, 1)) for total, squares in sums
+    )
     weights = met / np.maximum(met.sum(axis=1, keepdims=True), 1e-300)
     return Stability(
         confusions=confusions,
@@ -124,27 +125,3 @@ def _content(annotations: Annotations, labelled: Ints, counts: Floats) -> Floats
     value = np.sqrt((counts * counts).sum(axis=2)).ravel()[a.annotator.astype(np.int64) * a.n_classes + a.label]
     content: Floats = np.add.reduceat(value, a.indptr[labelled])
     return content
-
-
-class _Deviations:
-    """Sums and sums of squares of deviations from the base model over the draws."""
-
-    def __init__(self, base: DawidSkene, weights: Floats) -> None:
-        self.base, self.weights, self.n = base, weights / np.maximum(weights.sum(axis=0), 1e-300), 0
-        self.sums = [[np.zeros_like(x), np.zeros_like(x)] for x in self._parts(base)]
-
-    def _parts(self, model: DawidSkene) -> tuple[Floats, Floats, Floats]:
-        # Ā(i, k) = Σ_m w_mk A_m(i, k), where w_mk is m's share of the labels of class k
-        return model.confusions, model.prior, np.einsum("mk,mik->ik", self.weights, model.confusions)
-
-    def add(self, model: DawidSkene) -> None:
-        self.n += 1
-        for (total, squares), now, then in zip(self.sums, self._parts(model), self._parts(self.base), strict=True):
-            # deviations from the base, so that the squares lose no digits
-            total += now - then
-            squares += (now - then) ** 2
-
-    def errors(self) -> list[Floats]:
-        if self.n < 2:
-            return [total for total, _ in self.sums]
-        return [np.sqrt(np.maximum(s - t * t / self.n, 0.0) / (self.n - 1)) for t, s in self.sums]

@@ -40,8 +40,8 @@ __all__ = ["Copies", "KappaTable", "find_copies", "group_sums", "one_factor"]
 
 #: Annotators examined, those with the most labels.  75 and 300: the same groups.
 _MOST = 150
-#: Least κ within a group.  0.4: groups in rte, trec and zencrowd_all; 0.8: copies with a tenth of the answers changed are
-#: missed.
+#: Least κ within a group.  0.4: groups in rte, trec and zencrowd_all; 0.8: copies with a tenth of the answers changed
+#: are missed.
 _TIGHT = 0.6
 #: Greatest κ with others, as a share of what independence gives.  0.85: the same; 0.5: one group of duck less.
 _SHARE = 0.7
