@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from typing import Any
 
@@ -176,16 +177,24 @@ def test_missing_entries(representation: Any) -> None:
 
 
 def test_many_samples_take_the_approximate_search() -> None:
-    drawn = simulate_subspaces(21_000, 30, 4, 3, noise=0.2, random_state=6)
+    pytest.importorskip("pynndescent")
+    drawn = simulate_subspaces(50_001, 30, 4, 3, noise=0.2, random_state=6)
     model = SketchedSubspaceClustering(4).fit(drawn.data.astype(np.float32))
     assert accuracy(model.labels_, drawn.truth) > 0.99
     assert model.codes_.dtype == np.float32
 
 
-@pytest.mark.parametrize("neighbors", ["exact", "approximate"])
-def test_not_even_a_byte_for_each_pair_of_samples(neighbors: Any) -> None:
+def test_pynndescent_is_required_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    told: list[str] = []
+    with pytest.raises(ParameterError, match=r"consilience\[neighbours\]"):
+        SketchedSubspaceClustering(2, neighbors="pynndescent", callback=told.append).fit(np.eye(5))
+    assert not told
+
+
+def test_not_even_a_byte_for_each_pair_of_samples() -> None:
     drawn = simulate_subspaces(8000, 20, 3, 3, noise=0.1, random_state=6)
-    model = SketchedSubspaceClustering(3, neighbors=neighbors, lam=10.0, n_sketch=20)
+    model = SketchedSubspaceClustering(3, lam=10.0, n_sketch=20)
     model.fit(drawn.data[:300])  # loads what it needs
     tracemalloc.start()
     try:
@@ -320,7 +329,7 @@ def test_one_cluster_and_one_code() -> None:
     assert cluster_codes(np.ones((1, 3)), 1).labels.tolist() == [0]
 
 
-def test_what_makes_no_sense_is_refused_before_the_work() -> None:
+def test_invalid_parameters_are_refused_before_the_work() -> None:
     X = simulate_subspaces(30, 10, 2, 2).data
     told: list[str] = []
     for bad in (
@@ -345,7 +354,6 @@ def test_what_makes_no_sense_is_refused_before_the_work() -> None:
         {"neighbors": "other"},
         {"similarity": "other"},
         {"similarity": None},
-        {"neighbors": "pynndescent"},
     ):
         options: dict[str, Any] = {"n_clusters": 2, "callback": told.append, **bad}
         with pytest.raises(ParameterError, match=next(iter(bad))):

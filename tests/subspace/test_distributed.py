@@ -1,4 +1,4 @@
-"""Distributed runs give the labels of local ones."""
+"""Distributed runs return the labels of local ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from consilience.datasets.subspaces import simulate_subspaces
 from consilience.exceptions import DataError, DataWarning, ParameterError
 from consilience.subspace import distributed as module
 from consilience.subspace.clustering import SketchedSubspaceClustering
-from consilience.subspace.distributed import fit_distributed, predict_distributed
+from consilience.subspace.distributed import check_chunks
 
 da = pytest.importorskip("dask.array")
 
@@ -44,7 +44,7 @@ def test_every_kind_of_sketch_is_cut(kind: Any) -> None:
     drawn = simulate_subspaces(5000, 30, 4, 4, noise=0.2, random_state=2)
     options: dict[str, Any] = {"sketch": kind, "n_features": 25}
     local = SketchedSubspaceClustering(4, **options).fit(drawn.data)
-    spread = fit_distributed(SketchedSubspaceClustering(4, **options), da.from_array(drawn.data, chunks=(1999, -1)))
+    spread = SketchedSubspaceClustering(4, **options).fit(da.from_array(drawn.data, chunks=(1999, -1)))
     np.testing.assert_array_equal(spread.labels_, local.labels_)
     np.testing.assert_allclose(spread.dictionary_, local.dictionary_, atol=1e-10)
 
@@ -59,8 +59,8 @@ def test_on_workers() -> None:
         distributed.Client(cluster),
     ):
         X = da.from_array(drawn.data, chunks=(150, -1))
-        spread = fit_distributed(SketchedSubspaceClustering(3, callback=told.append), X)
-        predicted = predict_distributed(spread, X).compute()
+        spread = SketchedSubspaceClustering(3, callback=told.append).fit(X)
+        predicted = spread.predict(X).compute()
     np.testing.assert_array_equal(spread.labels_, local.labels_)
     np.testing.assert_array_equal(predicted, local.predict(drawn.data))
     assert told == ["sketch", "codes", "graph", "embedding", "clusters"]
@@ -86,10 +86,10 @@ def test_tasks_carry_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(dask, "compute", pickled)
     X = da.from_array(drawn.data, chunks=(150, -1))
-    spread = fit_distributed(SketchedSubspaceClustering(3, callback=tell), X)
+    spread = SketchedSubspaceClustering(3, callback=tell).fit(X)
     assert sent
     assert len(told) == 5
-    lazy = predict_distributed(spread, X)
+    lazy = spread.predict(X)
     model_parts = pickle.dumps(dict(lazy.dask))
     assert b"SketchedSubspaceClustering" not in model_parts
     assert model_parts.count(spread.codes_[:50].tobytes()) == 1
@@ -152,17 +152,17 @@ def test_checks_are_those_of_the_local_run() -> None:
 
 def test_whole_numbers_and_bad_input() -> None:
     whole = np.random.default_rng(0).integers(-9, 9, (60, 6))
-    spread = fit_distributed(SketchedSubspaceClustering(2), da.from_array(whole, chunks=(25, -1)))
+    spread = SketchedSubspaceClustering(2).fit(da.from_array(whole, chunks=(25, -1)))
     np.testing.assert_array_equal(spread.labels_, SketchedSubspaceClustering(2).fit(whole).labels_)
     with pytest.raises(DataError, match="Dask array"):
-        fit_distributed(SketchedSubspaceClustering(2), whole)
+        check_chunks(whole)
     X = da.from_array(whole.astype(float), chunks=(25, -1))
     with pytest.raises(DataError, match="compute_chunk_sizes"):
-        fit_distributed(SketchedSubspaceClustering(2), X[X[:, 0] > 0])
+        SketchedSubspaceClustering(2).fit(X[X[:, 0] > 0])
     with pytest.raises(DataError, match="must be dense"):
-        fit_distributed(SketchedSubspaceClustering(2), X.map_blocks(csr_array))
+        SketchedSubspaceClustering(2).fit(X.map_blocks(csr_array))
     with pytest.raises(DataError, match="infinite"):
-        fit_distributed(SketchedSubspaceClustering(2), da.where(X > 5, np.inf, X))
+        SketchedSubspaceClustering(2).fit(da.where(X > 5, np.inf, X))
 
 
 def test_dask_is_imported_only_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +170,6 @@ def test_dask_is_imported_only_where_it_is_used(monkeypatch: pytest.MonkeyPatch)
     source = inspect.getsource(module)
     assert "\nimport dask" not in source
     assert "\nfrom dask" not in source
-    monkeypatch.setitem(sys.modules, "dask", None)
+    monkeypatch.setitem(sys.modules, "dask.array", None)
     with pytest.raises(ParameterError, match=r"pip install consilience\[dask\]"):
-        fit_distributed(SketchedSubspaceClustering(2), np.ones((4, 2)))
+        check_chunks(np.ones((4, 2)))

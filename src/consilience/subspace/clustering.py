@@ -26,30 +26,31 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience.exceptions import ConsilienceWarning, ParameterError
 from consilience.kernels._arrays import Floats
-from consilience.subspace.completion import dictionary_of, totals
+from consilience.kernels.neighbours import search_approximately
+from consilience.subspace.completion import dictionary_of
 from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
 from consilience.subspace.graph import Weights
-from consilience.subspace.graph_clusters import Callback, cluster_codes, default_n_neighbors, embed_codes, tell, vote
+from consilience.subspace.graph_clusters import Callback, Stage, cluster_codes, default_n_neighbors, embed_codes, vote
 from consilience.subspace.neighbours import Method, Similarity
-from consilience.subspace.preparation import gram_of, reduced, sketch_size, some_rows, sparse_lams
-from consilience.subspace.sketches import Sketch, SketchKind
+from consilience.subspace.preparation import LocalSamples, reduced, sketch_size, sparse_lams
+from consilience.subspace.sketches import Sketch, SketchKind, make_sketch
 from consilience.validation import number, one_of, whole, whole_seed
 
 __all__ = ["SketchedSubspaceClustering"]
 
-#: Samples that choose λ where codes take longer (sparse ones, and with gaps); at least so many to a cluster.
+#: Samples by which λ is chosen where codes take longer (sparse codes, missing entries), and the fewest per cluster.
 _FEW, _OF_EACH = 1024, 20
 
 
 class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Clusters of samples that lie near a union of subspaces, in time of order N log N.
+    r"""Cluster samples that lie near a union of subspaces.
 
-    Samples are written in a dictionary of n random mixtures of all samples, :math:`B = R^\top X`, instead of in all N
-    samples; two samples are joined where the code of either is among the k nearest of the other's; eigenvectors of the
-    graph give the clusters.  (Traganitis 2019, Algs 2.1-2.3.)
+    Samples are represented in a dictionary of n random mixtures of all samples, :math:`B = R^\top X`, instead of in all
+    N samples; two samples are joined if the code of either is among the k nearest to the other's; eigenvectors of the
+    graph yield the clusters.  (Traganitis 2019, Algs 2.1-2.3.)
 
-    Subspaces pass through the origin, and samples should be of similar length (scikit-learn's ``Normalizer``): the
-    dictionary is made of sums of samples.
+    Subspaces pass through the origin, and samples should be of similar length (scikit-learn's ``Normalizer``), because
+    the dictionary is made of sums of samples.
 
     Parameters
     ----------
@@ -58,31 +59,31 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     representation
         ``"lsr"``, least squares (2.14), in closed form; ``"ssc"``, sparse (2.15); ``"lrr"``, of low rank (2.16).
     n_sketch
-        n, the size of the dictionary.  None: twice the numerical rank, and a few.
+        n, the size of the dictionary.  None: twice the numerical rank plus 10.
     sketch
         ``"rademacher"``, ``"gaussian"``, ``"count"`` or ``"hadamard"``.
     lam
-        λ, the weight of the fit beside the penalty of codes.  None takes that of three values under which the graph of
-        some samples falls apart best: for ``"lsr"`` and ``"lrr"`` by the spectrum of the dictionary, for ``"ssc"``
-        α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.
+        λ, the weight of the fit relative to the penalty on codes.  None chooses the one of three values under which
+        the graph of some samples separates best: for ``"lsr"`` and ``"lrr"`` from the spectrum of the dictionary, for
+        ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.
     n_features
-        Reduce samples to so many features by a second sketch first (Alg. 2.2).
+        If given, a second sketch first reduces samples to this many features (Alg. 2.2).
     n_neighbors
         k.  None: log2(N / K), from 5 to 15, and below N / K.
     weights
-        Of edges of the graph: ``"binary"`` (2.19) or ``"heat"`` (2.20).
+        Weights of edges: ``"binary"`` (2.19) or ``"heat"`` (2.20).
     neighbors
-        ``"exact"``, ``"approximate"``, ``"pynndescent"`` (not with ``similarity="absolute"``) or ``"auto"``; see
+        How to search: ``"exact"``, ``"approximate"``, ``"pynndescent"`` or ``"auto"``; see
         :func:`~consilience.subspace.graph.mutual_neighbours`.
     similarity
-        Of codes: ``"absolute"`` cosine, for a subspace has x with -x; ``"cosine"``, for affine subspaces; or
-        ``"euclidean"``, as the thesis prints.
+        Similarity of codes: ``"absolute"`` cosine, because a subspace contains -x with x; ``"cosine"``, for affine
+        subspaces; or ``"euclidean"``, as in the thesis.
     max_iter, tol
-        Steps and tolerance of the solver of ``"ssc"`` and ``"lrr"``; a ConvergenceWarning tells of codes that did not
+        Steps and tolerance of the solver of ``"ssc"`` and ``"lrr"``; a ConvergenceWarning counts codes that did not
         meet it.
     random_state
-        A seed from 0 to 2³² - 1, a generator or None.  The same seed gives the same sketch and, on one machine, the
-        same labels.  Which samples choose n and λ does not depend on it.
+        A seed from 0 to 2³² - 1, a generator or None.  The same seed yields the same sketch and, on one machine,
+        the same labels.  The samples by which n and λ are chosen do not depend on it.
     callback
         Called with the name of each stage as it begins: ``"sketch"``, ``"codes"``, ``"graph"``, ``"embedding"``,
         ``"clusters"``.
@@ -90,24 +91,24 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     Attributes
     ----------
     labels_ : array (N,)
-        Clusters, numbered in the order of their first samples.  Samples whose code is zero are in the largest, and a
-        DataWarning counts them; their rows of the graph and of the eigenvectors are zero.
+        Clusters, numbered in the order of their first samples.  Samples whose code is zero are in the largest cluster,
+        and a DataWarning counts them; their rows of the graph and of the eigenvectors are zero.
     affinity_matrix_ : sparse array (N, N)
         The graph.
     dictionary_ : array (n, D)
         B.
     codes_ : array (N, min(n, D)), or (N, n) for ``"ssc"``
-        Codes, in a space that has their distances.
+        Codes, in coordinates that preserve their distances.
     embedding_ : array (N, K)
         Eigenvectors of the normalised Laplacian.
     eigenvalues_ : array (K,)
         Its smallest eigenvalues.
     n_components_ : int
-        Components of the graph, samples without a code left out.
+        Components of the graph, without samples of zero code.
     n_iter_ : int
-        Steps of the solver, the slowest sample's; 1 for a closed form.
+        Steps of the solver for the slowest sample; 1 for a closed form.
     lam_, n_sketch_, n_neighbors_ : float, int, int
-        What was used where None was given.
+        The values used.
 
     Examples
     --------
@@ -157,50 +158,70 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
 
         A Dask array stays where its chunks are (:mod:`consilience.subspace.distributed`).
         """
-        if _of_dask(X):
-            from consilience.subspace.distributed import fit_distributed
+        samples_type: Any = LocalSamples
+        if _is_dask(X):
+            from consilience.subspace.distributed import ChunkedSamples, check_chunks
 
-            return fit_distributed(self, X)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", ensure_min_samples=2)
-        seed = self._prepare(X.shape[0], X.shape[1])
-        tell(self.callback, "sketch")
-        X = reduced(X, self._reduction_)
-        some = X[some_rows(len(X))]
+            samples_type = ChunkedSamples
+            check_chunks(X, fit=True)
+            validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and resets feature names
+        else:
+            X = validate_data(
+                self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", ensure_min_samples=2
+            )
+        N, D = X.shape
+        seed = self._prepare(N, D)
+        self._notify("sketch")
+        samples = samples_type(X, self._reduction_)
+        some = samples.some()
         if self.n_sketch is None:
             self.n_sketch_ = sketch_size(some)
-        sketch = self._sketch(len(X), seed)
-        B = dictionary_of(lambda fill: sketch.apply(fill(X)), totals(X), some, len(X))
-        tell(self.callback, "codes")
-        gram = gram_of(X) if self.representation == "lrr" else None
+        sketch = make_sketch(self.sketch, N, self.n_sketch_, seed)
+        B = dictionary_of(lambda fill: samples.sketched(sketch, fill), samples.totals(), some, N)
+        self._notify("codes")
+        gram = samples.gram() if self.representation == "lrr" else None
         self._encoder_ = self._make_encoder(B, gram, some, seed)
-        Z, self.n_iter_ = self._encoder_.encode_counting(X)
-        self._cluster(Z, seed)
+        Z, self.n_iter_ = samples.codes(self._encoder_)
+        found = cluster_codes(
+            Z,
+            self.n_clusters,
+            n_neighbors=self.n_neighbors_,
+            weights=self.weights,
+            neighbors=self.neighbors,
+            similarity=self.similarity,
+            random_state=seed,
+            callback=self.callback,
+        )
+        self.codes_ = Z
+        self.labels_, self.affinity_matrix_ = found.labels, found.affinity
+        self.embedding_, self.eigenvalues_ = found.embedding.vectors, found.embedding.values
+        self.n_components_ = found.embedding.n_components
         return self
 
     def predict(self, X: Any) -> Any:
-        """Give the clusters of new samples: a vote of the k samples with the nearest codes, nearer ones counting more.
+        """Return the clusters of new samples: a vote of the k samples with the nearest codes, weighted by nearness.
 
         The search is exact and takes time in proportion to N for each new sample.  A sample whose code is zero goes to
-        the largest cluster, with a DataWarning.  Of a Dask array, the result is one.
+        the largest cluster, with a DataWarning.  For a Dask array, the result is a Dask array.
         """
         check_is_fitted(self, "labels_")
-        if _of_dask(X):
-            from consilience.subspace.distributed import predict_distributed
+        fitted = self.codes_, self.labels_, self.n_neighbors_, self._similarity_
+        if _is_dask(X):
+            from consilience.subspace.distributed import check_chunks, predict_chunks
 
-            return predict_distributed(self, X)
+            check_chunks(X)
+            validate_data(self, X, skip_check_array=True, reset=False)
+            return predict_chunks(X, self._reduction_, self._encoder_, *fitted)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        Z = self._encoder_.encode(reduced(X, self._reduction_))
-        return vote(Z, self.codes_, self.labels_, self.n_neighbors_, self._similarity_)
+        return vote(self._encoder_.encode(reduced(X, self._reduction_)), *fitted)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    # ---- the steps, shared with the distributed run ---------------------------------------------------------
-
     def _prepare(self, N: int, D: int) -> int:
-        """Check all parameters before the work, settle what does not depend on the data, and give the seed."""
+        """Check all parameters, set what depends on the shape of the data only, and return the seed."""
         K = whole("n_clusters", self.n_clusters, N, "(samples)")
         self.n_neighbors_ = default_n_neighbors(N, K)
         if self.n_neighbors is not None:
@@ -216,8 +237,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         }
         for name, kinds in words.items():
             one_of(name, getattr(self, name), get_args(kinds))
-        if self.neighbors == "pynndescent" and self.similarity == "absolute":
-            raise ParameterError('neighbors="pynndescent" needs similarity="cosine" or "euclidean"')
+        if self.neighbors == "pynndescent":
+            search_approximately(N, required=True)
         number("lam", self.lam, none=True)
         number("tol", self.tol, zero=True)
         whole("max_iter", self.max_iter)
@@ -227,19 +248,15 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         self._similarity_ = self.similarity
         self._reduction_: Sketch | None = None
         if self.n_features is not None:
-            from consilience.subspace.sketches import make_sketch
-
-            d = whole("n_features", self.n_features)
-            self._reduction_ = make_sketch(self.sketch, D, d, seed + 1)
+            self._reduction_ = make_sketch(self.sketch, D, whole("n_features", self.n_features), seed + 1)
         return seed
 
-    def _sketch(self, N: int, seed: int) -> Any:
-        from consilience.subspace.sketches import make_sketch
-
-        return make_sketch(self.sketch, N, self.n_sketch_, seed)
+    def _notify(self, stage: Stage) -> None:
+        if self.callback is not None:
+            self.callback(stage)
 
     def _make_encoder(self, B: Floats, gram: Floats | None, some: Any, seed: int) -> Encoder:
-        """Prepare the codes, with the λ whose graph of some samples falls apart best where none is given."""
+        """Return the encoder; without a given λ, the one under which the graph of some samples separates best."""
         self.dictionary_ = B
         if self.lam is not None:
             lams: tuple[float, ...] = (self.lam,)
@@ -258,11 +275,11 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         return chosen
 
     def _cut(self, encoder: Encoder, X: Any, seed: int) -> float:
-        """Σ of the K smallest eigenvalues of the Laplacian, the least normalised cut that K clusters could have.
+        """Return the sum of the K smallest eigenvalues of the Laplacian, a lower bound of the normalised cut.
 
-        To it comes the share of samples without a code: a λ that leaves samples out is no better for it.
+        The share of samples whose code is zero is added, so that a λ gains nothing by leaving samples out.
         """
-        with warnings.catch_warnings():  # what is wrong with a trial is no matter
+        with warnings.catch_warnings():  # problems of a trial are not the user's
             warnings.simplefilter("ignore", ConsilienceWarning)
             Z = encoder.encode(X)
             Z = Z[Z.any(axis=1)]
@@ -275,22 +292,6 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             )
         return float(embedding.values.sum()) + self.n_clusters * (1.0 - len(Z) / len(X))
 
-    def _cluster(self, Z: Any, seed: int) -> None:
-        found = cluster_codes(
-            Z,
-            self.n_clusters,
-            n_neighbors=self.n_neighbors_,
-            weights=self.weights,
-            neighbors=self.neighbors,
-            similarity=self.similarity,
-            random_state=seed,
-            callback=self.callback,
-        )
-        self.codes_ = Z
-        self.labels_, self.affinity_matrix_ = found.labels, found.affinity
-        self.embedding_, self.eigenvalues_ = found.embedding.vectors, found.embedding.values
-        self.n_components_ = found.embedding.n_components
 
-
-def _of_dask(X: Any) -> bool:
+def _is_dask(X: Any) -> bool:
     return type(X).__module__.startswith("dask.")

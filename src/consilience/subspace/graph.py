@@ -1,6 +1,6 @@
 r"""Graphs of samples: from the neighbours of their codes, or from batch codes (thesis, Section 2.2.3, Alg. 2.3).
 
-Two samples are joined where either is among the k nearest of the other, (2.19)-(2.20):
+Two samples are joined if either is among the k nearest of the other, (2.19)-(2.20):
 
 .. math:: W_{ij} = w_{ij} \;\text{ if }\; a_j \in K_i \text{ or } a_i \in K_j, \quad 0 \text{ otherwise}
 
@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from consilience.exceptions import DataError
-from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.kernels._arrays import Floats, Ints
 from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
 from consilience.validation import one_of
 
@@ -31,7 +31,7 @@ __all__ = ["Weights", "affinity_from_codes", "join_components", "mutual_neighbou
 
 Weights: TypeAlias = Literal["binary", "heat"]
 
-#: Samples of large components that those of small ones may be joined to.
+#: Most samples of large components among which the nearest to small ones are searched.
 _MOST_OUTSIDE = 20_000
 
 
@@ -44,7 +44,7 @@ def mutual_neighbours(
     similarity: Similarity = "euclidean",
     random_state: int = 0,
 ) -> Any:
-    """Give the graph (2.19)-(2.20): joined are samples of which either is among the k nearest of the other.
+    """Return the graph (2.19)-(2.20): two samples are joined if either is among the k nearest of the other.
 
     Parameters
     ----------
@@ -53,18 +53,18 @@ def mutual_neighbours(
     k
         Neighbours.
     weights
-        Of edges: ``"binary"`` or ``"heat"``.
+        Weights of edges: ``"binary"`` or ``"heat"``.
     method
-        ``"exact"``; ``"approximate"``, in time of order N log N; ``"pynndescent"``, the package of that name, likewise
-        approximate, not for ``"absolute"``; ``"auto"``: exact for up to 20,000 codes, else approximate.
+        ``"exact"``; ``"approximate"``, by pynndescent if it is installed, otherwise exact; ``"pynndescent"``, which
+        must then be installed; ``"auto"``: exact for up to 50,000 codes, else approximate.
     similarity
         ``"euclidean"``, ``"cosine"`` or ``"absolute"`` (cosine).
     random_state
-        Seed of the approximate searches.
+        Seed of the approximate search.
 
     Returns
     -------
-    csr_array (N, N), symmetric, without diagonal.  A code of zeros has no direction, hence no neighbours unless
+    csr_array (N, N), symmetric, without diagonal.  A code of zeros has no direction, so it has neighbours only if
     ``similarity`` is ``"euclidean"``.
     """
     return neighbour_graph(Z, k, weights=weights, method=method, similarity=similarity, random_state=random_state)[0]
@@ -79,23 +79,24 @@ def neighbour_graph(
     similarity: Similarity = "euclidean",
     random_state: int = 0,
 ) -> tuple[Any, float | None]:
-    """Give what :func:`mutual_neighbours` gives, and σ of heat weights, for edges that come later; None for binary."""
+    """Return the graph of :func:`mutual_neighbours`, and σ of heat weights for later edges; None for binary ones."""
     one_of("weights", weights, get_args(Weights))
-    found = nearest_neighbours(Z, k, similarity=similarity, method=method, random_state=random_state)
-    N = len(found.indices)
-    rows = np.repeat(np.arange(N), found.indices.shape[1])
-    columns, distances = found.indices.ravel(), found.distances.ravel()
-    if similarity != "euclidean":
-        none: Bools = ~np.asarray(np.any(np.asarray(Z), axis=1))
-        keep = ~(none[rows] | none[columns])
-        rows, columns, distances = rows[keep], columns[keep], distances[keep]
+    codes = np.asarray(Z)
+    N = len(codes)
+    places = np.arange(N)
+    if similarity != "euclidean" and codes.ndim == 2 and not (coded := codes.any(axis=1)).all():
+        places, codes = np.flatnonzero(coded), codes[coded]
+        k = min(k, places.size - 1)
+    found = nearest_neighbours(codes, k, similarity=similarity, method=method, random_state=random_state)
+    rows = np.repeat(places, found.indices.shape[1])
+    columns, distances = places[found.indices.ravel()], found.distances.ravel()
     # the mean distance (thesis, Section 2.5)
     sigma = None if weights == "binary" else float(distances.mean()) if distances.size else 0.0
     return _graph(rows, columns, distances, N, sigma), sigma
 
 
 def affinity_from_codes(C: Any, *, normalise: bool = True) -> Any:
-    """Give the affinity |C| + |C|ᵀ of batch codes ``C`` (N, N), sparse or dense, row i being the code of sample i.
+    """Return the affinity |C| + |C|ᵀ of batch codes ``C`` (N, N), sparse or dense, row i being the code of sample i.
 
     ``normalise`` first divides every row by its largest absolute entry, so that samples which need large coefficients
     do not outweigh others (Elhamifar & Vidal 2013, Alg. 1).  The diagonal is left out.
@@ -103,7 +104,7 @@ def affinity_from_codes(C: Any, *, normalise: bool = True) -> Any:
     from scipy import sparse
 
     if getattr(C, "ndim", 0) != 2 or C.shape[0] != C.shape[1]:
-        raise DataError(f"batch codes are a square matrix (N, N); came {getattr(C, 'shape', type(C).__name__)}")
+        raise DataError(f"batch codes must be a square matrix (N, N), not {getattr(C, 'shape', type(C).__name__)}")
     W = abs(sparse.csr_array(C, dtype=np.float64))
     if not np.isfinite(W.data).all():
         raise DataError("codes must be finite")
@@ -128,13 +129,13 @@ def join_components(
 ) -> Any:
     """Join small components of the graph ``W`` to the rest, each of their samples to its k nearest outside.
 
-    A component apart takes an eigenvector of its own, whatever its size: a few outliers that list each other would
-    be a cluster, and two others would have to be one.  Joined are components of fewer than ``smallest`` samples and,
-    while there are more than ``most``, the smallest.  None for ``smallest``: 2 (k + 1), or half the mean size of a
-    cluster if that is less, for such may be a cluster; and always what has less than 2 % of that mean.
+    A separate component takes an eigenvector of its own, whatever its size: a few outliers that list each other would
+    be a cluster, and two true clusters would have to share one.  Components of fewer than ``smallest`` samples are
+    joined and, while there are more than ``most`` components, the smallest.  None for ``smallest``: 2 (k + 1), or half
+    the mean size of a cluster if that is less; and at least 2 % of that mean.
 
-    ``sigma`` is σ of heat weights, that of the other edges; None gives binary ones.  Above 20,000 samples outside, the
-    nearest are those of 20,000.  Other arguments are those of :func:`mutual_neighbours`.
+    ``sigma`` is σ of the heat weights of the other edges; None: binary weights.  Of more than 20,000 samples outside,
+    20,000 are searched.  Other arguments are those of :func:`mutual_neighbours`.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
@@ -154,7 +155,7 @@ def join_components(
         large[keep] = True
         outside = np.flatnonzero(large[component])
         inside = np.flatnonzero(~large[component])
-        if similarity != "euclidean":  # a code of zeros stays alone: nothing is nearer to it than anything else
+        if similarity != "euclidean":  # a code of zeros has no direction and stays alone
             inside = inside[codes[inside].any(axis=1)]
             if not inside.size:
                 return W
@@ -169,12 +170,12 @@ def join_components(
 
 
 def _graph(rows: Ints, columns: Ints, distances: Floats, N: int, sigma: float | None) -> Any:
-    """Give the symmetric graph of these edges: heat weights w = exp(-‖a_i - a_j‖² / 2σ²), or ones without σ."""
+    """Return the symmetric graph of these edges: heat weights w = exp(-‖a_i - a_j‖² / 2σ²), or ones without σ."""
     from scipy.sparse import csr_array
 
     values = np.ones(len(rows))
     if sigma:
         values = np.exp(-0.5 * (distances / sigma) ** 2)
-        values = np.maximum(values, np.finfo(np.float32).tiny)  # an edge, however long, stays one
+        values = np.maximum(values, np.finfo(np.float32).tiny)  # a long edge stays an edge
     directed = csr_array((values, (rows, columns)), shape=(N, N))
     return csr_array(directed.maximum(directed.T))

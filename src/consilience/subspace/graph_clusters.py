@@ -14,14 +14,14 @@ from consilience.subspace.graph import Weights, join_components, neighbour_graph
 from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
 from consilience.validation import whole
 
-__all__ = ["Callback", "GraphClusters", "Stage", "cluster_codes", "default_n_neighbors", "embed_codes", "tell", "vote"]
+__all__ = ["Callback", "GraphClusters", "Stage", "cluster_codes", "default_n_neighbors", "embed_codes", "vote"]
 
 Stage: TypeAlias = Literal["sketch", "codes", "graph", "embedding", "clusters"]
 Callback: TypeAlias = Callable[[Stage], object]
 
 
 class GraphClusters(NamedTuple):
-    """What Alg. 2.3 makes of codes."""
+    """The result of Alg. 2.3."""
 
     labels: Ints  #: (N,)
     affinity: Any  #: W, (N, N), sparse
@@ -29,10 +29,10 @@ class GraphClusters(NamedTuple):
 
 
 def default_n_neighbors(n_samples: int, n_clusters: int) -> int:
-    """Give k = log2(N / K), at least 5 (the thesis' k for all small sets), at most 15, and below N / K.
+    """Return k = log2(N / K), at least 5 (the thesis' k for all small sets), at most 15, and below N / K.
 
-    A graph of nearest neighbours of m points needs k of the order of log m to hold together.  With k of m = N / K or
-    more, samples would have to be joined to those of other clusters.
+    A graph of nearest neighbours of m points needs k of the order of log m to be connected.  With k ≥ m = N / K,
+    samples would have to be joined to those of other clusters.
     """
     size = n_samples / n_clusters
     k = max(5, min(round(float(np.log2(max(size, 1.0)))), 15))
@@ -52,9 +52,9 @@ def cluster_codes(
 ) -> GraphClusters:
     """Cluster codes ``Z`` (N, n) by Alg. 2.3: neighbours, graph, eigenvectors, k-means.
 
-    Small components of the graph are joined to the rest first, see
-    :func:`~consilience.subspace.graph.join_components`.  Codes of zeros lie in every subspace: they have no place in
-    the graph and go to the largest cluster, with a DataWarning.  Other arguments are those of
+    Small components of the graph are first joined to the rest, see
+    :func:`~consilience.subspace.graph.join_components`.  Codes of zeros lie in every subspace: they are not in the
+    graph and go to the largest cluster, with a DataWarning.  Other arguments are those of
     :func:`~consilience.subspace.graph.mutual_neighbours`.
     """
     from scipy.sparse import csr_array
@@ -71,8 +71,8 @@ def cluster_codes(
     if rows.size < N:
         if rows.size < max(n_clusters, 2):
             raise DataError(
-                f"{rows.size} of {N} samples have a code that is not zero, too few for {n_clusters} clusters; are "
-                "samples zero, or is lam too small?"
+                f"only {rows.size} of {N} samples have a nonzero code, too few for {n_clusters} clusters; are samples "
+                "zero, or is lam too small?"
             )
         n_neighbors = min(n_neighbors, rows.size - 1)
     W, embedding = embed_codes(
@@ -85,11 +85,12 @@ def cluster_codes(
         random_state=random_state,
         callback=callback,
     )
-    tell(callback, "clusters")
+    if callback is not None:
+        callback("clusters")
     found, _ = cluster_embedding(embedding, n_clusters, random_state)
     if rows.size == N:
         return GraphClusters(found, W, embedding)
-    labels = np.full(N, _without_code(~coded, found))
+    labels = np.full(N, _largest_cluster(~coded, found))
     labels[rows] = found
     W = W.tocoo()
     W = csr_array((W.data, (rows[W.row], rows[W.col])), shape=(N, N))
@@ -99,20 +100,20 @@ def cluster_codes(
 
 
 def vote(Z: Any, codes: Any, labels: Ints, k: int, similarity: Similarity) -> Ints:
-    """Give the clusters of new codes ``Z``: a vote of the k nearest of ``codes`` (N, n), nearer ones counting more.
+    """Return the clusters of new codes ``Z``: a vote of the k nearest of ``codes`` (N, n), weighted by nearness.
 
     Codes of zeros have no vote; a new one goes to the largest cluster, with a DataWarning.
     """
     Z, voters = np.asarray(Z), np.flatnonzero(codes.any(axis=1))
     coded = Z.any(axis=1)
-    chosen = np.full(len(Z), _without_code(~coded, labels))
+    chosen = np.full(len(Z), _largest_cluster(~coded, labels))
     asked = np.flatnonzero(coded)
     if voters.size < len(codes):
         codes, labels = codes[voters], labels[voters]
     if asked.size:
         k = min(k, len(codes))
         found = nearest_neighbours(codes, k, queries=Z if asked.size == len(Z) else Z[asked], similarity=similarity)
-        # from 2k votes of the nearest to k + 1 of the farthest: nearness decides where numbers are close
+        # from 2k votes of the nearest to k + 1 of the farthest: nearness decides near-ties
         votes = np.zeros((len(asked), int(labels.max()) + 1))
         rank = np.broadcast_to(2.0 * k - np.arange(k), found.indices.shape)
         np.add.at(votes, (np.arange(len(asked))[:, None], labels[found.indices]), rank)
@@ -120,13 +121,13 @@ def vote(Z: Any, codes: Any, labels: Ints, k: int, similarity: Similarity) -> In
     return chosen
 
 
-def _without_code(none: Bools, labels: Ints) -> int:
-    """Give the largest cluster; say how many samples go there for want of a code."""
-    count, largest = int(none.sum()), int(np.bincount(labels).argmax())
+def _largest_cluster(uncoded: Bools, labels: Ints) -> int:
+    """Return the largest cluster; warn how many samples without a code go there."""
+    count, largest = int(uncoded.sum()), int(np.bincount(labels).argmax())
     if count:
         warn(
-            f"{count} of {len(none)} samples have a code of zeros (they are zero, very short or without any observed "
-            "entry) and go to the largest cluster",
+            f"{count} of {len(uncoded)} samples have a code of zeros (they are zero, very short or without any "
+            "observed entry) and go to the largest cluster",
             DataWarning,
         )
     return largest
@@ -151,19 +152,15 @@ def embed_codes(
     random_state: int = 0,
     callback: Callback | None = None,
 ) -> tuple[Any, Embedding]:
-    """Give the graph of codes (N, n) and the eigenvectors of its Laplacian; arguments as in :func:`cluster_codes`."""
+    """Return the graph of codes (N, n) and the eigenvectors of its Laplacian; arguments as in :func:`cluster_codes`."""
     if n_neighbors is None:
         n_neighbors = default_n_neighbors(len(Z), n_clusters)
-    tell(callback, "graph")
+    if callback is not None:
+        callback("graph")
     W, sigma = neighbour_graph(
         Z, n_neighbors, weights=weights, method=neighbors, similarity=similarity, random_state=random_state
     )
     W = join_components(W, Z, n_neighbors, n_clusters, sigma=sigma, similarity=similarity)
-    tell(callback, "embedding")
-    return W, spectral_embedding(W, n_clusters, random_state)
-
-
-def tell(callback: Callback | None, stage: Stage) -> None:
-    """Say which stage begins."""
     if callback is not None:
-        callback(stage)
+        callback("embedding")
+    return W, spectral_embedding(W, n_clusters, random_state)
