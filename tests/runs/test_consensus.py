@@ -266,3 +266,16 @@ def test_wrong_arguments_are_refused() -> None:
     for bad in wrong:
         with pytest.raises(ConsilienceError):
             cs.aggregate(frame, **bad)
+
+
+def test_tables_are_computed_once_and_cannot_be_changed() -> None:
+    made = cs.aggregate(cs.simulate(30, 5, 2, seed=0).annotations, "majority")
+    labels, annotators = made.label_columns, made.annotator_columns
+    again = made.with_run({**made.run, "seconds": 1.0})
+    assert again.run["seconds"] == 1.0
+    assert again.label_columns is labels
+    assert again.annotator_columns is annotators
+    assert list(labels) == list(columns_of(made.labels))
+    assert list(annotators) == list(columns_of(made.annotators))
+    with pytest.raises(TypeError):
+        labels["label"] = labels["margin"]  # type: ignore[index]

@@ -251,13 +251,8 @@ class Consensus:
         """Write the files that a subclass adds."""
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Consensus:
-        """Read what :meth:`save` wrote."""
-        return cls.load_part(folder)
-
-    @classmethod
-    def load_part(cls, folder: str | os.PathLike[str], *, answers: bool = True) -> Consensus:
-        """Read a run, with or without the labels of the annotators, by far the largest part of it."""
+    def load(cls, folder: str | os.PathLike[str], *, answers: bool = True) -> Consensus:
+        """Read what :meth:`save` wrote, with or without the labels of the annotators, by far the largest part."""
         import pyarrow.parquet
 
         place = Path(folder)

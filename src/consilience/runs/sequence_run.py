@@ -110,11 +110,11 @@ class SequenceRun(Consensus):
         return (Path(folder) / "tokens.parquet").is_file()
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> SequenceRun:
-        """Read what :meth:`save` wrote."""
+    def load(cls, folder: str | os.PathLike[str], *, answers: bool = True) -> SequenceRun:
+        """Read what :meth:`save` wrote, with or without the labels of the annotators."""
         import pyarrow.parquet
 
-        run = Consensus.load(folder)
+        run = Consensus.load(folder, answers=answers)
         try:
             table = pyarrow.parquet.read_table(Path(folder) / "tokens.parquet")
         except (OSError, pa.ArrowException) as error:

@@ -111,7 +111,7 @@ def load_stream(
 def _saved(make: Callable[..., S], folder: Path, method: str | None) -> S:
     what = "a stream written by Stream.save"
     content, _ = load_arrays(folder / _FILE, _FORMAT, (), what)
-    run = Consensus.load_part(folder, answers=False)
+    run = Consensus.load(folder, answers=False)
     try:
         _, arrays = load_arrays(folder / _FILE, _FORMAT, tuple(content["arrays"]), what)
         stream = make(content["method"], seed=content["seed"], **content["parameters"])
@@ -145,7 +145,7 @@ def _saved(make: Callable[..., S], folder: Path, method: str | None) -> S:
 
 def _of_run(make: Callable[..., S], folder: Path, method: str | None, window: int | None, remember: int | None) -> S:
     """Start a stream from a run: hold its labels if they are few, otherwise continue from its sums."""
-    run = Consensus.load_part(folder, answers=False)
+    run = Consensus.load(folder, answers=False)
     made_by = run.run["method"]
     name = method or made_by
     if run.run.get("neighbours"):
