@@ -209,11 +209,11 @@ def test_calibration(page: Node, run: cs.Consensus, simulated: Simulation) -> No
     assert [[int(x or 0) for x in row[1:]] for row in cells] == counted.to_numpy().tolist()
 
 
-def test_wilsons_interval_is_wilsons() -> None:
+def testwilson_intervals_interval_iswilson_intervals() -> None:
     from scipy.stats import binomtest
 
-    from consilience.report.calibration import _wilson
+    from consilience.report.calibration import wilson_interval
 
     for wrong, n in ((0, 7), (3, 11), (50, 50), (67, 1000)):
         wanted = binomtest(wrong, n).proportion_ci(method="wilson")
-        assert _wilson(wrong, n) == pytest.approx((wanted.low, wanted.high), abs=1e-9)
+        assert wilson_interval(wrong, n) == pytest.approx((wanted.low, wanted.high), abs=1e-9)

@@ -12,7 +12,7 @@ from consilience.data.names import count, marked, percent
 from consilience.report.svg import Frame, element, picture, ticks
 from consilience.report.view import View
 
-__all__ = ["calibration"]
+__all__ = ["calibration", "wilson_interval"]
 
 #: The accuracy of a bin with fewer items is uncertain.
 _FEW = 10
@@ -27,7 +27,7 @@ def calibration(view: View) -> dict[str, Any]:
     best = consensus.choice.best
     found = metrics.reliability(consensus.posterior, truth, labels=best)
     n, wrong = int(view.judged.sum()), int((best[view.judged] != truth[view.judged]).sum())
-    low, high = _wilson(wrong, n)
+    low, high = wilson_interval(wrong, n)
     figures = [
         ("wrong labels", f"{count(wrong)} of {count(n)}"),
         ("error", f"{percent(wrong / n)} (95 %: {100 * low:.1f} to {100 * high:.1f} %)"),
@@ -42,7 +42,7 @@ def calibration(view: View) -> dict[str, Any]:
     return {"picture": _diagram(found), "figures": figures, "table": _table(view)}
 
 
-def _wilson(wrong: int, n: int) -> tuple[float, float]:
+def wilson_interval(wrong: int, n: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share."""
     z = 1.959963984540054
     middle = (wrong + z * z / 2) / (n + z * z)
