@@ -95,7 +95,7 @@ class EBCC(IterativeEstimator):
     starts: int = 10
     accelerate: bool = True
     max_iter: int = 500
-    tol: float = 1e-06
+    tol: float = 1e-6
 
 
 def ebcc(

@@ -98,7 +98,7 @@ class MinimaxEntropy(IterativeEstimator):
     annotator_penalty: float = 1.0
     item_penalty: float = 1.0
     prior: Literal["learned", "uniform"] = "uniform"
-    tol: float = 1e-06
+    tol: float = 1e-6
 
 
 def minimax_entropy(

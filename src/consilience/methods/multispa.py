@@ -133,34 +133,24 @@ def vertex_model(
 
 def pair_cautions(graph: Sequence[Group]) -> tuple[Caution, ...]:
     """Return whose confusions the pairs do not determine, and how many groups share no item."""
-    cautions: list[Caution] = []
-    alone = sum(group.members.size for group in graph if group.members.size == 1)
+    found = []
+    alone = sum(group.members.size == 1 for group in graph)
     if alone:
-        cautions.append(
-            (
-                f"annotators who have no item in common with anyone: {alone}; they are taken to answer as others do",
-                FewLabelsWarning,
-            )
+        found.append(
+            f"annotators who have no item in common with anyone: {alone}; they are taken to answer as others do"
         )
-    open_groups = [group for group in graph if group.members.size > 1 and not group.determined]
-    if open_groups:
-        who = sum(group.members.size for group in open_groups)
-        cautions.append(
-            (
-                f"{who} annotators share items in twos, or between two camps, only: their pairs do not determine their "
-                "confusions",
-                FewLabelsWarning,
-            )
+    undetermined = sum(g.members.size for g in graph if g.members.size > 1 and not g.determined)
+    if undetermined:
+        found.append(
+            f"{undetermined} annotators share items in twos, or between two camps, only: their pairs do not determine "
+            "their confusions"
         )
     apart = sum(group.members.size > 1 for group in graph)
     if apart > 1:
-        cautions.append(
-            (
-                f"{apart} groups of annotators share no item; their classes were matched by what each group calls them",
-                FewLabelsWarning,
-            )
+        found.append(
+            f"{apart} groups of annotators share no item; their classes were matched by what each group calls them"
         )
-    return tuple(cautions)
+    return tuple((sentence, FewLabelsWarning) for sentence in found)
 
 
 # ---- the columns of each confusion matrix ---------------------------------------------------------------------

@@ -51,7 +51,7 @@ class RobustSymNMF(IterativeEstimator):
     random_state
         Decides everything that is random.
     callback
-        Told of every sweep.
+        Called after every sweep; ends the imputation by returning True.
 
     Examples
     --------

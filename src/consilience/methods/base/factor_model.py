@@ -89,7 +89,7 @@ class PairFit:
             model,
             self.passes.posterior(model),
             log_likelihood,
-            cautions=tuple(_cautions(self.graph)),
+            cautions=_cautions(self.graph),
             candidates=tuple(others),
             details={"pairs_missing": self.pairs.missing, **details},
         )
@@ -178,35 +178,21 @@ def _differ(one: Parameters, other: Parameters) -> bool:
     return bool(np.abs(one.confusions - other.confusions).mean() > 0.01)
 
 
-def _cautions(graph: tuple[Group, ...]) -> list[Caution]:
+def _cautions(graph: tuple[Group, ...]) -> tuple[Caution, ...]:
     """Return which annotators' confusions come from the votes, and why."""
-    cautions: list[Caution] = []
-    few = 0
-    for group in graph:
-        if group.members.size <= 2:
-            few += group.members.size
-        elif group.bipartite:
-            cautions.append(
-                (
-                    f"{group.members.size} annotators fall into two camps, and only members of different camps share "
-                    "items: their pairs do not determine their confusions, which are taken from the votes",
-                    FewLabelsWarning,
-                )
-            )
+    few = sum(group.members.size for group in graph if group.members.size <= 2)
+    found = [
+        f"{group.members.size} annotators fall into two camps, and only members of different camps share items: "
+        "their pairs do not determine their confusions, which are taken from the votes"
+        for group in graph
+        if group.members.size > 2 and group.bipartite
+    ]
     if few:
-        cautions.append(
-            (
-                f"annotators who have items in common with at most one other: {few}; too few to judge them by, "
-                "so their confusions are taken from the votes",
-                FewLabelsWarning,
-            )
+        found.append(
+            f"annotators who have items in common with at most one other: {few}; too few to judge them by, "
+            "so their confusions are taken from the votes"
         )
-    solved = sum(g.determined for g in graph)
+    solved = sum(group.determined for group in graph)
     if solved > 1:
-        cautions.append(
-            (
-                f"{solved} groups of annotators that share no item were solved apart and joined through the votes",
-                FewLabelsWarning,
-            )
-        )
-    return cautions
+        found.append(f"{solved} groups of annotators that share no item were solved apart and joined through the votes")
+    return tuple((sentence, FewLabelsWarning) for sentence in found)
