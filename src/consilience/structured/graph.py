@@ -111,9 +111,7 @@ class Graph:
         return Graph.from_edges(new[low][kept], new[high][kept], weight[kept], n_items=order.size, items=names)
 
     def __repr__(self) -> str:
-        return (
-            f"<Graph: {self.n_items} items, {self.n_edges} edges, {int((~self.joined).sum())} isolated items>"
-        )
+        return f"<Graph: {self.n_items} items, {self.n_edges} edges, {int((~self.joined).sum())} isolated items>"
 
 
 def as_graph(graph: Any, annotations: Annotations) -> Graph:
@@ -244,9 +242,7 @@ def nearest_neighbours(
         raise DataError("features must be finite numbers; fill in or remove missing values")
     N, d = X.shape
     if not 1 <= k < max(N, 2):
-        raise ParameterError(
-            f"k must be a whole number from 1 to {N - 1} (fewer than the items), not {k!r}"
-        )
+        raise ParameterError(f"k must be a whole number from 1 to {N - 1} (fewer than the items), not {k!r}")
     names = None if items is None else Ids(to_column(items if isinstance(items, pa.Array) else list(items), "items"))
     if names is not None and len(names) != N:
         raise DataError(f"there are {N} rows of features, but {len(names)} item names")
