@@ -113,7 +113,7 @@ def test_folders_that_are_not_of_a_stream_are_refused(crowd: cs.datasets.Simulat
         cs.Stream.load(tmp_path)
     stream = cs.Stream(window=0).update(crowd.annotations)
     stream.save(tmp_path / "run")
-    with pytest.raises(ParameterError, match="cannot go on as one-coin"):
+    with pytest.raises(ParameterError, match="cannot continue as one-coin"):
         cs.Stream.load(tmp_path / "run", method="one-coin")
     content = (tmp_path / "run/stream.npz").read_bytes()
     for damaged in (b"", b"words", content[: len(content) // 2]):
@@ -130,11 +130,11 @@ def test_folders_that_are_not_of_a_stream_are_refused(crowd: cs.datasets.Simulat
 def test_runs_whose_items_are_not_alone_are_refused(tmp_path: Path) -> None:
     (tmp_path / "names.conll").write_text("Ann B-PER B-PER\nLee I-PER O\nsaw O O\n\nBob B-PER O\nslept O O\n")
     quietly(cs.read_sequences(tmp_path / "names.conll"), "majority+hmm").save(tmp_path / "sentences")
-    with pytest.raises(MethodError, match="a run over sequences, which cannot go on from sums"):
+    with pytest.raises(MethodError, match="a run over sequences, which cannot continue from sums"):
         cs.Stream.load(tmp_path / "sentences")
     rows = pd.DataFrame([(n, w, n % 2) for n in range(4) for w in "abc"], columns=["task", "worker", "label"])
     quietly(rows, graph=[(0, 2), (1, 3)], delta=1.0).save(tmp_path / "network")
-    with pytest.raises(MethodError, match="a run over a graph, which cannot go on from sums"):
+    with pytest.raises(MethodError, match="a run over a graph, which cannot continue from sums"):
         cs.Stream.load(tmp_path / "network", method="ds-em")
 
 

@@ -84,11 +84,11 @@ def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | None, str]:
         return done, ""
     a = consensus.annotations
     if a is None:
-        return None, "The labels are not kept with this run. The verb consilience diagnose makes the verdict from them."
+        return None, "The labels are not kept with this run. Run consilience diagnose on them for a verdict."
     if a.n_labels == 0:
         return None, "There are no labels."
     if _is_large(a):
-        return None, f"With {a.n_labels:,} labels it takes a while: the verb consilience diagnose makes it."
+        return None, f"With {a.n_labels:,} labels a verdict takes a while: run consilience diagnose for it."
     K = a.n_classes
     steps = min(a.n_labels, _LABELS_IN_DRAW) * K + 10 * a.n_annotators * K * K
     found = diagnose(

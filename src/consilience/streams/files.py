@@ -93,7 +93,9 @@ def load_stream(
 ) -> S:
     """Read a stream, or start one from a run; ``make`` is the class of the stream."""
     if SequenceRun.is_saved_in(folder):
-        raise MethodError(f"{folder} is a run over sequences, which cannot go on from sums; aggregate all again")
+        raise MethodError(
+            f"{folder} is a run over sequences, which cannot continue from sums; aggregate all labels again"
+        )
     state = _state_of(folder)
     if (folder / _FILE).is_file():
         stream = _saved(make, folder, method)
@@ -138,7 +140,7 @@ def _saved(make: Callable[..., S], folder: Path, method: str | None) -> S:
         raise FormatError(f"{folder} is damaged: its {_FILE} does not belong to it ({error})") from error
     if method is not None and method != stream.method:
         if past.n_labels:
-            raise ParameterError(f"{folder} is a stream of {stream.method} with a past; it cannot go on as {method}")
+            raise ParameterError(f"{folder} is a stream of {stream.method} with a past; it cannot continue as {method}")
         return _hold_labels(make(method, seed=stream.seed), Consensus.load(folder))
     return stream
 
@@ -149,11 +151,13 @@ def _of_run(make: Callable[..., S], folder: Path, method: str | None, window: in
     made_by = run.run["method"]
     name = method or made_by
     if run.run.get("neighbours"):
-        raise MethodError(f"{folder} is a run over a graph, which cannot go on from sums; aggregate all labels again")
+        raise MethodError(
+            f"{folder} is a run over a graph, which cannot continue from sums; aggregate all labels again"
+        )
     if name not in STREAMED:
         raise MethodError(
             f"{folder} was made by {name}, which needs all labels at once; "
-            "method='ds-em' (--method ds-em) goes on from its model"
+            "method='ds-em' (--method ds-em) continues from its model"
         )
     given = run.run.get("parameters", {}) if name == made_by else {}
     stream = make(name, window=window, remember=remember, seed=run.run.get("seed", 0), **given)
@@ -163,11 +167,11 @@ def _of_run(make: Callable[..., S], folder: Path, method: str | None, window: in
     if n_labels <= stream.window and run.annotations is not None:
         return _hold_labels(stream, run)
     if name == "majority" and made_by != "majority":
-        raise MethodError(f"{folder} keeps no votes, as it was made by {made_by}; go on with method='ds-em'")
+        raise MethodError(f"{folder} keeps no votes, as it was made by {made_by}; continue with method='ds-em'")
     _sum_up(stream, run)
     if stream._past.counts_pairs:
         if run.annotations is None:
-            raise MethodError(f"{folder} keeps no labels whose pairs could be counted; go on with method='ds-em'")
+            raise MethodError(f"{folder} keeps no labels whose pairs could be counted; continue with method='ds-em'")
         stream._past.pairs = pair_moments(run.annotations)
     if n_labels <= stream.remember and run.annotations is not None:
         a = run.annotations

@@ -322,7 +322,7 @@ class Learning:
 
     def note_of_auto(self) -> None:
         """Note once that ``auto`` cannot compare models any more."""
-        note = "auto compares models over all labels; the labels before are kept in sums, and ds-em goes on from them"
+        note = "auto compares models over all labels; earlier labels are kept as sums, and ds-em continues from them"
         if self.method == "auto" and note not in self.notes:
             self.notes.append(note)
 

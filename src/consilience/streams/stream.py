@@ -92,7 +92,7 @@ class Stream(Learning):
         chosen, refined, name = registry.resolve(method)
         if name not in STREAMED:
             raise MethodError(
-                f"{name} needs all labels at once and cannot go on from sums; "
+                f"{name} needs all labels at once and cannot continue from sums; "
                 f"the methods for labels that keep coming are {', '.join(STREAMED)}"
             )
         known = {*chosen.parameters, *(registry.REFINEMENT if refined else ())} - {"callback", "start", "random_state"}
@@ -232,7 +232,7 @@ class Stream(Learning):
         past = self._past
         items, annotators = self._items.look_up(again.item_ids), self._annotators.look_up(again.annotator_ids)
         if len(items.new) or len(annotators.new) or joined(past.classes, again.class_ids) != past.classes:
-            raise DataError("only labels that were taken in before can be revised; give new ones to update")
+            raise DataError("only labels of earlier updates can be revised; give new ones to update")
         again = again.recode(again.annotator_ids, past.classes)
         held = np.isin(items.codes, self._columns()[0])
         whole = (past.items["n"][items.codes] == again.labels_per_item) & (again.labels_per_item > 0) & ~held
