@@ -118,8 +118,7 @@ class Part(Sweep):
 
     @cached_property
     def _without_gold(self) -> Part:
-        options = {"share": self.share, "release": self.release, "threads": self.threads}
-        return Part(*self.data, None, *self.sizes, **options)
+        return Part(*self.data, None, *self.sizes, share=self.share, release=self.release, threads=self.threads)
 
     def votes(self) -> dict[blocks.Node, Statistics]:
         """Return the M-step sums of taking vote shares for the posterior."""
