@@ -37,7 +37,7 @@ from consilience.engine.scanned import Scanned
 from consilience.engine.store import Store
 
 def main():
-    store, repeats = Store.open(sys.argv[1]), int(sys.argv[2])
+    store, repeats = Store(sys.argv[1]), int(sys.argv[2])
     mapped = store.annotations()
     copied = Annotations(
         np.array(mapped.indptr), np.array(mapped.annotator), np.array(mapped.label),

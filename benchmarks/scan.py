@@ -77,7 +77,7 @@ import numpy as np
 from consilience.engine.passes import InMemory
 from consilience.engine.store import Store
 
-labels = InMemory(Store.open(sys.argv[1]).annotations())
+labels = InMemory(Store(sys.argv[1]).annotations())
 M, K = labels.n_annotators, labels.n_classes
 labels.sweep(np.full(K, 1 / K), np.broadcast_to(0.6 * np.eye(K) + 0.1, (M, K, K)).copy())
 print(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / labels.n_labels)

@@ -14,10 +14,10 @@ import pytest
 
 import consilience as cs
 from consilience.engine.checkpoint import Checkpoint, Keeper
+from consilience.engine.passes import InMemory
 from consilience.exceptions import EngineWarning, FolderError, FormatError
-from consilience.kernels import em
 
-#: So few labels that no threads are started, which would not live on in a child of this process.
+#: One block of labels: a pass starts no threads, which a forked child would not have.
 LABELS = cs.simulate(1500, 12, 3, labels_per_item=6, accuracy=(0.35, 0.5), seed=0).annotations
 OPTIONS: dict[str, Any] = {"tol": 0.0, "max_iter": 40}
 
@@ -29,7 +29,7 @@ def run(kept: Path | None, out: Path, data: Any = LABELS, **options: Any) -> cs.
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Give the bytes of a run's files; the seconds that it took are left out of its summary."""
+    """Return the bytes of a run's files, without the seconds in its summary."""
     files: dict[str, Any] = {file.name: file.read_bytes() for file in folder.iterdir()}
     summary = json.loads(files.pop("summary.json"))
     return {**files, "summary": {name: value for name, value in summary.items() if name != "seconds"}}
@@ -39,7 +39,7 @@ def contents(folder: Path) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("engine", ["local", "stream"])
 def test_runs_killed_at_any_moment_end_with_the_same_bytes(engine: str, tmp_path: Path) -> None:
-    assert LABELS.n_labels < em.SMALL
+    assert InMemory(LABELS).part.share.n == 1
     expected = run(None, tmp_path / "expected", engine=engine)
     begun = time.monotonic()
     run(tmp_path / "timed", tmp_path / "out", engine=engine)
@@ -92,7 +92,7 @@ def test_every_method_ends_the_same_with_and_without(method: str, tmp_path: Path
 
 
 @pytest.mark.usefixtures("at_every_step")
-def test_sequences_go_on_where_they_were(tmp_path: Path) -> None:
+def test_sequences_resume(tmp_path: Path) -> None:
     crowd = cs.datasets.simulate_sequences(40, 15, 5, 3, seed=0).annotations
     options: dict[str, Any] = {"tol": 0.0, "max_iter": 30, "checkpoint": tmp_path / "kept"}
 
@@ -112,7 +112,7 @@ def test_sequences_go_on_where_they_were(tmp_path: Path) -> None:
         cs.aggregate(cs.datasets.simulate_sequences(40, 15, 5, 3, seed=1).annotations, "ds-em+hmm+em", **options)
 
 
-def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
+def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     cs.aggregate(LABELS, "ds-em", checkpoint=kept)
     before = {file.name: file.read_bytes() for file in kept.iterdir()}
@@ -129,7 +129,7 @@ def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in kept.iterdir()} == before
 
 
-def test_somebodys_folder_is_refused(tmp_path: Path) -> None:
+def test_other_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     (tmp_path / ".git").mkdir()
     with pytest.raises(FolderError, match="not a folder of an earlier run"):
@@ -147,12 +147,12 @@ def test_damage_is_named(tmp_path: Path) -> None:
         cs.aggregate(LABELS, "ds-em", checkpoint=tmp_path / "kept")
 
 
-def test_methods_that_keep_nothing_say_so(tmp_path: Path) -> None:
+def test_methods_without_checkpoint_warn(tmp_path: Path) -> None:
     with pytest.warns(EngineWarning, match="ibcc keeps no checkpoint"):
         cs.aggregate(LABELS, "ibcc", checkpoint=tmp_path / "kept")
 
 
-def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path) -> None:
+def test_unfinished_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     kept = Checkpoint(tmp_path / "kept", {"method": "ds-em"})
     (kept.folder / ".em.npz.abc").write_bytes(b"half")
     (kept.folder / ".consilience-xyz").mkdir()

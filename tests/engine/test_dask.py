@@ -124,19 +124,15 @@ def test_workers_get_equal_ranges_of_few_nodes(n: int) -> None:
             assert max(len(blocks.within(share)) for share in shares) <= (1 if workers in (1, 2, 8) else 6)
 
 
-def test_what_runs_in_one_process_only_says_so(client: Any) -> None:
+def test_methods_of_one_process_warn(client: Any) -> None:
     with pytest.warns(EngineWarning, match="ibcc ran in this process"):
         run = cs.aggregate(a_crowd(2), "ibcc", engine=client, max_iter=3, tol=0.0)
     assert any("in this process" in note for note in run.warnings)
 
 
-@pytest.mark.parametrize("accuracy", [(0.3, 0.45), (0.6, 0.9)])
-def test_a_run_goes_on_without_a_worker_that_was_killed(client: Any, accuracy: tuple[float, float]) -> None:
-    """Among steps over all items, and where most are settled, among steps over the others: their list dies, too."""
-    a = a_crowd(4, accuracy)
-    over: list[float] = []
-    here = registry.fit("ds-em", a, tol=0.0, max_iter=60, callback=lambda state: over.append(state.labels / a.n_labels))
-    assert (over[5] < 0.4) == (accuracy[0] > 0.5)
+def test_a_run_continues_without_a_killed_worker(client: Any) -> None:
+    a = a_crowd(4, (0.3, 0.45))
+    here = registry.fit("ds-em", a, tol=0.0, max_iter=60)
     victim = next(iter(client.run(os.getpid).values()))
 
     killed: list[int] = []
@@ -153,7 +149,7 @@ def test_a_run_goes_on_without_a_worker_that_was_killed(client: Any, accuracy: t
     assert killed == [victim]
 
 
-def test_a_scheduler_that_is_not_there_is_named() -> None:
+def test_a_missing_scheduler_is_named() -> None:
     import consilience.engine.dask as module
 
     with pytest.MonkeyPatch.context() as patch:

@@ -67,7 +67,7 @@ def test_kept_labels_are_found_again(tmp_path: Path, ways: list[str]) -> None:
     assert quietly(cs.scan, folder, spill=kept, gold=truth).annotations().gold is not None
     assert ways
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "labels"]
-    Store.open(kept).verify()
+    Store(kept).verify()
 
 
 def test_what_a_killed_scan_left_is_removed_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:

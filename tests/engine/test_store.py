@@ -18,7 +18,7 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.engine.fingerprint import fingerprint
 from consilience.engine.store import Store
-from consilience.engine.store_writer import StoreWriter
+from consilience.engine.store_writer import StoreWriter, write_store
 from consilience.exceptions import FolderError, FormatError
 
 
@@ -32,7 +32,7 @@ def labels(n_items: int = 23, M: int = 9, K: int = 3, seed: int = 0, names: str 
 @pytest.mark.parametrize("names", ["text", "int"])
 def test_round_trip_whole_and_by_blocks(tmp_path: Path, names: str) -> None:
     made = labels(names=names)
-    store = Store.from_annotations(made, tmp_path / "store")
+    store = write_store(made, tmp_path / "store")
     assert store.annotations() == made
     assert store.annotations().origin == made.origin
     assert store.fingerprint == fingerprint(made)
@@ -47,7 +47,7 @@ def test_round_trip_whole_and_by_blocks(tmp_path: Path, names: str) -> None:
 
 def test_blocks_are_the_whole(tmp_path: Path) -> None:
     made = labels(n_items=200)
-    store = Store.from_annotations(made, tmp_path / "store")
+    store = write_store(made, tmp_path / "store")
     for aim in (1, 10, 77, 10_000):
         ranges = store.cut(aim)
         assert [first for first, _ in ranges] == [0, *[stop for _, stop in ranges[:-1]]]
@@ -64,7 +64,7 @@ def test_written_in_any_blocks_it_is_the_same(tmp_path: Path) -> None:
                 part = made.select_items(slice(low, low + size))
                 writer.append(part.labels_per_item, part.annotator, part.label, part.item_ids.to_arrow())
             writer.finish(made.annotator_ids, made.class_ids, gold=(np.array([2]), np.array([1])))
-        store = Store.open(tmp_path / "store")
+        store = Store(tmp_path / "store")
         assert store.annotations() == made
         assert [store.item_ids(a, a + 9) for a in range(40)] == [made.item_ids[a : a + 9] for a in range(40)]
         assert store.fingerprint == fingerprint(made)
@@ -72,7 +72,7 @@ def test_written_in_any_blocks_it_is_the_same(tmp_path: Path) -> None:
 
 def test_names_of_more_text_than_offsets_of_32_bits_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = labels()
-    store = Store.from_annotations(made, tmp_path / "store")
+    store = write_store(made, tmp_path / "store")
     monkeypatch.setattr("consilience.engine.store._WIDE", 50)
     assert store.item_ids().to_arrow().type == pa.large_string()
     assert list(store.item_ids()) == list(made.item_ids)
@@ -85,7 +85,7 @@ def test_codes_grow_as_annotators_come(tmp_path: Path) -> None:
         for n, m in enumerate(code):
             writer.append(np.ones(1, np.int64), np.array([m]), np.array([n % 2]), pa.array([n]))
         writer.finish(Ids.range(65_537), Ids(["a", "b"]), rank=np.array([1, 0]))
-    store = Store.open(tmp_path / "store")
+    store = Store(tmp_path / "store")
     assert store.annotator.dtype == np.uint32
     assert store.annotator.tolist() == code.tolist()
     assert store.label.tolist() == [1, 0, 1, 0, 1]
@@ -109,12 +109,12 @@ def test_fingerprints_tell_labels_apart() -> None:
 
 def test_what_fails_leaves_the_old(tmp_path: Path) -> None:
     made = labels()
-    Store.from_annotations(made, tmp_path / "store")
+    write_store(made, tmp_path / "store")
     with pytest.raises(AttributeError), StoreWriter(tmp_path / "store") as writer:
         writer.append(np.ones(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int32), None)
     with pytest.raises(RuntimeError, match="not finished"), StoreWriter(tmp_path / "store"):
         pass
-    assert Store.open(tmp_path / "store").annotations() == made
+    assert Store(tmp_path / "store").annotations() == made
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
@@ -123,7 +123,7 @@ def test_a_killed_writer_leaves_no_store(tmp_path: Path) -> None:
 import os, signal
 import numpy as np, pyarrow as pa
 from consilience.data.ids import Ids
-from consilience.engine.store_writer import StoreWriter
+from consilience.engine.store_writer import StoreWriter, write_store
 with StoreWriter({str(tmp_path / "store")!r}) as writer:
     writer.append(np.ones(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.int32), pa.array([1]))
     writer.finish(Ids(["a"]), Ids([0]))
@@ -137,7 +137,7 @@ with StoreWriter({str(tmp_path / "store")!r}) as writer:
 def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(FolderError, match="choose another place"):
-        Store.from_annotations(labels(), tmp_path)
+        write_store(labels(), tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
@@ -147,39 +147,39 @@ FILES = [*ARRAYS, "items.arrow", "annotators.arrow", "classes.arrow", "meta.json
 
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_named(tmp_path: Path, name: str) -> None:
-    store = Store.from_annotations(labels(), tmp_path / "store")
+    store = write_store(labels(), tmp_path / "store")
     file = store.folder / name
     whole = file.read_bytes()
     for content in (whole[: len(whole) // 2], b"", whole[:100]):
         file.write_bytes(content)
         with pytest.raises(FormatError, match="store"):
-            Store.open(tmp_path / "store")
+            Store(tmp_path / "store")
     file.unlink()
     with pytest.raises(FormatError, match="store"):
-        Store.open(tmp_path / "store")
+        Store(tmp_path / "store")
 
 
 def test_files_of_two_stores_do_not_open(tmp_path: Path) -> None:
-    one = Store.from_annotations(labels(), tmp_path / "one")
-    two = Store.from_annotations(labels(n_items=24), tmp_path / "two")
+    one = write_store(labels(), tmp_path / "one")
+    two = write_store(labels(n_items=24), tmp_path / "two")
     (one.folder / "items.arrow").write_bytes((two.folder / "items.arrow").read_bytes())
     with pytest.raises(FormatError, match="damaged"):
-        Store.open(tmp_path / "one")
+        Store(tmp_path / "one")
 
 
 def test_verify_finds_one_flipped_bit(tmp_path: Path) -> None:
-    store = Store.from_annotations(labels(), tmp_path / "store")
+    store = write_store(labels(), tmp_path / "store")
     content = bytearray((store.folder / "label.npy").read_bytes())
     content[-1] ^= 1
     (store.folder / "label.npy").write_bytes(content)
     with pytest.raises(FormatError, match="fingerprint"):
-        Store.open(tmp_path / "store").verify()
+        Store(tmp_path / "store").verify()
 
 
 def test_other_formats_and_versions_are_refused(tmp_path: Path) -> None:
-    store = Store.from_annotations(labels(), tmp_path / "store")
+    store = write_store(labels(), tmp_path / "store")
     meta = json.loads((store.folder / "meta.json").read_text())
     for change, said in (({"version": 2}, "version 2"), ({"format": "consilience.Consensus"}, "not a store")):
         (store.folder / "meta.json").write_text(json.dumps({**meta, **change}))
         with pytest.raises(FormatError, match=said):
-            Store.open(tmp_path / "store")
+            Store(tmp_path / "store")

@@ -1,8 +1,8 @@
-"""Checkpoints: what a long run has learned so far, on disk, so that a killed run goes on where it was.
+"""Checkpoints: the state of a long run on disk, from which a killed run resumes.
 
-A folder holds ``checkpoint.json``, which says of which labels, method and parameters it is, and an ``.npz`` file for
-every state: what single passes left behind (votes, pairs), and where EM stands.  Each file is replaced in one step.
-Whatever is not there is computed again, to the same bits; so a run may be killed at any moment.
+A folder holds ``checkpoint.json``, which names the labels, method and parameters, and an ``.npz`` file for every state:
+results of single passes (votes, pairs) and the current point of EM.  Each file is replaced atomically.  What is missing
+is computed again, to the same bits; so a run may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _FORMAT = {"format": "consilience.Checkpoint", "version": 2}
 _HEADER = "checkpoint.json"
-#: A state is written again when so many times the time of writing it has passed: a tenth of the run at the most.
+#: A state is written again after this many times the seconds of the last write: at most a tenth of the run.
 _PATIENCE = 10.0
 
 
@@ -36,9 +36,9 @@ class Checkpoint:
     Parameters
     ----------
     folder
-        Made if it is not there; a checkpoint of another run is refused.
+        Created if missing; a checkpoint of another run is refused.
     of
-        What decides the run, in plain values: ``method``, ``parameters``, ``seed``.
+        What determines the run, in plain values: ``method``, ``parameters``, ``seed``.
     """
 
     def __init__(self, folder: str | os.PathLike[str], of: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Checkpoint:
             self._write()
 
     def of_labels(self, fingerprint: str) -> Self:
-        """Say which labels it is of; a checkpoint of others is refused."""
+        """Set the labels of the run; a checkpoint of other labels is refused."""
         self._content["fingerprint"] = fingerprint
         there = self._there() or {}
         if "fingerprint" in there:
@@ -72,7 +72,7 @@ class Checkpoint:
             fresh.write_text(json.dumps(self._content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     def _clear(self) -> None:
-        """Remove what a killed run left unfinished."""
+        """Remove unfinished files of a killed run."""
         for left in filter(_unfinished, self.folder.glob(".*")):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
@@ -94,7 +94,7 @@ class Checkpoint:
             )
 
     def load(self, name: str, n_arrays: int) -> tuple[dict[str, Any], list[Any]] | None:
-        """Give the content and the arrays of a state; None if it was never written."""
+        """Return the content and the arrays of a state; None if it was never written."""
         path = self.folder / f"{name}.npz"
         if not path.exists():
             return None
@@ -108,12 +108,12 @@ class Checkpoint:
         return content, [arrays[key] for key in keys]
 
     def save(self, name: str, content: Mapping[str, Any], arrays: Iterable[Any]) -> None:
-        """Write a state in the place of the last."""
+        """Replace a state."""
         named = {f"a{i}": np.asarray(x) for i, x in enumerate(arrays)}
         save_arrays(self.folder / f"{name}.npz", {**content, **_kind(name)}, **named)
 
     def remember(self, name: str, make: Callable[..., T], compute: Callable[[], tuple[Any, ...]]) -> T:
-        """Give ``make(*compute())``, computed once: numbers and arrays are read where they were written before."""
+        """Return ``make(*compute())``; the numbers and arrays of an earlier call are read from disk."""
         head = self.load(name, 0)
         found = head and self.load(name, int(head[0]["arrays"]))
         if not found:
@@ -124,18 +124,18 @@ class Checkpoint:
 
 
 class Keeper:
-    """Where one fit keeps its state; made of a checkpoint and a name."""
+    """The state of one fit in a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, name: str) -> None:
         self.checkpoint, self.name = checkpoint, name
         self._due = 0.0
 
     def load(self, n_arrays: int) -> tuple[dict[str, Any], list[Any]] | None:
-        """Give the last state; None if there is none."""
+        """Return the last state; None if there is none."""
         return self.checkpoint.load(self.name, n_arrays)
 
     def save(self, content: Mapping[str, Any], arrays: Iterable[Any]) -> None:
-        """Write a state, unless the last was written only just now."""
+        """Write a state, unless the last one was written a moment ago."""
         begun = time.monotonic()
         if begun < self._due:
             return
@@ -145,7 +145,7 @@ class Keeper:
 
 
 def _unfinished(file: Path) -> bool:
-    """Tell whether a killed run left this file or folder, by the names that are given to what is not finished."""
+    """Return whether a killed run left this file or folder, judged by the names of temporary files."""
     return file.name.startswith((f".{_HEADER}.", ".consilience-", ".labels.")) or ".npz." in file.name
 
 

@@ -1,4 +1,4 @@
-"""The rows of label files, coded as they come: annotators and labels as codes, items as keys."""
+"""The rows of label files, coded in batches: annotators and labels as codes, items as keys."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = ["CodedBatch", "CodedRows", "Repeats"]
 
 
 class CodedBatch(NamedTuple):
-    """Rows that follow each other."""
+    """Consecutive rows."""
 
-    row: int  #: the first of them, counted over all files
+    row: int  #: index of the first, over all files
     file: Path
-    row_of_file: int  #: the first of them, counted in its file
+    row_of_file: int  #: index of the first in its file
     items: pa.Array
     annotator: Codes  #: int32
-    label: Codes  #: int32, -1 where there is none
+    label: Codes  #: int32, -1 where missing
 
 
 class Repeats(NamedTuple):
-    """Answers that repeat an earlier one, and an example where it was asked for."""
+    """Repeated answers: their number and, where asked for, an example."""
 
     n: int = 0
-    row: int = -1  #: where the first item with such an answer first stands
+    row: int = -1  #: first row of the first item with such an answer
     annotator: int = -1
 
     @classmethod
     def in_block(cls, n: int, indptr: Ints, annotator: Codes, first: Ints, example: bool) -> Repeats:
-        """Take down the ``n`` repeats of a block whose items first stand in these rows."""
+        """Return the ``n`` repeats of a block whose items first appear in the rows ``first``."""
         if not n or not example:
             return cls(n)
         item = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
@@ -50,7 +50,7 @@ class Repeats(NamedTuple):
         return cls(n, int(first[item[at]]), int(annotator[at]))
 
     def plus(self, other: Repeats) -> Repeats:
-        """Add those of another block; the example is the earlier one."""
+        """Add the repeats of another block; the example is the earlier one."""
         first = min((one for one in (self, other) if one.row >= 0), key=lambda one: one.row, default=self)
         return first._replace(n=self.n + other.n)
 
@@ -63,9 +63,9 @@ class CodedRows:
     annotators, labels
         The vocabularies, in order of first appearance.
     n_rows, unlabelled
-        How many rows, and how many of them have no label, were read so far.
+        Rows read so far, and how many of them have no label.
     kind
-        Type of the item's names.
+        Type of the names of items.
     """
 
     def __init__(self, files: LabelFiles, callback: Callback | None = None) -> None:
@@ -76,11 +76,11 @@ class CodedRows:
         self.kind: pa.DataType | None = None
 
     def __iter__(self) -> Iterator[CodedBatch]:
-        """Give the batches; each is coded while the one before is worked on."""
+        """Yield the batches; each is coded while the previous one is in use."""
         return ahead(self._batches())
 
     def steps(self, what: str, n_rows: int) -> Callable[[int], None]:
-        """Give a function to be told how many rows more are done."""
+        """Return a function that reports the number of rows just done."""
         return steps(self._callback, what, n_rows) or (lambda _: None)
 
     def _batches(self) -> Iterator[CodedBatch]:
@@ -100,7 +100,7 @@ class CodedRows:
             tell(len(items))
 
     def keys(self, batch: CodedBatch, items: pa.Array | None = None, rows: Ints | None = None) -> Codes:
-        """Give words by which the items of a batch, or those of some of its rows, are known: (rows,) or (rows, 2)."""
+        """Return words that identify the items of a batch, or of some of its rows: (rows,) or (rows, 2)."""
         with _naming(batch.file):
             keys, gone = item_keys(batch.items if items is None else items)
         if gone is not None and gone.any():
@@ -111,7 +111,7 @@ class CodedRows:
 
 @contextmanager
 def _naming(file: Path) -> Iterator[None]:
-    """Put the file's name before what is said of its values."""
+    """Prefix errors about values with the name of the file."""
     try:
         yield
     except DataError as error:

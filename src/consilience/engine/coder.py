@@ -1,9 +1,9 @@
-"""Columns that come in batches to codes, in order of first appearance over all of them.
+"""Codes of the names in a column that comes in batches, in order of first appearance over all batches.
 
-Three ways, the cheapest that a batch allows:
+One of three ways, the cheapest that a batch allows:
 
-- names that come as a dictionary and indices into it: only the dictionary is looked up;
-- whole numbers that lie close together (also dates, and whatever else has few bits): a table of codes;
+- names that come as a dictionary with indices: only the dictionary is looked up;
+- whole numbers in a narrow range (also dates and other values of few bits): a table of codes;
 - everything else: a dictionary of hashes (:mod:`consilience.kernels.names`).
 """
 
@@ -21,17 +21,17 @@ from consilience.kernels._arrays import Bools, Codes, Ints
 
 __all__ = ["Coder", "item_keys", "names_at", "names_of_words", "run_starts", "words_of"]
 
-#: Numbers that span no more than this are coded by a table.
+#: Widest range of numbers that are coded by a table.
 _SPAN = 1 << 22
 
 
 class Coder:
-    """Gives codes to the names of a column, and remembers the names.
+    """Codes the names of a column, and keeps the names.
 
     Parameters
     ----------
     column
-        What to call the column in messages.
+        Name of the column in messages.
     """
 
     def __init__(self, column: str) -> None:
@@ -45,7 +45,7 @@ class Coder:
         self._parts: list[pa.Array] = []
         self._kind: pa.DataType | None = None
         self._known = 0
-        #: codes without the names that stand for "no value", once there is one
+        #: final codes, -1 for blank names, once there is one
         self._final: Codes | None = None
         self._dictionary: tuple[pa.Array, Codes, pa.Array] | None = None
 
@@ -61,7 +61,7 @@ class Coder:
         return Ids(self._parts[0])
 
     def encode(self, column: pa.Array) -> Codes:
-        """Give the codes of the next rows, int32, -1 where there is no value."""
+        """Return the codes of the next rows, int32, -1 where there is no value."""
         if pa.types.is_dictionary(column.type) and not is_text(column.dictionary):
             column = _plain_values(column)
         gone = missing(column)
@@ -111,11 +111,11 @@ class Coder:
         codes, first = coded
         if first.size:
             new = names.take(pa.array(indices[first]))
-            self._remember(_hashes(new), new)
+            self._by_hash(_hashes(new), new)
         return codes
 
     def _look_at(self, dictionary: pa.Array) -> tuple[Codes, pa.Array]:
-        """Give the different names of a dictionary, and where its entries are not just them, which each entry is."""
+        """Return the distinct names of a dictionary, and the index of each entry among them (empty if trivial)."""
         if self._dictionary is None or not self._dictionary[0].equals(dictionary):
             codes, ids = encode(dictionary)
             codes = np.where(codes < 0, len(ids), codes)
@@ -140,7 +140,7 @@ class Coder:
         return self._by_hash(hash_words(words.view(np.uint64)), column)
 
     def _fit_table(self, words: Codes) -> None:
-        """See to it that the table covers these numbers, or give it up for the dictionary of hashes."""
+        """Extend the table to these numbers, or replace it by the dictionary of hashes."""
         from consilience.kernels.rows import UNKNOWN, hash_words
 
         low, high = int(words.min()), int(words.max()) + 1
@@ -153,7 +153,7 @@ class Coder:
                 self._names.add(hash_words(known.view(np.uint64)), np.arange(known.size))
             self._table, self._words = np.empty(0, np.int32), []
             return
-        # twice what is needed, so that it does not grow with every batch
+        # twice the range, so that it does not grow with every batch
         high = min(high + high - low, low + _SPAN, 1 << 63)
         table = np.full(high - low, UNKNOWN, np.int32)
         at = self._low - low
@@ -168,13 +168,8 @@ class Coder:
             self._grow(column.take(pa.array(self._names.place[before:])))
         return self._names.codes.copy()
 
-    def _remember(self, keys: Codes, names: pa.Array) -> None:
-        self._names.rows = 0
-        self._names.add(keys, np.arange(len(keys)))
-        self._grow(names)
-
     def _grow(self, names: pa.Array) -> None:
-        """Append new names; those that are blank get no code."""
+        """Append new names; blank names get no code."""
         blank = blanks(checked(names)) if is_text(names) else np.zeros(len(names), np.bool_)
         if blank.any() and self._final is None:
             self._final = np.arange(self._known, dtype=np.int32)
@@ -188,9 +183,9 @@ class Coder:
 
 
 def run_starts(column: pa.Array, before: pa.Array | None) -> Ints:
-    """Give the rows where a name stands that is not that of the row before.
+    """Return the rows whose name differs from that of the previous row.
 
-    ``before`` holds the name of the last row of the batch before.  Rows without a name are names of their own.
+    ``before`` holds the last name of the previous batch.  Every row without a name counts as different.
     """
     if pa.types.is_dictionary(column.type):
         column = _plain_values(column)
@@ -210,7 +205,7 @@ def run_starts(column: pa.Array, before: pa.Array | None) -> Ints:
 
 
 def item_keys(column: pa.Array) -> tuple[Codes, Bools | None]:
-    """Give words by which rows of the same item are known: one where ids are numbers, two of hash where they are text.
+    """Return words that identify the item of each row: one for numbers, two words of hash for text.
 
     The second array, if any, marks rows without an id.
     """
@@ -219,7 +214,7 @@ def item_keys(column: pa.Array) -> tuple[Codes, Bools | None]:
         if not is_text(column.dictionary):
             return item_keys(_plain_values(column))
         names = column.dictionary
-        # what is null has an entry of its own
+        # null has an entry of its own
         indices = np.asarray(column.indices.cast(pa.int64()).fill_null(len(names)))
         keys, blank = np.append(_hashes(names), np.zeros((1, 2), np.uint64), axis=0), blanks(checked(names))
         if blank.any():
@@ -235,13 +230,13 @@ def item_keys(column: pa.Array) -> tuple[Codes, Bools | None]:
 
 
 def names_at(column: pa.Array, rows: Ints) -> pa.Array:
-    """Give the names that stand in these rows."""
+    """Return the names in these rows."""
     chosen = column.take(pa.array(rows))
     return _plain_values(chosen) if pa.types.is_dictionary(chosen.type) else chosen
 
 
 def words_of(column: pa.Array) -> Codes:
-    """Give the bits of numbers, dates and the like as int64."""
+    """Return the bits of numbers, dates and similar values as int64."""
     if pa.types.is_boolean(column.type):
         return np.asarray(column.cast(pa.int64()))
     width = column.type.bit_width // 8
@@ -253,7 +248,7 @@ def words_of(column: pa.Array) -> Codes:
 
 
 def names_of_words(words: Codes, kind: pa.DataType) -> pa.Array:
-    """Give the names whose bits :func:`words_of` gave."""
+    """Return the names from the bits that :func:`words_of` returned."""
     if pa.types.is_boolean(kind):
         return pa.array(words.astype(np.bool_))
     values = np.ascontiguousarray(words.view(np.int64), np.dtype(f"i{kind.bit_width // 8}"))
@@ -261,7 +256,7 @@ def names_of_words(words: Codes, kind: pa.DataType) -> pa.Array:
 
 
 def missing(column: pa.Array) -> Bools | None:
-    """Mark null and NaN; None where there cannot be any."""
+    """Return a mask of null and NaN; None if there are none."""
     if pa.types.is_dictionary(column.type):
         if not column.null_count and not column.dictionary.null_count:
             return None
@@ -272,7 +267,7 @@ def missing(column: pa.Array) -> Bools | None:
 
 
 def checked(names: pa.Array) -> pa.Array:
-    """Raise unless these strings are UTF-8."""
+    """Raise if these strings hold invalid UTF-8."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -285,7 +280,7 @@ def _plain_values(column: pa.Array) -> pa.Array:
 
 
 def _buffers(names: pa.Array) -> tuple[Codes, Codes]:
-    """Give offsets and bytes of text."""
+    """Return the offsets and bytes of text."""
     width: Any = np.int64 if pa.types.is_large_string(names.type) else np.int32
     _, offsets, data = names.buffers()
     window = np.frombuffer(offsets, width)[names.offset : names.offset + len(names) + 1]

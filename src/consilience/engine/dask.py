@@ -1,17 +1,17 @@
-"""Passes over a Dask cluster: labels stay with the workers, parameters travel out and statistics back.
+"""Passes on a Dask cluster: labels stay on the workers, parameters are sent out and statistics come back.
 
 === ========================================================================= =====================================
-..  once, and at every pass                                                   what travels
+..  step                                                                      what is sent
 === ========================================================================= =====================================
-1   every worker gets a range of blocks of items, and keeps it                a folder's name, or the arrays
-2   one task for each worker: the parameters are its arguments                θ to every worker
-3   sums over the nodes of the tree that lie within its blocks                a node or a few from every worker
+1   once: every worker gets a range of blocks of items, and keeps it          a folder's name, or the arrays
+2   every pass: one task per worker, with the parameters as arguments         θ to every worker
+3   sums over the nodes of the tree within its blocks                         one or a few nodes per worker
 4   the client adds the nodes, in the order of the tree                       -
 === ========================================================================= =====================================
 
-So the answer is that of one process, bit for bit, however many workers there are.  A worker that can see the store
-opens its memory maps, and no label travels; else its arrays are part of the task that makes its range, which the
-scheduler keeps.  When a worker dies, others make its range again and run its task again.  (Parameters are arguments of
+So the result equals that of one process, bit for bit, for any number of workers.  A worker that can read the store
+opens its memory maps, and no label is sent; otherwise the arrays are part of the task that makes its range, which the
+scheduler keeps.  When a worker dies, others make its range again and repeat its task.  (Parameters are arguments of
 tasks, never scattered: a scattered key dies with its worker.)
 
 Dask is optional: ``pip install consilience[dask]``.
@@ -20,7 +20,6 @@ Dask is optional: ``pip install consilience[dask]``.
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 import time
 import warnings
@@ -28,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,16 +36,17 @@ from consilience.data.annotations import Annotations
 from consilience.engine.part import Part
 from consilience.engine.passes import InMemory, OnDisk, Passes
 from consilience.engine.store import Store
+from consilience.engine.store_writer import write_store
 from consilience.exceptions import ConsilienceError, EngineError, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["Cluster", "OnCluster", "Spread", "connect", "cut_for", "placed"]
+__all__ = ["Cluster", "ClusterPass", "OnCluster", "connect", "cut_for", "placed"]
 
 _log = logging.getLogger("consilience")
 
-#: Seconds to find a scheduler, between looks at a cluster that does not answer, and without any worker.
+#: Seconds to find a scheduler, between checks of a silent cluster, and to wait for a worker.
 _CONNECT, _LOOK, _PATIENCE = 20.0, 1.0, 120.0
 #: A worker keeps mapped pages if they are at most this share of its memory.
 _KEPT = 0.25
@@ -53,7 +54,7 @@ _KEPT = 0.25
 
 @contextmanager
 def connect(scheduler: Any = None) -> Iterator[Cluster]:
-    """Give a cluster: that of a scheduler's address or of a client, the one in use, or else one of processes here."""
+    """Return the cluster of a scheduler's address or a client; by default the one in use, or local processes."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError as error:
@@ -79,7 +80,7 @@ def connect(scheduler: Any = None) -> Iterator[Cluster]:
 
 @contextmanager
 def placed(engine: Any, scheduler: Any = None) -> Iterator[Cluster | None]:
-    """Give the cluster that ``engine`` names, "dask" or a client of Dask's; None for "local", this process."""
+    """Return the cluster of ``engine``, "dask" or a Dask client; None for "local", this process."""
     if isinstance(engine, str) and engine not in ("local", "dask"):
         raise ParameterError(f"engine must be 'local', 'dask' or a Dask client here, not {engine!r}")
     if engine == "local":
@@ -96,25 +97,25 @@ def _client_in_use(distributed: Any) -> Any:
         return None
 
 
-class Held(NamedTuple):
-    """How a worker makes what it holds; it is made once, and made anew wherever it is moved to."""
+class Recipe(NamedTuple):
+    """How a worker makes an object that it keeps; it is made once, and again where it is moved to."""
 
     make: Callable[..., Any]
     arguments: dict[str, Any]
 
 
-class _Made:
-    """What a worker holds."""
+class _Kept:
+    """An object that a worker keeps."""
 
-    def __init__(self, how: Held) -> None:
-        self.how, self.value = how, how.make(**how.arguments)
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self.value = recipe, recipe.make(**recipe.arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Made, (self.how,)
+        return _Kept, (self.recipe,)
 
 
 class Cluster:
-    """Workers that hold things, and tasks on these."""
+    """Workers that keep objects, and tasks on these objects."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -122,11 +123,11 @@ class Cluster:
 
     @property
     def workers(self) -> list[str]:
-        """Addresses of the workers that are there, in order."""
+        """Addresses of the present workers, in order."""
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def wait_for_workers(self) -> list[str]:
-        """Give the workers as soon as there is one."""
+        """Return the workers as soon as there is one."""
         deadline = time.monotonic() + _CONNECT
         while not (found := self.workers):
             if time.monotonic() > deadline:
@@ -134,20 +135,18 @@ class Cluster:
             time.sleep(0.1)
         return found
 
-    def hold(self, what: list[Held]) -> Group:
-        """Let every worker in turn make one of these and keep it."""
-        return Group(self, what)
-
-    def spread(self, make: Callable[..., Any], portion: Callable[[int, int], dict[str, Any]], n: int) -> Spread:
-        """Let workers make passes over portions of ``n`` blocks, of the arrays that ``portion(first, stop)`` gives."""
-        return Spread(self.hold([Held(make, portion(*cut)) for cut in self.cut(n)]), n)
+    def distribute(
+        self, make: Callable[..., Any], portion: Callable[[int, int], dict[str, Any]], n: int
+    ) -> ClusterPass:
+        """Return a pass over ``n`` blocks whose portions, ``make(**portion(first, stop))``, are kept by workers."""
+        return ClusterPass(Group(self, [Recipe(make, portion(*cut)) for cut in self.cut(n)]), n)
 
     def cut(self, n: int) -> list[tuple[int, int]]:
-        """Cut ``n`` blocks into a range for each worker."""
+        """Cut ``n`` blocks into one range per worker."""
         return cut_for(min(len(self.wait_for_workers()), n), n)
 
     def gather(self, futures: list[Any], tell: Callable[[int], None] | None = None) -> list[Any]:
-        """Wait for tasks and give what they gave, in order; raise when the cluster is lost."""
+        """Wait for tasks and return their results in order; raise when the cluster is lost."""
         alone = time.monotonic()
         pending, when = list(futures), "FIRST_COMPLETED" if tell else "ALL_COMPLETED"
         try:
@@ -170,9 +169,9 @@ class Cluster:
         except ConsilienceError:
             raise
         except self.distributed.KilledWorker as error:
-            raise self._lost("workers died one after the other; is there memory enough?") from error
+            raise self._lost("workers died one after the other; is there enough memory?") from error
         except Exception as error:
-            # futures are cancelled when the scheduler is gone; which exception says so depends on the moment
+            # futures are cancelled when the scheduler is gone, with different exceptions
             if self.client.status == "running" and not _is_loss(error):
                 raise
             raise self._lost("its scheduler is gone") from error
@@ -180,13 +179,13 @@ class Cluster:
 
     def _lost(self, why: str) -> EngineError:
         return EngineError(
-            f"the Dask cluster was lost: {why}. A checkpoint, if one was asked for, is intact: the same command goes "
-            "on from it"
+            f"the Dask cluster was lost: {why}. A checkpoint, if one was asked for, is intact: the same command "
+            "resumes from it"
         )
 
 
 def cut_for(workers: int, n: int) -> list[tuple[int, int]]:
-    """Cut ``n`` blocks into ranges that are equal but for a sixteenth, and made of few nodes of the tree."""
+    """Cut ``n`` blocks into ranges that are equal within a sixteenth and consist of few nodes of the tree."""
     unit = 1 << max(0, (n // (16 * workers)).bit_length() - 1)
     return list(pairwise([*(round(i * n / (workers * unit)) * unit for i in range(workers)), n]))
 
@@ -200,66 +199,65 @@ def _is_loss(error: Exception) -> bool:
 
 
 class Group:
-    """Things that workers hold, one each; what is lost with a worker is made again elsewhere."""
+    """Objects kept by workers, in turn; those of a dead worker are made again elsewhere."""
 
-    def __init__(self, cluster: Cluster, what: list[Held]) -> None:
-        self.cluster, self.what = cluster, what
-        self._pins: list[str] = []
-        self._held: list[Any] = []
-        self._looked = 0.0
+    def __init__(self, cluster: Cluster, recipes: list[Recipe]) -> None:
+        self.cluster, self.recipes = cluster, recipes
+        self._checked = 0.0
         workers = cluster.wait_for_workers()
-        for at, how in enumerate(what):
-            self._pins.append(workers[at % len(workers)])
-            self._held.append(self._made(how, self._pins[-1]))
-
-    def _made(self, how: Held, worker: str) -> Any:
-        return self._submit(_Made, how, worker=worker)
+        self._workers = [workers[at % len(workers)] for at in range(len(recipes))]
+        self._kept = [
+            self._submit(_Kept, recipe, worker=worker) for recipe, worker in zip(recipes, self._workers, strict=True)
+        ]
 
     def _submit(self, function: Callable[..., Any], *arguments: Any, worker: str) -> Any:
         with warnings.catch_warnings():
-            # arrays that have to travel do: Dask's advice to scatter them would let them die with a worker
+            # Dask advises to scatter large arrays; scattered arrays would die with a worker
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self.cluster.client.submit(
                 function, *arguments, pure=False, workers=[worker], allow_other_workers=True
             )
 
-    def each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> list[Any]:
-        """Call the method ``what`` of everything that is held, one task each."""
-        self._mend()
+    def each(self, method: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> list[Any]:
+        """Call a method of every object, one task each."""
+        self._rebalance()
         tasks = [
-            self._submit(_call, held, what, arguments, worker=pin)
-            for held, pin in zip(self._held, self._pins, strict=True)
+            self._submit(_call, kept, method, arguments, worker=worker)
+            for kept, worker in zip(self._kept, self._workers, strict=True)
         ]
         return self.cluster.gather(tasks, tell)
 
     def close(self) -> None:
-        """Let workers forget it all."""
-        self._held.clear()
+        """Release the objects."""
+        self._kept.clear()
 
-    def _mend(self) -> None:
-        """Give what dead workers held to those that hold least, and to new workers what others hold beside more."""
-        if time.monotonic() < self._looked + _LOOK:  # it is a question to the scheduler, and passes are short
+    def _rebalance(self) -> None:
+        """Move the objects of dead workers to those that keep fewest, and rebalance onto new workers."""
+        if time.monotonic() < self._checked + _LOOK:  # asking the scheduler takes longer than a short pass
             return
-        there, self._looked = self.cluster.workers, time.monotonic()
-        for at, pin in enumerate(self._pins if there else ()):
-            least = min(there, key=lambda worker: (self._pins.count(worker), worker))
-            if pin not in there or self._pins.count(pin) > self._pins.count(least) + 1:
-                _log.info("worker %s is %s; %s has its blocks now", pin, "busy" if pin in there else "gone", least)
-                self._pins[at], self._held[at] = least, self._made(self.what[at], least)
+        present, self._checked = self.cluster.workers, time.monotonic()
+        load = self._workers.count
+        for at, worker in enumerate(self._workers if present else ()):
+            least = min(present, key=lambda other: (load(other), other))
+            if worker not in present or load(worker) > load(least) + 1:
+                state = "busy" if worker in present else "gone"
+                _log.info("worker %s is %s; %s has its blocks now", worker, state, least)
+                self._workers[at] = least
+                self._kept[at] = self._submit(_Kept, self.recipes[at], worker=least)
 
 
-def _call(held: _Made, what: str, arguments: tuple[Any, ...]) -> Any:
-    return getattr(held.value, what)(*arguments)
+def _call(kept: _Kept, method: str, arguments: tuple[Any, ...]) -> Any:
+    return getattr(kept.value, method)(*arguments)
 
 
-class Spread:
-    """A pass whose blocks are spread over workers; it is called as the pass itself is."""
+class ClusterPass:
+    """A pass whose blocks are on workers; it is called like the local pass."""
 
     def __init__(self, group: Group, n: int) -> None:
         self.group, self.n = group, n
 
     def __call__(self, *parameters: Any) -> Any:
-        """Run the pass under these parameters and give the sums of all blocks."""
+        """Run the pass with these parameters and return the sums over all blocks."""
         made: dict[blocks.Node, Any] = {}
         for part in self.group.each("parts", *parameters):
             made |= part
@@ -270,14 +268,14 @@ class Spread:
 
 
 class OnCluster(Passes):
-    """Passes over labels that the workers of a cluster hold.
+    """Passes over labels on the workers of a cluster.
 
     Parameters
     ----------
     home
-        The same labels here, for what is no pass over all of them.
+        The same labels in this process, for everything but passes over all labels.
     cluster
-        Where the passes run.
+        The cluster.
     """
 
     def __init__(self, home: InMemory | OnDisk, cluster: Cluster) -> None:
@@ -288,23 +286,23 @@ class OnCluster(Passes):
         store = self._store()
         share = home.part.share
         cuts = cluster.cut(share.n)
-        #: Whether workers opened the store's memory maps; else they were sent their arrays.
+        #: Whether workers opened the store's memory maps; otherwise arrays were sent.
         self.mapped = store is not None
         if store is not None:
             place = {"folder": str(store.folder), "fingerprint": store.fingerprint, "n": share.n}
-            what = [Held(_part_of_store, {**place, "cut": share.blocks[a:b], "first": a}) for a, b in cuts]
+            recipes = [Recipe(_part_of_store, {**place, "cut": share.blocks[a:b], "first": a}) for a, b in cuts]
         else:
-            what = [Held(Part, home.part.portion(a, b)) for a, b in cuts]
-        self._group = cluster.hold(what)
+            recipes = [Recipe(Part, home.part.portion(a, b)) for a, b in cuts]
+        self._group = Group(cluster, recipes)
 
     def _store(self) -> Store | None:
-        """Give the labels as a store that all workers can open; None if they cannot."""
+        """Return the labels as a store that all workers can open; None if they cannot."""
         if isinstance(self.home, OnDisk):
             store = self.home.store
         else:
             self._spilled = tempfile.TemporaryDirectory(prefix="consilience-")
-            store = Store.from_annotations(self.home.annotations, os.path.join(self._spilled.name, "store"))  # noqa: PTH118
-        where: dict[str, Any] = {"pure": False, "allow_other_workers": True}  # a worker may die before it has answered
+            store = write_store(self.home.annotations, Path(self._spilled.name) / "store")
+        where: dict[str, Any] = {"pure": False, "allow_other_workers": True}  # a worker may die before it answers
         checks = [
             self.cluster.client.submit(_sees, str(store.folder), store.fingerprint, workers=[worker], **where)
             for worker in self.cluster.wait_for_workers()
@@ -312,14 +310,14 @@ class OnCluster(Passes):
         return store if all(self.cluster.gather(checks)) else None
 
     def close(self) -> None:
-        """Let workers forget what they hold, and remove what was written for them."""
+        """Release the workers' objects, and remove files written for them."""
         self._group.close()
         if self._spilled is not None:
             self._spilled.cleanup()
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same labels."""
+        """Equal for equal labels."""
         return self.home.fingerprint
 
     @property
@@ -330,39 +328,37 @@ class OnCluster(Passes):
     @property
     def place(self) -> str:
         """Where the labels are, in words."""
-        how = (
-            "which map the labels from disk" if self.mapped else "which were sent them, for they do not see the folder"
-        )
-        return f"{len(self._group.what)} workers, {how}"
+        how = "map the labels from disk" if self.mapped else "were sent the labels, because they cannot read the folder"
+        return f"{len(self._group.recipes)} workers, which {how}"
 
     def _each(self, what: str, *arguments: Any, tell: Callable[[int], None] | None = None) -> Iterable[Any]:
-        n = len(self._group.what)
+        n = len(self._group.recipes)
         told = (lambda tasks: tell(tasks * -(-self.n_labels // n))) if tell else None
         return self._group.each(what, *arguments, tell=told)
 
     def sample(self, step: int) -> Annotations:
-        """Give every ``step``-th item."""
+        """Return every ``step``-th item."""
         return self.home.sample(step)
 
     def posterior(self, model: DawidSkene) -> Floats:
-        """Give the posterior of every item (N, K) where labels are in memory here, and else of none, (0, K)."""
+        """Return the posterior of every item (N, K) if labels are in memory here, otherwise an empty (0, K)."""
         return self.home.posterior(model)
 
     def vote_posterior(self) -> Floats:
-        """Give the share of votes that each class has on every item (N, K), likewise."""
+        """Return the share of votes of each class on every item (N, K), likewise."""
         return self.home.vote_posterior()
 
 
 def _sees(folder: str, fingerprint: str) -> bool:
     try:
-        return Store.open(folder).fingerprint == fingerprint
+        return Store(folder).fingerprint == fingerprint
     except ConsilienceError:
         return False
 
 
 def _part_of_store(folder: str, fingerprint: str, cut: list[tuple[int, int]], first: int, n: int) -> Part:
     """Open a worker's blocks of a store."""
-    store = Store.open(folder)
+    store = Store(folder)
     if store.fingerprint != fingerprint:
         raise EngineError(f"the labels in {folder} have changed since the run began")
     low, high = cut[0][0], cut[-1][1]
@@ -373,7 +369,7 @@ def _part_of_store(folder: str, fingerprint: str, cut: list[tuple[int, int]], fi
 
 
 def _resources() -> tuple[int, float]:
-    """Give the threads and the bytes of the worker that this runs on."""
+    """Return the threads and the bytes of the worker that runs this."""
     from distributed import get_worker
 
     worker = get_worker()

@@ -1,4 +1,4 @@
-"""A fingerprint of labels: the same for the same labels, whether they lie in memory or on disk, whole or in blocks.
+"""A fingerprint of labels: equal for equal labels, in memory or on disk, whole or in blocks.
 
 It is the SHA-256 of the digests of the parts: three arrays of codes, three vocabularies, and the known truths.
 """
@@ -21,12 +21,12 @@ __all__ = ["PARTS", "digest_of_array", "digest_of_names", "fingerprint", "finger
 #: The parts in the order in which their digests are joined.
 PARTS = ("indptr", "annotator", "label", "items", "annotators", "classes", "gold")
 
-#: Bytes that are read at a time.
+#: Bytes read at a time.
 _PIECE = 1 << 24
 
 
 def fingerprint(annotations: Annotations) -> str:
-    """Give the fingerprint of labels in memory: 64 hexadecimal digits."""
+    """Return the fingerprint of labels in memory: 64 hexadecimal digits."""
     ids = {
         "items": annotations.item_ids,
         "annotators": annotations.annotator_ids,
@@ -42,12 +42,12 @@ def fingerprint(annotations: Annotations) -> str:
 
 
 def fingerprint_of_digests(digests: dict[str, bytes]) -> str:
-    """Join the digests of the parts."""
+    """Return the fingerprint from the digests of the parts."""
     return hashlib.sha256(b"".join(digests[part] for part in PARTS)).hexdigest()
 
 
 def digest_of_array(array: Codes | None) -> bytes:
-    """Digest the type and the values of an array; None, which stands for no gold, has a digest too."""
+    """Return the digest of the type and values of an array, or of None (no gold)."""
     if array is None:
         return hashlib.sha256(b"none").digest()
     made = hashlib.sha256(array.dtype.str.encode())
@@ -58,7 +58,7 @@ def digest_of_array(array: Codes | None) -> bytes:
 
 
 def digest_of_names(parts: Iterable[pa.Array]) -> bytes:
-    """Digest names that come in one or several arrays: their type, their lengths if they are text, and their bytes."""
+    """Return the digest of names in one or several arrays: their type, lengths (of text) and bytes."""
     kind, lengths, content = b"", hashlib.sha256(), hashlib.sha256()
     for names in parts:
         kind = str(names.type).encode()

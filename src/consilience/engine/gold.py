@@ -19,11 +19,11 @@ __all__ = ["digest_of_truth", "gold_of_items"]
 def gold_of_items(
     truth: Any, names: Iterable[pa.Array], classes: Ids, column: str, *, what: str = "gold", strict: bool = True
 ) -> tuple[Ints, Codes]:
-    """Find the items of known truth among names that come in blocks: their numbers, ascending, and their classes.
+    """Return the items of known truth among names in blocks: their indices, ascending, and their classes.
 
     The rules are those of :meth:`consilience.Annotations.codes_of_truth`.
     """
-    if not is_named(truth):  # one value for each item: there is memory for all, then
+    if not is_named(truth):  # one value per item: all items fit in memory
         items = Ids(pa.concat_arrays(list(names)))
         at = np.arange(len(items))
     else:
@@ -41,7 +41,7 @@ def gold_of_items(
 
 
 def digest_of_truth(truth: Any, column: str) -> str | None:
-    """Give a digest by which the same truths are known again."""
+    """Return a digest of the truths; None without any."""
     if truth is None:
         return None
     columns = truth_columns(truth, None, column, "gold") if is_named(truth) else (to_column(truth, "gold"),)

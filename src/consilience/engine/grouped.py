@@ -1,7 +1,7 @@
-"""Rows that are already together by item go straight into the store.
+"""Rows already grouped by item go straight into the store.
 
-That they are is found out on the way: an item begins where the id changes, and no id may begin twice.  Ids that only
-go up cannot; of others, one word each is kept and looked up, in memory as long as there is room and on disk after that.
+Whether they are is checked on the way: an item begins where the id changes, and no id may begin twice.  Ascending ids
+cannot; of other ids one word each is kept and looked up, in memory while there is room, then on disk.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from consilience.kernels.grouping import drop_repeats
 
 __all__ = ["write_grouped"]
 
-#: After so many items of which most had a single row, the others are expected to follow: it is not worth going on.
+#: After this many items, most of them with a single row, the rows are taken to be scattered.
 _ALONE = 1 << 18
 
 
 def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path, room: int) -> Repeats | None:
-    """Write rows as they come, unless an item comes back after others: then give up and return None.
+    """Write rows in their order; return None as soon as an item appears again after others.
 
     Parameters
     ----------
     rows
-        What to read.
+        The rows.
     writer
-        Where to write.
+        Writer of the store.
     keep
-        Which of repeated answers: "last", "first" or "all".
+        Which of repeated answers to keep: "last", "first" or "all".
     folder
-        For a file of our own.
+        Folder for a temporary file.
     room
         Bytes of memory that may be used.
     """
@@ -56,28 +56,28 @@ def write_grouped(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path,
                 repeats = repeats.plus(Repeats.in_block(n, indptr, by, row + begin, keep == "all" and not repeats.n))
                 writer.append(np.diff(indptr), by, said, names)
         return repeats
-    except _ComesBack:
+    except _BeginsAgain:
         return None
     finally:
         seen.close()
 
 
-class _ComesBack(Exception):  # noqa: N818 - not an error
-    """An item begins for the second time."""
+class _BeginsAgain(Exception):  # noqa: N818 - not an error
+    """An item begins a second time."""
 
 
 class _Items(NamedTuple):
-    """Rows of items that are whole."""
+    """Rows of complete items."""
 
-    row: int  #: the first, counted over all files
-    begin: Ints  #: where each item begins, counted from it
+    row: int  #: index of the first row, over all files
+    begin: Ints  #: first row of each item, relative to it
     names: pa.Array
     annotator: Codes
     label: Codes
 
 
 def _whole_items(rows: CodedRows, seen: _Seen) -> Iterator[_Items]:
-    # the last item of a batch may go on in the next
+    # the last item of a batch may continue in the next
     waiting: list[tuple[Codes, Codes]] = []
     name: pa.Array | None = None
     row = n_begun = 0
@@ -89,10 +89,10 @@ def _whole_items(rows: CodedRows, seen: _Seen) -> Iterator[_Items]:
             continue
         n_begun += starts.size
         if n_begun >= _ALONE and 5 * n_begun > 4 * (batch.row + len(batch.items)):
-            raise _ComesBack
+            raise _BeginsAgain
         names = names_at(batch.items, starts)
         if not seen.add(rows.keys(batch, names, starts)):
-            raise _ComesBack
+            raise _BeginsAgain
         first, last = int(starts[0]), int(starts[-1])
         if name is not None:
             waiting.append((batch.annotator[:first], batch.label[:first]))
@@ -102,26 +102,26 @@ def _whole_items(rows: CodedRows, seen: _Seen) -> Iterator[_Items]:
             yield _Items(batch.row + first, starts[:-1] - first, names[:-1], *inner)
         waiting, name, row = [(batch.annotator[last:], batch.label[last:])], names[-1:], batch.row + last
     if not seen.distinct():
-        raise _ComesBack
+        raise _BeginsAgain
     if name is not None:
         yield _Items(row, alone, name, *map(np.concatenate, zip(*waiting, strict=True)))
 
 
 class _Seen:
-    """One word for every item that has begun: the id itself, or half of its hash."""
+    """The items that have begun, as one word each: the id itself, or half of its hash."""
 
     def __init__(self, path: Path, room: int) -> None:
         self._path, self._room = path, room
         self._file = path.open("w+b")
         self._rising, self._last = True, -(1 << 63) - 1
-        self._words: Any = None  #: all of them, while they fit
+        self._words: Any = None  #: all words, while they fit
 
     def close(self) -> None:
         self._file.close()
         self._path.unlink()
 
     def add(self, keys: Codes) -> bool:
-        """Put items down; False if one of them is known to have begun before."""
+        """Add items; return False if one of them is known to have begun before."""
         from consilience.kernels.rows import Words
 
         numbers = keys.ndim == 1
@@ -142,12 +142,12 @@ class _Seen:
         return True
 
     def distinct(self) -> bool:
-        """Tell whether all are different; two hashes that happen to be the same count as not."""
+        """Return whether all are different; two equal hashes count as the same item."""
         from consilience.kernels.rows import Words
 
         if self._rising or self._words is not None:
             return True
-        # by shares of the words that fit into memory
+        # by shares of the words that fit in memory
         n_shares = self._file.tell() * 16 // self._room + 1
         for share in range(n_shares):
             words = Words()

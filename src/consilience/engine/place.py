@@ -1,4 +1,4 @@
-"""From data and the name of an engine to where the passes run."""
+"""Where passes run: in memory, streamed from disk or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from consilience.data.annotations import Annotations
 from consilience.engine.passes import InMemory, OnDisk, Passes
-from consilience.engine.scanned import Scanned
-from consilience.engine.store import Store
-from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import ParameterError
 from consilience.memory import memory_bytes, room
+
+if TYPE_CHECKING:
+    from consilience.engine.scanned import Scanned
 
 __all__ = ["ENGINES", "check_engine", "fits", "holds_parquet", "on_disk", "passes_at", "spilled"]
 
@@ -22,32 +22,36 @@ ENGINES = ("local", "stream", "dask")
 
 
 def check_engine(engine: Any) -> None:
-    """Raise unless it is the name of an engine, or a client of Dask's."""
+    """Raise unless ``engine`` is the name of an engine or a Dask client."""
     if isinstance(engine, str) and engine not in ENGINES:
         raise ParameterError(f"there is no engine {engine!r}; this release has {', '.join(map(repr, ENGINES))}")
 
 
 def holds_parquet(path: str | os.PathLike[str]) -> bool:
-    """Tell whether it is a folder of Parquet files."""
+    """Return whether ``path`` is a folder of Parquet files."""
     place = Path(path)
     return place.is_dir() and any(place.rglob("*.parquet"))
 
 
 def fits(scanned: Scanned) -> bool:
-    """Tell whether a method that needs all labels and posteriors at once could run within the memory allowed."""
+    """Return whether a method that needs all labels and posteriors at once fits in the memory allowed."""
     s = scanned.store
     needed = s.n_labels * 12 + s.n_items * (32 * s.n_classes + 64)
     return needed <= room(scanned.memory)
 
 
 def spilled(annotations: Annotations, memory: int | str | None = None) -> Scanned:
-    """Write labels that are in memory to a temporary folder, to be streamed from there."""
+    """Write labels in memory to a temporary folder, to be streamed from there."""
+    from consilience.engine.scanned import Scanned
+    from consilience.engine.store_writer import write_store
+    from consilience.engine.workplace import WorkFolder
+
     work = WorkFolder()
-    return Scanned(Store.from_annotations(annotations, work.path / "store"), memory_bytes(memory), work)
+    return Scanned(write_store(annotations, work.path / "store"), memory_bytes(memory), work)
 
 
 def on_disk(scanned: Scanned) -> OnDisk:
-    """Give passes that stream; pages stay where all of them take but a small part of the memory allowed."""
+    """Return passes that stream; pages are kept if all of them take a small part of the memory allowed."""
     s = scanned.store
     mapped = s.n_labels * (s.annotator.itemsize + s.label.itemsize) + s.n_items * 12
     return OnDisk(s, keep=mapped <= room(scanned.memory) // 4)
@@ -55,7 +59,7 @@ def on_disk(scanned: Scanned) -> OnDisk:
 
 @contextmanager
 def passes_at(home: InMemory | OnDisk, engine: Any, scheduler: Any = None) -> Iterator[Passes]:
-    """Give the passes over the labels at ``home`` as they run on an engine."""
+    """Return the passes over the labels at ``home``, run by an engine."""
     if isinstance(engine, str) and engine != "dask":
         yield home
         return

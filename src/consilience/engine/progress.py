@@ -1,4 +1,4 @@
-"""What is told of a long run while it runs: after every pass, and in the middle of passes that take long."""
+"""Progress of long runs: reported after every pass, and during long passes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any, NamedTuple
 
 __all__ = ["LONG", "Callback", "Progress", "passes_left", "steps"]
 
-#: Passes over fewer labels than this are over before anybody could look.
+#: Progress within a step is reported for at least this many labels.
 LONG = 10_000_000
 
 
 class Progress(NamedTuple):
-    """What a callback is told after every pass; it stops the fit by returning True."""
+    """The argument of a progress callback, which stops the fit by returning True."""
 
     iteration: int
     max_iter: int
     objective: float
     change: float  #: relative change of the objective in the last EM step; NaN before the first
-    step: str = ""  #: what is being done, where it is not the passes of a fit
-    labels: int = 0  #: labels that the pass was over, or one iteration of a step; 0 where nobody counts
-    left: float = float("nan")  #: iterations that are left, as far as can be seen
+    step: str = ""  #: name of the step, if it is not a pass of a fit
+    labels: int = 0  #: labels per pass or iteration; 0 if not counted
+    left: float = float("nan")  #: estimated number of iterations left
 
 
 Callback = Callable[[Progress], Any]
 
 
 def steps(callback: Callback | None, step: str, n_labels: int) -> Callable[[int], None] | None:
-    """Give a function to be told how many labels more were passed over in one long step; None if nobody listens."""
+    """Return a function that reports labels done in one long step; None without a callback or for a short step."""
     if callback is None or n_labels < LONG:
         return None
     lock, unit = threading.Lock(), 100_000
@@ -47,7 +47,7 @@ def steps(callback: Callback | None, step: str, n_labels: int) -> Callable[[int]
 
 
 def passes_left(changes: list[tuple[int, float]], tol: float, most: int) -> float:
-    """Foretell the passes to go: changes ``(pass, change)`` fall by about the same factor each, down to ``tol``."""
+    """Estimate the passes left: changes ``(pass, change)`` fall geometrically down to ``tol``."""
     seen = [(at, math.log(change)) for at, change in changes if change > 0]
     if tol <= 0 or len(seen) < 3:
         return float(most) if tol <= 0 else float("nan")

@@ -1,4 +1,4 @@
-"""Labels that may be larger than memory: read once in batches, coded, put together by item, and kept on disk.
+"""Labels that may be larger than memory: read once in batches, coded, grouped by item, and kept on disk.
 
 >>> import consilience as cs
 >>> labels = cs.scan("labels/", memory="2GiB")  # doctest: +SKIP
@@ -58,22 +58,22 @@ def scan(
 ) -> Scanned:
     """Read labels that may be larger than memory: a Parquet file, a folder of them, or a CSV file.
 
-    Rows are read once, in batches, and kept on disk in coded form.  Items, annotators and classes have the numbers that
-    :func:`consilience.read` gives them.
+    Rows are read once, in batches, and kept on disk in coded form.  Items, annotators and classes have the same codes
+    as with :func:`consilience.read`.
 
     Parameters
     ----------
     path
-        The file, or the folder of Parquet files, which are taken in the order of their names.
+        The file, or the folder of Parquet files, which are read in the order of their names.
     memory
-        How much the process may take, in bytes or as text such as "2GiB"; by default half of what the machine has.
+        Memory of the process, in bytes or as text such as "2GiB"; by default half of what the machine or container has.
     spill
         A folder for the coded labels.  They stay there, and a second scan of the same files with the same options
-        finds them.  By default they go to a temporary folder that is removed with the result.
+        reuses them.  By default they go to a temporary folder that is removed with the result.
     format, item, annotator, label, classes, duplicates, gold, encoding
         As for :func:`consilience.read`.
     callback
-        Told of the progress on large files.
+        Progress callback, for large files.
     """
     check_duplicates(duplicates)
     limit = memory_bytes(memory)
@@ -100,7 +100,7 @@ def scan(
     try:
         _Ingest(files, source, classes, duplicates, gold, callback).run(work.path, room(limit))
         if spill is None:
-            return Scanned(Store.open(work.path / "store"), limit, work)
+            return Scanned(Store(work.path / "store"), limit, work)
         _move(work.path / "store", Path(spill))
     except OSError as error:
         work.remove()
@@ -114,32 +114,32 @@ def scan(
         work.remove()
         raise
     work.remove()
-    return Scanned(Store.open(spill), limit)
+    return Scanned(Store(spill), limit)
 
 
 def _move(store: Path, spill: Path) -> None:
-    """Put a store in its place in one step."""
+    """Move a store to its place atomically."""
     with atomic_folder(spill, META) as fresh:
         for file in store.iterdir():
             file.rename(fresh / file.name)
 
 
 def _needed(files: LabelFiles) -> str:
-    """Say what rows in any order take on disk: records of 32 bytes, runs and the store of 8 bytes each."""
+    """Estimate the disk space of rows in any order: records of 32 bytes, sorted partitions and store of 8 each."""
     return f"{max(files.n_rows * 48 / 1e9, 0.1):.1f} GB"
 
 
 def _kept(folder: str | os.PathLike[str], source: dict[str, Any]) -> Store | None:
-    """Open the store of an earlier scan, if it is one of the same files with the same options."""
+    """Return the store of an earlier scan of the same files with the same options; None if there is none."""
     try:
-        store = Store.open(folder)
+        store = Store(folder)
     except FormatError:
         return None
     return store if store.source == source else None
 
 
 class _Ingest:
-    """The way from files to a store."""
+    """Reads files into a store."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class _Ingest:
         self.origin = Origin(files.columns["item"], files.columns["annotator"], files.columns["label"])
 
     def run(self, work: Path, space: int) -> None:
-        """Write rows in the order in which they come, and if items turn out to be scattered, begin anew."""
+        """Write rows in their order; if items turn out to be scattered, start again."""
         for write in (write_grouped, write_scattered):
             rows = CodedRows(self.files, self.callback)
             try:
@@ -169,7 +169,7 @@ class _Ingest:
                 continue
 
     def _finish(self, rows: CodedRows, writer: StoreWriter, repeats: Repeats) -> None:
-        """Settle what can only be known when all rows have been read."""
+        """Finish the store, after all rows have been read."""
         files = self.files
         if not rows.n_rows:
             raise DataError(f"{files.where} has no rows: there is nothing to aggregate")
@@ -198,4 +198,4 @@ class _Ingest:
 
 
 class _Scattered(Exception):  # noqa: N818 - not an error
-    """The rows of an item are not all together."""
+    """The rows of an item are not consecutive."""

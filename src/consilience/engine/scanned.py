@@ -1,4 +1,4 @@
-"""What :func:`consilience.scan` gives: labels on disk that know their sizes and names."""
+"""Labels on disk, as returned by :func:`consilience.scan`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from consilience.exceptions import DataError
 
 __all__ = ["Scanned"]
 
-#: Labels of a block that is looked at on its own.
+#: Labels of a block.
 _BLOCK = 1 << 22
 
 
 class Scanned:
     """Labels by item, on disk.
 
-    They are opened with :func:`consilience.scan`.  What :func:`consilience.read` holds in memory, this reads as needed.
-    If they lie in a temporary folder, it is removed when this object is closed or no longer used.
+    :func:`consilience.scan` opens them.  What :func:`consilience.read` loads into memory, this reads as needed.  A
+    temporary folder is removed when this object is closed or no longer used.
 
     Attributes
     ----------
     store
         The labels.
     memory
-        Bytes that the process may take.
+        Memory of the process, in bytes.
     """
 
     def __init__(self, store: Store, memory: int, temporary: WorkFolder | None = None) -> None:
@@ -89,24 +89,24 @@ class Scanned:
 
     @property
     def fingerprint(self) -> str:
-        """64 hexadecimal digits that are the same for the same labels."""
+        """64 hexadecimal digits, equal for equal labels."""
         return self.store.fingerprint
 
     def annotations(self, first: int = 0, stop: int | None = None) -> Annotations:
-        """Give the items from ``first`` to before ``stop`` as Annotations, with all annotators and classes.
+        """Return the items from ``first`` to before ``stop`` as Annotations, with all annotators and classes.
 
-        Their arrays are maps of files: of all items at once, they take memory as they are read.
+        Their arrays are memory maps, which take memory as they are read.
         """
         return self.store.annotations(first, stop)
 
     def blocks(self, labels: int = _BLOCK) -> Iterator[Annotations]:
-        """Give all items in blocks of about so many labels, and let go of the memory of each when it is done with."""
+        """Yield all items in blocks of about this many labels, and drop the pages of each block after use."""
         for first, stop in self.store.cut(labels):
             yield self.store.annotations(first, stop)
             self.store.release(first, stop)
 
     def describe(self) -> dict[str, Any]:
-        """Sum the data up in plain numbers, as :meth:`consilience.Annotations.describe` does."""
+        """Summarise the data in plain numbers, like :meth:`consilience.Annotations.describe`."""
         per_item: Counter[int] = Counter()
         per_annotator, per_class = np.zeros(self.n_annotators, np.int64), np.zeros(self.n_classes, np.int64)
         gold_items = 0
@@ -122,8 +122,8 @@ class Scanned:
             "annotators": self.n_annotators,
             "classes": self.n_classes,
             "labels": self.n_labels,
-            "labels_per_item": _spread(per_item),
-            "labels_per_annotator": _spread(Counter(per_annotator.tolist())),
+            "labels_per_item": _order_statistics(per_item),
+            "labels_per_annotator": _order_statistics(Counter(per_annotator.tolist())),
             "label_shares": dict(zip(map(str, self.store.class_ids), shares.tolist(), strict=True)),
             "unlabelled_items": per_item[0],
             "gold_items": gold_items,
@@ -131,7 +131,7 @@ class Scanned:
         }
 
     def close(self) -> None:
-        """Let go of the labels; a temporary folder is removed."""
+        """Close the labels and remove a temporary folder."""
         self._store = None
         self._remove()
 
@@ -153,8 +153,8 @@ class Scanned:
         )
 
 
-def _spread(times: Counter[int]) -> dict[str, float]:
-    """Give smallest, median and largest of numbers, where ``times[x]`` of them are x."""
+def _order_statistics(times: Counter[int]) -> dict[str, float]:
+    """Return minimum, median and maximum of numbers of which ``times[x]`` are x."""
     values = np.array(sorted(times))
     before = np.cumsum([times[value] for value in values.tolist()])
     middle = values[np.searchsorted(before, [(before[-1] - 1) // 2, before[-1] // 2], "right")]

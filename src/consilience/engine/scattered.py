@@ -1,12 +1,11 @@
-"""Rows of an item that are spread over the files are brought together on disk.
+"""Rows of an item that are scattered over the files are grouped on disk.
 
-1. Every row goes to a partition by a hash of its item, so that an item is whole in one of them.  There are as many
-   partitions as it takes for one to fit into memory.
-2. Each partition is read, its rows are put together by item, and it is written as a run: its items in the order of
-   the rows where they first stand.
-3. The runs are laid together, a block of rows at a time: items are numbered by first appearance over all files.
+1. Every row goes to a partition by a hash of its item, so that each item is complete in one partition.  There are
+   enough partitions that each fits in memory.
+2. Each partition is read, grouped by item, and written sorted: its items in the order of their first rows.
+3. The sorted partitions are merged, a block of rows at a time: items are numbered by first appearance over all files.
 
-``docs/decisions/0007-out-of-core.md`` says why it is done so.
+``docs/decisions/0007-out-of-core.md`` gives the reasons.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from consilience.engine.coded_rows import CodedRows, Repeats
 from consilience.engine.coder import names_at, names_of_words
-from consilience.engine.store import let_go
+from consilience.engine.store import drop_pages
 from consilience.engine.store_writer import StoreWriter
 from consilience.exceptions import DataError
 from consilience.io.batches import LabelFiles
@@ -33,35 +32,35 @@ from consilience.kernels.grouping import drop_repeats, group_by_item
 
 __all__ = ["name_of_row", "write_scattered"]
 
-#: Bytes of memory for a row while its partition is put together, and for a label while runs are laid together.
+#: Bytes of memory for a row while its partition is grouped, and for a label while partitions are merged.
 _ROW, _LABEL = 72, 48
-#: Smaller partitions than memory allows are faster, because they fit the cache; up to so many files.
+#: Partitions of fewer rows than memory allows are faster (cache), up to this many files; most files open at once.
 _AT_ONCE, _FILES, _OPEN = 1 << 20, 128, 500
-#: Most rows that a block of the third step spans, and most of its counters.
+#: Most rows in a block of the third step, and most of its counters.
 _SPAN, _COUNTERS = 1 << 20, 1 << 14
 
 
 def write_scattered(rows: CodedRows, writer: StoreWriter, keep: str, folder: Path, room: int) -> Repeats:
-    """Write rows in any order to a store; the arguments are those of :func:`~.grouped.write_grouped`."""
+    """Write rows in any order to a store; arguments as in :func:`~.grouped.write_grouped`."""
     n_rows, threads = rows.files.n_rows, blocks.thread_count()
     n_parts = max(-(-n_rows * _ROW * threads // room), min(-(-n_rows // _AT_ONCE), _FILES), 1)
     paths = [folder / f"partition-{p}" for p in range(n_parts)]
     width = _partition(rows, paths)
     shift = max(0, rows.n_rows.bit_length() - _COUNTERS.bit_length() + 1)
     labels_at = np.zeros((rows.n_rows >> shift) + 1, np.int64)
-    runs, repeats = [], Repeats()
+    parts, repeats = [], Repeats()
     tell = rows.steps("bringing items together", 2 * rows.n_rows)
     with ThreadPoolExecutor(threads) as pool:
-        for run, more in pool.map(lambda path: _make_run(path, width, rows, keep), paths):
+        for part, more in pool.map(lambda path: _sort(path, width, rows, keep), paths):
             repeats = repeats.plus(more)
             tell(rows.n_rows // n_parts)
-            if run is not None:
-                runs.append(run)
-                labels_at += run.labels_at(shift, labels_at.size)
+            if part is not None:
+                parts.append(part)
+                labels_at += part.labels_at(shift, labels_at.size)
     names = None if width == 1 else _NamesOfRows(rows.files)
     assert rows.kind is not None
-    for low, high in _blocks(runs, labels_at, shift, rows.n_rows, room):
-        first, words, lengths, by, said = _lay_together(runs, low, high)
+    for low, high in _blocks(parts, labels_at, shift, rows.n_rows, room):
+        first, words, lengths, by, said = _merge(parts, low, high)
         if first.size:
             writer.append(lengths, by, said, names_of_words(words, rows.kind) if names is None else names.take(first))
         tell(high - low)
@@ -69,7 +68,7 @@ def write_scattered(rows: CodedRows, writer: StoreWriter, keep: str, folder: Pat
 
 
 def name_of_row(files: LabelFiles, row: int) -> Any:
-    """Give the item of one row."""
+    """Return the item of one row."""
     return _NamesOfRows(files).take(np.array([row]))[0].as_py()
 
 
@@ -77,12 +76,12 @@ def name_of_row(files: LabelFiles, row: int) -> Any:
 
 
 def _partition(rows: CodedRows, paths: list[Path]) -> int:
-    """Write every row to the partition of its item; give the number of words of a key."""
+    """Write every row to the partition of its item; return the number of words of a key."""
     from consilience.kernels.rows import partition
 
     width = 1
     with ExitStack() as stack:
-        # a system lets a process have about a thousand files open; others are opened for every write
+        # systems limit a process to about a thousand open files; the others are opened for every write
         files = [stack.enter_context(path.open("wb")) for path in paths[:_OPEN]]
         for batch in rows:
             keys = rows.keys(batch).view(np.uint64)
@@ -101,42 +100,38 @@ def _partition(rows: CodedRows, paths: list[Path]) -> int:
     return width
 
 
-# ---- partitions to runs -----------------------------------------------------------------------------------------
+# ---- sorting partitions -----------------------------------------------------------------------------------------
 
 
-class _Run:
-    """The items of one partition, in the order of the rows where they first stand, and their labels."""
+class _SortedPartition(NamedTuple):
+    """The items of one partition in the order of their first rows, and their labels; all mapped from files."""
 
-    def __init__(self, path: Path, **columns: Codes) -> None:
-        """Write the columns to files beside ``path`` and map them."""
-        self.first = self._put(path, "first", columns["first"])
-        self.word = self._put(path, "word", columns["word"])
-        self.indptr = self._put(path, "indptr", columns["indptr"])
-        self.annotator = self._put(path, "annotator", columns["annotator"])
-        self.label = self._put(path, "label", columns["label"])
-
-    def _put(self, path: Path, name: str, values: Codes) -> Any:
-        place = path.with_name(f"{path.name}.{name}")
-        np.ascontiguousarray(values).tofile(place)
-        return np.memmap(place, values.dtype, "r") if values.size else values
+    first: Any  #: first row of each item
+    word: Any  #: first word of its key
+    indptr: Any
+    annotator: Any
+    label: Any
 
     def labels_at(self, shift: int, n: int) -> Ints:
-        """Count the labels of items by where the items first stand."""
+        """Count the labels of items by their first rows."""
         counts = np.bincount(self.first >> shift, np.diff(self.indptr), n).astype(np.int64)
         self.release(0, self.first.size)
         return counts
 
     def release(self, a: int, b: int) -> None:
-        """Let go of the memory of these items."""
-        low, high = int(self.indptr[a]), int(self.indptr[b])
-        ends = {"first": (a, b), "word": (a, b), "indptr": (a, b + 1), "annotator": (low, high), "label": (low, high)}
-        for name, (begin, end) in ends.items():
-            column = getattr(self, name)
+        """Drop the pages of these items from memory."""
+        of_labels = int(self.indptr[a]), int(self.indptr[b])
+        for column, ends in zip(self, ((a, b), (a, b), (a, b + 1), of_labels, of_labels), strict=True):
             if isinstance(column, np.memmap):
-                let_go(column, begin, end)
+                drop_pages(column, *ends)
 
 
-def _make_run(path: Path, width: int, rows: CodedRows, keep: str) -> tuple[_Run | None, Repeats]:
+def _mapped(path: Path, values: Codes) -> Any:
+    np.ascontiguousarray(values).tofile(path)
+    return np.memmap(path, values.dtype, "r") if values.size else values
+
+
+def _sort(path: Path, width: int, rows: CodedRows, keep: str) -> tuple[_SortedPartition | None, Repeats]:
     from consilience.kernels.names import Names
     from consilience.kernels.rows import hash_words
 
@@ -159,14 +154,17 @@ def _make_run(path: Path, width: int, rows: CodedRows, keep: str) -> tuple[_Run 
     del annotator, label, names
     indptr, by, said, n = drop_repeats(indptr, by, said, shape[1], keep)
     repeats = Repeats.in_block(n, indptr, by, first, keep == "all")
-    return _Run(path, first=first, word=word, indptr=indptr, annotator=by, label=said), repeats
+    columns = enumerate((first, word, indptr, by, said))
+    return _SortedPartition(*(_mapped(path.with_suffix(f".{at}"), values) for at, values in columns)), repeats
 
 
-# ---- runs to the store ------------------------------------------------------------------------------------------
+# ---- merging partitions -----------------------------------------------------------------------------------------
 
 
-def _blocks(runs: list[_Run], labels_at: Ints, shift: int, n_rows: int, room: int) -> Iterator[tuple[int, int]]:
-    """Cut the rows into blocks such that the items that first stand there, with their labels, take little memory."""
+def _blocks(
+    parts: list[_SortedPartition], labels_at: Ints, shift: int, n_rows: int, room: int
+) -> Iterator[tuple[int, int]]:
+    """Cut the rows into blocks whose items, by their first rows, take little memory with their labels."""
     most, span = max(room // _LABEL, 1), max(min(room // _LABEL, _SPAN), 1)
     low = held = 0
     for at, n in enumerate(labels_at.tolist()):
@@ -175,7 +173,7 @@ def _blocks(runs: list[_Run], labels_at: Ints, shift: int, n_rows: int, room: in
             yield low, begin
             low, held = begin, 0
         if n > most:
-            for cut in _cuts(runs, begin, end, most):
+            for cut in _cuts(parts, begin, end, most):
                 yield low, cut
                 low = cut
         else:
@@ -184,42 +182,35 @@ def _blocks(runs: list[_Run], labels_at: Ints, shift: int, n_rows: int, room: in
         yield low, n_rows
 
 
-def _cuts(runs: list[_Run], begin: int, end: int, most: int) -> list[int]:
-    """Cut between single items, where those that first stand in few rows have many labels."""
-    slices = [(run, *np.searchsorted(run.first, (begin, end)).tolist()) for run in runs]
-    first = np.concatenate([run.first[a:b] for run, a, b in slices])
-    lengths = np.concatenate([np.diff(run.indptr[a : b + 1]) for run, a, b in slices])
+def _cuts(parts: list[_SortedPartition], begin: int, end: int, most: int) -> list[int]:
+    """Cut between single items, where items that begin in few rows have many labels."""
+    slices = [(part, *np.searchsorted(part.first, (begin, end)).tolist()) for part in parts]
+    first = np.concatenate([part.first[a:b] for part, a, b in slices])
+    lengths = np.concatenate([np.diff(part.indptr[a : b + 1]) for part, a, b in slices])
     order = np.argsort(first)
     after = np.cumsum(lengths[order])
     cuts = np.unique(np.searchsorted(after, np.arange(most, after[-1], most), "right"))
     return [int(first[order[cut]]) for cut in cuts if cut < first.size]
 
 
-def _lay_together(runs: list[_Run], low: int, high: int) -> tuple[Ints, Codes, Ints, Codes, Codes]:
-    """Give the items that first stand in these rows, in this order: row, word, number of labels, and the labels."""
+def _merge(parts: list[_SortedPartition], low: int, high: int) -> tuple[Ints, Codes, Ints, Codes, Codes]:
+    """Return the items whose first row is in this range, in this order: row, word, number of labels, and labels."""
     from consilience.kernels.rows import gather
 
-    parts: list[tuple[Codes, ...]] = []
+    pieces: list[tuple[Codes, ...]] = []
     slices, base = [], 0
-    for run in runs:
-        a, b = np.searchsorted(run.first, (low, high)).tolist()
-        ends = np.array(run.indptr[a : b + 1])
+    for part in parts:
+        a, b = np.searchsorted(part.first, (low, high)).tolist()
+        ends = np.array(part.indptr[a : b + 1])
         i, j = int(ends[0]), int(ends[-1])
-        columns = (
-            run.first[a:b],
-            run.word[a:b],
-            ends[:-1] + (base - i),
-            np.diff(ends),
-            run.annotator[i:j],
-            run.label[i:j],
-        )
-        parts.append(columns)
-        slices.append((run, a, b))
+        start, lengths = ends[:-1] + (base - i), np.diff(ends)
+        pieces.append((part.first[a:b], part.word[a:b], start, lengths, part.annotator[i:j], part.label[i:j]))
+        slices.append((part, a, b))
         base += j - i
-    first, word, start, lengths, by, said = (np.concatenate(column) for column in zip(*parts, strict=True))
-    for run, a, b in slices:
-        run.release(a, b)
-    # every row is the first of at most one item: what stands in the table is in order
+    first, word, start, lengths, by, said = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    for part, a, b in slices:
+        part.release(a, b)
+    # every row is the first of at most one item, so the table is in order
     table = np.full(high - low, -1, np.int32)
     table[first - low] = np.arange(first.size, dtype=np.int32)
     rows = np.flatnonzero(table >= 0)
@@ -229,14 +220,14 @@ def _lay_together(runs: list[_Run], low: int, high: int) -> tuple[Ints, Codes, I
 
 
 class _NamesOfRows:
-    """Reads the item column once more, forwards, for the names of some rows."""
+    """Reads the item column again, forwards, for the names of some rows."""
 
     def __init__(self, files: LabelFiles) -> None:
         self._batches = files.batches("item")
         self._column, self._begin, self._end = pa.array([], pa.string()), 0, 0
 
     def take(self, rows: Ints) -> pa.Array:
-        """Give the names in rows that rise, from one call to the next as well."""
+        """Return the names in rows, which ascend also from one call to the next."""
         parts = []
         while rows.size:
             while rows[0] >= self._end:

@@ -4,8 +4,8 @@
 file                 content                                          shape, type
 ==================== ================================================ ==========================
 ``indptr.npy``       where the labels of each item begin              (N + 1,) int64
-``annotator.npy``    who said it                                      (labels,) smallest unsigned
-``label.npy``        what they said                                   (labels,) smallest unsigned
+``annotator.npy``    annotator of each label                          (labels,) smallest unsigned
+``label.npy``        class that they chose                            (labels,) smallest unsigned
 ``gold.npy``         class of items whose truth is known, or -1       (N,) int32; may be absent
 ``items.arrow``      names of the items, an Arrow file of many blocks (N,)
 ``annotators.arrow`` names of the annotators                          (M,)
@@ -13,7 +13,7 @@ file                 content                                          shape, typ
 ``meta.json``        sizes, names of the columns, notes, fingerprint
 ==================== ================================================ ==========================
 
-A map takes no memory of its own: pages come when they are read, and :meth:`Store.release` lets them go again.
+A map takes no memory of its own: pages are loaded when they are read, and :meth:`Store.release` drops them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_nam
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 
-__all__ = ["FORMAT", "META", "Store", "let_go"]
+__all__ = ["FORMAT", "META", "Store", "drop_pages"]
 
 FORMAT = {"format": "consilience.Store", "version": 1}
 META = "meta.json"
@@ -44,7 +44,12 @@ _WIDE = 1 << 31
 
 
 class Store:
-    """Coded labels in a folder; :meth:`annotations` gives any block of items as ordinary Annotations.
+    """Coded labels in a folder; :meth:`annotations` returns any block of items as ordinary Annotations.
+
+    Parameters
+    ----------
+    folder
+        The folder of a finished store.
 
     Attributes
     ----------
@@ -53,11 +58,11 @@ class Store:
     annotator_ids, class_ids
         The vocabularies of annotators and classes.
     origin
-        Names of the columns, and notes on what was left out on the way in.
+        Names of the columns, and notes on what was left out when labels were read.
     fingerprint
-        That of :func:`consilience.engine.fingerprint.fingerprint` for the same labels in memory.
+        The same as :func:`consilience.engine.fingerprint.fingerprint` of these labels in memory.
     source
-        What the store was made from, in plain values, or None.
+        Files and options that the store was made from, in plain values, or None.
     """
 
     indptr: Ints
@@ -85,33 +90,10 @@ class Store:
         except (KeyError, TypeError, ValueError, OSError, EOFError, pa.ArrowException) as error:
             raise self._damaged(str(error)) from error
         self._batch_edges = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        sizes_told = self.n_annotators == meta["n_annotators"] and self.n_classes == meta["n_classes"]
-        if (
-            not sizes_told
-            or self._batch_edges[-1] != self.n_items
-            or self.indptr[0] != 0
-            or self.indptr[-1] != self.n_labels
-        ):
+        expected = meta["n_annotators"], meta["n_classes"], self.n_items, 0, self.n_labels
+        ends = self._batch_edges[-1], self.indptr[0], self.indptr[-1]
+        if (self.n_annotators, self.n_classes, *ends) != expected:
             raise self._damaged("its files do not belong together")
-
-    @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> Store:
-        """Open a store that was finished."""
-        return cls(folder)
-
-    @classmethod
-    def from_annotations(cls, annotations: Annotations, folder: str | os.PathLike[str]) -> Store:
-        """Write labels that lie in memory to a folder, and open it."""
-        from consilience.engine.store_writer import StoreWriter
-
-        with StoreWriter(folder, annotations.origin) as writer:
-            writer.append(
-                annotations.labels_per_item, annotations.annotator, annotations.label, annotations.item_ids.to_arrow()
-            )
-            gold = None if annotations.gold is None else np.flatnonzero(annotations.gold >= 0)
-            known = None if gold is None or annotations.gold is None else (gold, annotations.gold[gold])
-            writer.finish(annotations.annotator_ids, annotations.class_ids, gold=known)
-        return cls(folder)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Store, (self.folder,)
@@ -129,7 +111,7 @@ class Store:
     # ---- blocks of items --------------------------------------------------------------------------------
 
     def annotations(self, first: int = 0, stop: int | None = None) -> Annotations:
-        """Give the items from ``first`` to before ``stop`` as Annotations, with all annotators and classes."""
+        """Return the items from ``first`` to before ``stop`` as Annotations, with all annotators and classes."""
         stop = self.n_items if stop is None else stop
         indptr = self.indptr[first : stop + 1]
         low, high = int(indptr[0]), int(indptr[-1])
@@ -145,7 +127,7 @@ class Store:
         )
 
     def item_ids(self, first: int = 0, stop: int | None = None) -> Ids:
-        """Give the names of the items from ``first`` to before ``stop``, to be read when they are needed."""
+        """Return the names of the items from ``first`` to before ``stop``, which are read when needed."""
         stop = self.n_items if stop is None else stop
         return Ids.lazily(stop - first, lambda: self._item_names(first, stop))
 
@@ -170,7 +152,7 @@ class Store:
         return [(a, b) for a, b in pairwise(edges) if b > a]
 
     def release(self, first: int = 0, stop: int | None = None) -> None:
-        """Let go of the memory that reading these items has mapped; their pages come again when they are read again."""
+        """Drop the pages of these items from memory; they are loaded again when they are read."""
         stop = self.n_items if stop is None else stop
         low, high = int(self.indptr[first]), int(self.indptr[stop])
         for array, begin, end in (
@@ -180,12 +162,12 @@ class Store:
             (self.gold, first, stop),
         ):
             if array is not None:
-                let_go(array, begin, end)
+                drop_pages(array, begin, end)
         if hasattr(mmap, "MADV_DONTNEED"):
             self._items_map.madvise(mmap.MADV_DONTNEED)
 
     def verify(self) -> None:
-        """Read everything and raise unless it is, bit for bit, what was written."""
+        """Read everything and raise unless it has the fingerprint that was written."""
         names = (self._items.get_batch(at).column(0) for at in range(self._items.num_record_batches))
         digests = {
             "items": digest_of_names(names),
@@ -194,7 +176,7 @@ class Store:
         }
         digests |= {part: digest_of_array(getattr(self, part)) for part in PARTS if part not in digests}
         if fingerprint_of_digests(digests) != self.fingerprint:
-            raise self._damaged("its content does not have the fingerprint that was written beside it")
+            raise self._damaged("its content does not match its fingerprint")
 
     def __repr__(self) -> str:
         return (
@@ -229,8 +211,8 @@ class Store:
         return FormatError(f"the store of labels in {self.folder} is damaged: {why}. Remove it and scan the data again")
 
 
-def let_go(array: Any, begin: int, end: int) -> None:
-    """Drop the pages that lie wholly within ``array[begin:end]``, and those at its edges, from this process."""
+def drop_pages(array: Any, begin: int, end: int) -> None:
+    """Drop the pages of ``array[begin:end]``, those at its edges included, from this process."""
     if not hasattr(mmap, "MADV_DONTNEED") or begin >= end:
         return
     size, page = array.dtype.itemsize, mmap.PAGESIZE

@@ -1,4 +1,4 @@
-"""Writing a :class:`consilience.engine.store.Store` block by block, whole or not at all."""
+"""Writing a :class:`consilience.engine.store.Store` block by block, atomically."""
 
 from __future__ import annotations
 
@@ -15,39 +15,53 @@ from typing import IO, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from consilience.data.annotations import Origin
+from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids, numbers_where_all_are
 from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_names, fingerprint_of_digests
-from consilience.engine.store import FORMAT, META
+from consilience.engine.store import FORMAT, META, Store
 from consilience.files import atomic_folder
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 
-__all__ = ["StoreWriter"]
+__all__ = ["StoreWriter", "write_store"]
 
-#: Items in a block of names, and values that are rewritten at a time.
+#: Items in a block of names, and values rewritten at a time.
 _NAMES = 1 << 18
 _PIECE = 1 << 22
 
 
+def write_store(annotations: Annotations, folder: str | os.PathLike[str]) -> Store:
+    """Write labels in memory to a folder, and open it."""
+    with StoreWriter(folder, annotations.origin) as writer:
+        writer.append(
+            annotations.labels_per_item, annotations.annotator, annotations.label, annotations.item_ids.to_arrow()
+        )
+        known = None
+        if annotations.gold is not None:
+            items = np.flatnonzero(annotations.gold >= 0)
+            known = items, annotations.gold[items]
+        writer.finish(annotations.annotator_ids, annotations.class_ids, gold=known)
+    return Store(folder)
+
+
 class StoreWriter:
-    """Takes blocks of whole items, and makes a store of them.
+    """Writes a store from blocks of complete items.
 
     >>> with StoreWriter(folder) as writer:  # doctest: +SKIP
     ...     writer.append(lengths, annotator, label, names)
     ...     writer.finish(annotators, classes)
 
-    The folder appears when the ``with`` ends after :meth:`finish`.  Until then, or when anything goes wrong, what was
-    there before stays.
+    The folder appears when the ``with`` ends after :meth:`finish`.  Until then, and after an error, what was there
+    before stays.
 
     Parameters
     ----------
     folder
-        Where the store will be.
+        Folder of the store.
     origin
         Names of the columns, and notes.
     lasting
-        Whether the store is to outlive this process.  One that is not need not be forced to the disk.
+        Whether the store outlives this process; a temporary one is not forced to disk.
     """
 
     def __init__(self, folder: str | os.PathLike[str], origin: Origin | None = None, *, lasting: bool = True) -> None:
@@ -72,7 +86,7 @@ class StoreWriter:
         return self
 
     def append(self, lengths: Ints, annotator: Codes, label: Codes, names: pa.Array) -> None:
-        """Add items: the number of labels of each, the codes of all their labels one after the other, their names."""
+        """Add items: the number of labels of each, the codes of all their labels in order, their names."""
         self._indptr.write(self._n_labels + np.cumsum(lengths, dtype=np.int64))
         self._annotator.write(annotator)
         self._label.write(label)
@@ -84,7 +98,7 @@ class StoreWriter:
         self._n_items += len(names)
 
     def end_items(self, *, untyped: bool = False) -> None:
-        """Close the names; those of ``untyped`` text become numbers where all are written as numbers are."""
+        """Close the names; ``untyped`` names become numbers if all of them are written as numbers."""
         if self._names is None:
             return
         self._names.close()
@@ -98,7 +112,7 @@ class StoreWriter:
             (self._fresh / "items.new").replace(self._fresh / "items.arrow")
 
     def names(self) -> Iterator[pa.Array]:
-        """Give the names of the items in blocks, once they are closed."""
+        """Yield the names of the items in blocks, once they are closed."""
         with pa.OSFile(str(self._fresh / "items.arrow")) as file, pa.ipc.open_file(file) as content:
             for at in range(content.num_record_batches):
                 yield content.get_batch(at).column(0)
@@ -120,13 +134,13 @@ class StoreWriter:
         annotators, classes
             The vocabularies.
         rank
-            The code in ``classes`` of each label code that was appended, where they are not the same.
+            The code in ``classes`` of each appended label code, if they differ.
         gold
             Items of known truth, in ascending order, and their classes.
         notes
-            What was left out on the way in.
+            What was left out when labels were read.
         source
-            What the labels came from, in plain values.
+            Files and options that the labels came from, in plain values.
         """
         self.end_items()
         has_gold = gold is not None and len(gold[0]) > 0
@@ -163,7 +177,7 @@ class StoreWriter:
         column.close(column.dtype)
 
     def _fingerprint(self, annotators: Ids, classes: Ids, rank: Codes | None, has_gold: bool) -> str:
-        """Close the columns, each on a core of its own, and take the fingerprint of all parts."""
+        """Close the columns in parallel and return the fingerprint of all parts."""
         close: dict[str, Callable[[], None]] = {
             "indptr": lambda: self._indptr.close(np.dtype(np.int64)),
             "annotator": lambda: self._annotator.close(code_dtype(len(annotators))),
@@ -206,7 +220,7 @@ class StoreWriter:
 
 
 class _Column:
-    """A one-dimensional ``.npy`` file that grows, in a type that grows with its values."""
+    """A one-dimensional ``.npy`` file that grows; its type widens with its values."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         self.path, self.dtype, self.size = path, dtype, 0
@@ -223,7 +237,7 @@ class _Column:
         self.size += values.size
 
     def close(self, dtype: np.dtype[Any], rank: Codes | None = None) -> None:
-        """Write the header; change the type, and each value to ``rank[value]``, where asked."""
+        """Write the header, after converting to ``dtype`` and replacing each value by ``rank[value]``."""
         if dtype != self.dtype or (rank is not None and (rank != np.arange(rank.size)).any()):
             self._rewrite(dtype, rank)
         self.file.seek(0)
@@ -231,7 +245,7 @@ class _Column:
         self.file.close()
 
     def _write_header(self) -> None:
-        # numpy leaves room for any size, so that the header's length does not depend on it
+        # numpy reserves space for any size, so the length of the header does not depend on it
         content = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.size,)}
         np.lib.format.write_array_header_1_0(self.file, content)
 
@@ -256,7 +270,7 @@ def _looked_up(table: Codes, codes: Codes) -> Codes:
 
 
 def _digest_of_file(path: Path) -> bytes:
-    """Do as :func:`digest_of_array` does, without mapping the file: what is mapped counts as memory."""
+    """Return the :func:`digest_of_array` of a file without mapping it: mapped pages count as memory."""
     with path.open("rb") as file:
         np.lib.format.read_magic(file)
         _, _, dtype = np.lib.format.read_array_header_1_0(file)

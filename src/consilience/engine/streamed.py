@@ -1,4 +1,4 @@
-"""The consensus of labels that are not in memory: the model is there, and items are labelled as they are asked for."""
+"""The consensus of labels on disk: the model is in memory, and items are labelled block by block."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import pyarrow as pa
 from consilience.data import frames as _frames
 from consilience.data.ids import Ids
 from consilience.engine.gold import gold_of_items
-from consilience.engine.outputs import RunWriter
 from consilience.engine.progress import Callback, steps
 from consilience.engine.scanned import Scanned
 from consilience.engine.store import Store
 from consilience.exceptions import DataError
+from consilience.files import atomic_folder
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_shares
 from consilience.models.dawid_skene import DawidSkene
-from consilience.runs.consensus import Consensus, choose
-from consilience.runs.label_table import Choice, TableFormat, label_columns
+from consilience.runs.consensus import SUMMARY, Consensus, choose
+from consilience.runs.label_table import Choice, ItemTables, TableFormat, label_columns
 
 __all__ = ["StreamedConsensus"]
 
-#: Labels of a block of items that are labelled together.
+#: Labels of a block.
 _BLOCK = 1 << 20
-#: Items that are shown for a second look.
+#: Items listed for review.
 _DOUBTFUL = 12
 
 
@@ -42,19 +42,19 @@ class Block(NamedTuple):
     choice: Choice
 
 
-class Glance(NamedTuple):
-    """What one pass over all labelled items tells."""
+class Overview(NamedTuple):
+    """Results of one pass over all labelled items."""
 
-    per_class: Ints  #: items that were given each class, (K,)
-    doubt: Floats  #: Σ r (1 - r) over the labels of each annotator, r the probability that a label is right, (M,)
+    per_class: Ints  #: items of each class, (K,)
+    doubt: Floats  #: Σ r (1 - r) over the labels of each annotator, r = Pr(label is right), (M,)
     doubtful: pa.Table  #: the items with the smallest margins
 
 
 class StreamedConsensus(Consensus):
     """A consensus whose items are labelled block by block.
 
-    All of :class:`consilience.Consensus` is there.  :meth:`save`, :meth:`error_rate` and :meth:`blocks` need memory for
-    a block at a time; ``labels``, ``posterior``, ``choice``, ``item_ids`` and ``n_labels`` make all items at once.
+    It has all of :class:`consilience.Consensus`.  :meth:`save`, :meth:`error_rate` and :meth:`blocks` need memory for
+    one block at a time; ``labels``, ``posterior``, ``choice``, ``item_ids`` and ``n_labels`` for all items.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class StreamedConsensus(Consensus):
         return self.scanned.store
 
     def with_run(self, run: Mapping[str, Any]) -> StreamedConsensus:
-        """Give the same with another story."""
+        """Return the same consensus with another ``run``."""
         made = StreamedConsensus(
             self.scanned, self.model, self.counts, run, by_votes=self.by_votes, callback=self.callback
         )
-        if "glance" in self.__dict__:
-            made.__dict__["glance"] = self.glance
+        if "overview" in self.__dict__:
+            made.__dict__["overview"] = self.overview
         return made
 
     def blocks(self, step: str = "labels") -> Iterator[Block]:
-        """Label all items, one block after the other."""
+        """Label all items, block by block."""
         told = steps(self.callback, step, self.store.n_labels)
         for first, stop in self.store.cut(_BLOCK):
             block = self.store.annotations(first, stop)
@@ -140,15 +140,15 @@ class StreamedConsensus(Consensus):
     # ---- a block at a time ---------------------------------------------------------------------------------
 
     @cached_property
-    def glance(self) -> Glance:
-        """What one pass over all labelled items tells."""
-        for _ in self._looked_at():
+    def overview(self) -> Overview:
+        """Results of one pass over all labelled items."""
+        for _ in self._overviewed():
             pass
-        made: Glance = self.__dict__["glance"]
+        made: Overview = self.__dict__["overview"]
         return made
 
-    def _looked_at(self) -> Iterator[Block]:
-        """Give every block, and take a glance at it on the way."""
+    def _overviewed(self) -> Iterator[Block]:
+        """Yield every block, and compute the overview on the way."""
         M, K, _ = self.counts.shape
         per_class, doubt = np.zeros(K, np.int64), np.zeros(M)
         doubtful: pa.Table | None = None
@@ -163,17 +163,23 @@ class StreamedConsensus(Consensus):
             doubt += np.bincount(self.store.annotator[low:high], r * (1.0 - r), M)
             there = np.flatnonzero(block.n_labels > 0)
             least = there[np.argsort(block.choice.margin[there], kind="stable")[:_DOUBTFUL]]
-            rows = pa.table(self._columns(block, least))
+            some = Block(
+                block.items.take(least),
+                block.n_labels[least],
+                block.posterior[least],
+                Choice(*(column[least] for column in block.choice)),
+            )
+            rows = pa.table(self._columns(some))
             rows = rows if doubtful is None else pa.concat_tables([doubtful, rows])
             doubtful = rows.take(pa.array(np.argsort(rows["margin"].to_numpy(), kind="stable")[:_DOUBTFUL]))
-        self.__dict__["glance"] = Glance(per_class, doubt, doubtful)
+        self.__dict__["overview"] = Overview(per_class, doubt, doubtful)
 
-    def _columns(self, block: Block, rows: Ints) -> dict[str, pa.Array]:
+    def _columns(self, block: Block) -> dict[str, pa.Array]:
         return label_columns(
-            block.posterior[rows],
-            Choice(*(column[rows] for column in block.choice)),
-            block.items.take(rows),
-            block.n_labels[rows],
+            block.posterior,
+            block.choice,
+            block.items,
+            block.n_labels,
             classes=self.model.classes,
             prior=self.model.prior,
             item=self.origin.item,
@@ -181,20 +187,20 @@ class StreamedConsensus(Consensus):
         )
 
     def items_per_class(self) -> Ints:
-        """Count the items that were given each class."""
-        return self.glance.per_class
+        """Count the items of each class."""
+        return self.overview.per_class
 
     def doubtful(self, most: int = _DOUBTFUL) -> Any:
-        """Give the rows of ``labels`` with the smallest margins."""
-        table = self.glance.doubtful[:most]
+        """Return the rows of ``labels`` with the smallest margins."""
+        table = self.overview.doubtful[:most]
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         return _frames.make(columns, self.origin.frame)
 
     def _doubt(self) -> Floats:
-        return self.glance.doubt
+        return self.overview.doubt
 
     def error_rate(self, truth: Any) -> float:
-        """Give the percentage of wrong labels, over the items that have both a truth and a label."""
+        """Return the percentage of wrong labels, over the items that have both a truth and a label."""
         names = (self.store.item_ids(first, stop).to_arrow() for first, stop in self.store.cut(_BLOCK))
         places, codes = gold_of_items(truth, names, self.model.classes, self.origin.item, what="truth", strict=False)
         wrong = judged = first = 0
@@ -216,10 +222,9 @@ class StreamedConsensus(Consensus):
         add: Callable[[Path], object] | None = None,
         labels: TableFormat | None = None,
     ) -> None:
-        """Write the run to a folder, as :meth:`consilience.Consensus.save` does, block by block."""
-        gold = bool(self.run.get("gold_items"))
-        writer = RunWriter(folder, self.model, self.store.n_items, origin=self.origin, gold=gold, labels=labels)
-        with writer:
-            for block in self._looked_at():
-                writer.append(block.items, block.n_labels, block.posterior, block.choice)
-            writer.finish_with(self, add)
+        """Write the run to a folder, like :meth:`consilience.Consensus.save`, block by block."""
+        with atomic_folder(folder, SUMMARY) as fresh:
+            with ItemTables(fresh, self.store.n_items, labels) as tables:
+                for block in self._overviewed():
+                    tables.append(self._columns(block), block.posterior, block.choice, block.items, block.n_labels)
+            self.save_rest(fresh, add)

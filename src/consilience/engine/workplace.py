@@ -1,7 +1,7 @@
-"""Temporary folders that do not outlive a killed process for long.
+"""Temporary folders that are removed even after a killed process.
 
-A folder holds a lock for as long as its process lives.  The next process that needs one beside it removes those whose
-lock nobody holds.
+A folder holds a lock while its process lives.  The next process that makes one in the same place removes folders whose
+lock is free.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ _LOCK = "lock"
 
 
 class WorkFolder:
-    """A folder of our own.
+    """A temporary folder.
 
     Parameters
     ----------
     parent
-        Where to make it; None for the temporary folder of the system.
+        Folder to make it in; None: the temporary folder of the system.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
         place, prefix = (Path(tempfile.gettempdir()), "consilience-") if parent is None else (parent, ".consilience-")
         for folder in place.glob(f"{prefix}*"):
-            if _is_left(folder / _LOCK):
+            if _is_abandoned(folder / _LOCK):
                 shutil.rmtree(folder, ignore_errors=True)
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         self._lock = _locked(self.path)
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove the folder and its content."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
 
 
 def _locked(folder: Path) -> IO[str] | None:
-    """Make a lock and hold it; None where the system has no locks."""
+    """Create a lock and hold it; None if the system has no locks."""
     fresh = folder / "lock.new"
     file = fresh.open("w")
     if not _take(file):
         file.close()
         fresh.unlink()
         return None
-    # only now others may see it: a lock that nobody holds is a sign of death
+    # visible to others only now: a free lock marks an abandoned folder
     fresh.rename(folder / _LOCK)
     return file
 
 
-def _is_left(lock: Path) -> bool:
-    """Tell whether there is a lock that nobody holds."""
+def _is_abandoned(lock: Path) -> bool:
+    """Return whether there is a lock and it is free."""
     try:
         with lock.open("r+") as file:
             return _take(file)

@@ -76,7 +76,7 @@ def run_cpd_em(
     """
     start = Parameters(np.asarray(weights, np.float64), np.asarray(stacked, np.float64))
     sweep, F = TablePass(codes, sizes), start.weights.size
-    run = sweep if cluster is None else cluster.spread(TablePass, partial(sweep.portion, F), sweep.share(F).n)
+    run = sweep if cluster is None else cluster.distribute(TablePass, partial(sweep.portion, F), sweep.share(F).n)
     model = _TableModel(run, sweep.offsets, category_shares(codes, sizes), smoothing)
     ascent = Ascent(model, start, accelerate=accelerate, labels=codes.size)
     return ascent.run(max_iter=max_iter, tol=tol, callback=callback)

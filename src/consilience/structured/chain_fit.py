@@ -86,7 +86,7 @@ def fit_chain(
 ) -> ChainFit:
     """Run Baum-Welch from the counts of ``begin`` and return the fitted chain."""
     a = sequences.tokens
-    run = sweep if cluster is None else cluster.spread(ChainSweep, sweep.portion, sweep.share.n)
+    run = sweep if cluster is None else cluster.distribute(ChainSweep, sweep.portion, sweep.share.n)
     result = run_baum_welch(
         run, begin, step, max_iter=max_iter, tol=tol, callback=callback, labels=a.n_labels, keeper=keeper
     )

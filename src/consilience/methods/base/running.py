@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from consilience.data.annotations import Annotations
-from consilience.engine.checkpoint import Checkpoint
 from consilience.engine.passes import InMemory, Labels, OnDisk, Passes, passes_of
 from consilience.engine.place import check_engine, fits, holds_parquet, on_disk, passes_at, spilled
-from consilience.engine.scanned import Scanned
 from consilience.exceptions import EngineWarning, MethodError, ParameterError
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Caution, Fit
@@ -23,6 +21,10 @@ from consilience.kernels.votes import vote_statistics
 from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.runs.consensus import Consensus
+
+if TYPE_CHECKING:
+    from consilience.engine.checkpoint import Checkpoint
+    from consilience.engine.scanned import Scanned
 
 __all__ = ["Later", "run_method", "run_summary"]
 
@@ -63,10 +65,12 @@ def run_method(
     registry.resolve(method)
     saved = None
     if checkpoint is not None:
+        from consilience.engine.checkpoint import Checkpoint
+
         saved = Checkpoint(checkpoint, {"method": method, "parameters": parameters, "seed": seed})
     labels = _labels(data, gold, engine, memory, saved, callback, reading or {})
     task = _Task(method, parameters, seed, begun, engine, scheduler, saved, callback, later)
-    if not isinstance(labels, Scanned):
+    if isinstance(labels, Annotations):
         return task.in_memory(labels)
     if registry.resolve(method)[0].everywhere:
         return task.streamed(labels)
@@ -91,11 +95,14 @@ def _labels(
     reading: Mapping[str, Any],
 ) -> Annotations | Scanned:
     """Read the labels into memory, or scan them where they are to be streamed."""
-    if isinstance(data, Scanned):
-        if gold is not None:
-            raise ParameterError("known truths of scanned labels are given to scan: consilience.scan(path, gold=…)")
-        return data
     is_path = isinstance(data, str | os.PathLike)
+    if not is_path and not isinstance(data, Annotations):
+        from consilience.engine.scanned import Scanned
+
+        if isinstance(data, Scanned):
+            if gold is not None:
+                raise ParameterError("known truths of scanned labels are given to scan: consilience.scan(path, gold=…)")
+            return data
     if is_path and (engine == "stream" or holds_parquet(data)):
         from consilience.engine.scan import scan
 
