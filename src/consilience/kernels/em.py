@@ -28,20 +28,20 @@ What makes it fast, each measured (see ``benchmarks/``):
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints, aligned
+from consilience.kernels._compile import kernel
 from consilience.kernels.em_source import FLOOR, MOST_UNROLLED, sweep_kernel, unrolled
 
 __all__ = ["FLOOR", "MOST_UNROLLED", "Statistics", "Sweep", "unrolled"]
 
 #: Tables larger than this (bytes) do not stay in a core's own cache.
 _CACHE = 1 << 19
-SMALL = 0
 
 
 def _lay_out(confusions: Any, table: Any) -> None:
@@ -52,15 +52,6 @@ def _lay_out(confusions: Any, table: Any) -> None:
             table[r, k] = max(confusions[r, k], FLOOR)
         for k in range(K, table.shape[1]):
             table[r, k] = 0.0
-
-
-@lru_cache(maxsize=1)
-def _lay_out_kernel() -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    return compiled(_lay_out, types.void(array("float64", 2), array("float64", 2, readonly=False)))
 
 
 class Statistics(NamedTuple):
@@ -121,8 +112,9 @@ class Sweep:
     def parts(self, prior: Floats, confusions: Floats) -> dict[blocks.Node, Statistics]:
         """Return the sums over this share of the blocks, to be added to those of others."""
         M, K, _ = self.shape
-        kernel = sweep_kernel(K, self.annotator.dtype.name, self.label.dtype.name, prefetch=self._prefetch)
-        lay_out, rows = _lay_out_kernel(), np.ascontiguousarray(confusions.reshape(M * K, K))
+        sweep = sweep_kernel(K, self.annotator.dtype.name, self.label.dtype.name, prefetch=self._prefetch)
+        lay_out = kernel(_lay_out, "float64[,] float64[,]!")
+        rows = np.ascontiguousarray(confusions.reshape(M * K, K))
         data = self.indptr, self.annotator, self.label, self.gold, np.maximum(prior, FLOOR)
         nothing = np.empty((0, 0))
 
@@ -130,7 +122,7 @@ class Sweep:
             sums = np.zeros(K + 1)
             with self._tables.one() as table:
                 lay_out(rows, table)
-                kernel(first, stop, *data, table, nothing, sums)
+                sweep(first, stop, *data, table, nothing, sums)
                 counts = table[:, K:].copy()
             if self._done:
                 self._done(first, stop)
@@ -142,7 +134,7 @@ class Sweep:
         """Return the posterior of every item (N, K) and the log-likelihood under these parameters."""
         M, K, _ = self.shape
         names = self.annotator.dtype.name, self.label.dtype.name
-        kernel = sweep_kernel(K, *names, prefetch=self._prefetch, write=True)
+        write = sweep_kernel(K, *names, prefetch=self._prefetch, write=True)
         table = aligned(M * K, K)
         table[:] = np.maximum(confusions.reshape(M * K, K), FLOOR)
         data = self.indptr, self.annotator, self.label, self.gold, np.maximum(prior, FLOOR)
@@ -150,7 +142,7 @@ class Sweep:
 
         def leaf(first: int, stop: int) -> Statistics:
             sums = np.zeros(K + 1)
-            kernel(first, stop, *data, table, out, sums)
+            write(first, stop, *data, table, out, sums)
             return Statistics(np.empty(0), sums[:K], float(sums[K]))
 
         return out, blocks.total(blocks.fold(leaf, self.share, self.threads), (0, self.share.n)).log_likelihood

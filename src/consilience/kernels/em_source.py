@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from consilience.kernels._compile import from_source, kernel
+
 __all__ = ["FLOOR", "MOST_UNROLLED", "sweep_kernel", "unrolled"]
 
 #: The smallest probability that a confusion or a prior is taken to have: 16 of them stay above 1e-308.
@@ -175,17 +177,11 @@ def _looped_sweep(
 @lru_cache(maxsize=64)
 def sweep_kernel(K: int, annotator: str, label: str, *, prefetch: bool, write: bool = False) -> Callable[..., None]:
     """Compile the sweep for K classes and these code types; it counts, or writes posteriors if told to ``write``."""
-    from numba import types
-
-    from consilience.kernels import _compile, _intrinsics
-
-    array, whole = _compile.array, types.int64
-    data = array("int64"), array(annotator), array(label), array("int32")
-    matrix, sums = array("float64", 2, readonly=False), array("float64", readonly=False)
-    signature = types.void(whole, whole, *data, array("float64"), matrix, matrix, sums)
+    arguments = f"int64 int64 int64[] {annotator}[] {label}[] int32[] float64[] float64[,]! float64[,]! float64[]!"
     if K > MOST_UNROLLED:
-        return _compile.compiled(_looped_sweep, signature)
+        return kernel(_looped_sweep, arguments)
     name = f"sweep_{K}{'_write' if write else ''}{'_prefetch' if prefetch else ''}"
-    names = {"uint64": np.uint64, "log": np.log, "prefetch": _intrinsics.prefetch}
-    function = _compile.from_source(_source(name, K, write, prefetch), name, __name__, __file__, names)
-    return _compile.compiled(function, signature)
+    from consilience.kernels._intrinsics import prefetch as fetch
+
+    names = {"uint64": np.uint64, "log": np.log, "prefetch": fetch}
+    return kernel(from_source(_source(name, K, write, prefetch), name, __name__, __file__, names), arguments)

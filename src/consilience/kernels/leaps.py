@@ -6,13 +6,12 @@ other θ0 - 2 a r + a² v, floored and with columns that sum to one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels._arrays import Floats
+from consilience.kernels._compile import kernel
 
 __all__ = ["land", "lengths"]
 
@@ -46,26 +45,17 @@ def _land(one: Any, two: Any, three: Any, a: Any, floor: Any, out: Any) -> None:
                 out[m, i, k] /= total
 
 
-@lru_cache(maxsize=1)
-def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    cells, number, made = array("float64", 3), types.float64, array("float64", 3, readonly=False)
-    sums = types.void(*[cells] * 3, array("float64", 2), array("float64", readonly=False))
-    return compiled(_lengths, sums), compiled(_land, types.void(*[cells] * 3, *[number] * 2, made))
-
-
 def lengths(one: Floats, two: Floats, three: Floats, weights: Floats) -> tuple[float, float]:
     """Return Σ w r² and Σ w v² over confusions (M, K, H) with weights (M, H)."""
     out = np.empty(2)
-    _kernels()[0](*(np.ascontiguousarray(x) for x in (one, two, three, weights)), out)
+    measure = kernel(_lengths, "float64[,,] float64[,,] float64[,,] float64[,] float64[]!")
+    measure(*(np.ascontiguousarray(x) for x in (one, two, three, weights)), out)
     return float(out[0]), float(out[1])
 
 
 def land(one: Floats, two: Floats, three: Floats, a: float, floor: float) -> Floats:
     """Return the confusions after a leap of length ``a``."""
     out = np.empty(one.shape)
-    _kernels()[1](*(np.ascontiguousarray(x) for x in (one, two, three)), a, floor, out)
+    move = kernel(_land, "float64[,,] float64[,,] float64[,,] float64 float64 float64[,,]!")
+    move(*(np.ascontiguousarray(x) for x in (one, two, three)), a, floor, out)
     return out

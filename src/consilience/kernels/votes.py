@@ -10,6 +10,7 @@ import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._compile import from_source, kernel
 from consilience.kernels.em import MOST_UNROLLED, Statistics, unrolled
 
 __all__ = ["said_counts", "share_parts", "share_statistics", "vote_counts", "vote_shares", "vote_statistics"]
@@ -18,7 +19,7 @@ __all__ = ["said_counts", "share_parts", "share_statistics", "vote_counts", "vot
 def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
     """Return the number of votes for each class on each item, (N, K)."""
     counts = np.zeros((indptr.size - 1, n_classes))
-    _count_kernel(label.dtype.name)(indptr, label, counts)
+    kernel(_count, f"int64[] {label.dtype}[] float64[,]!")(indptr, label, counts)
     return counts
 
 
@@ -41,7 +42,8 @@ def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_a
     """
     K = q.shape[1]
     counts = np.zeros((n_annotators * K, K))
-    _scatter_kernel(annotator.dtype.name, label.dtype.name)(indptr, annotator, label, q, counts)
+    scatter = kernel(_scatter, f"int64[] {annotator.dtype}[] {label.dtype}[] float64[,] float64[,]!")
+    scatter(indptr, annotator, label, q, counts)
     unlabelled = np.flatnonzero(np.diff(indptr) == 0)
     class_counts = q.sum(axis=0) - q[unlabelled].sum(axis=0)
     return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
@@ -74,11 +76,11 @@ def share_parts(
     """Return :func:`share_statistics` of a share of the blocks; as with :class:`~consilience.kernels.em.Sweep`."""
     K = n_classes
     known = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
-    kernel = _share_kernel(K, annotator.dtype.name, label.dtype.name)
+    count = _share_kernel(K, annotator.dtype.name, label.dtype.name)
 
     def leaf(first: int, stop: int) -> Statistics:
         counts, class_counts = np.zeros((n_annotators * K, K)), np.zeros(K)
-        kernel(first, stop, indptr, annotator, label, known, counts, class_counts)
+        count(first, stop, indptr, annotator, label, known, counts, class_counts)
         if done:
             done(first, stop)
         return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
@@ -141,7 +143,7 @@ def said_counts(annotator: Codes, label: Codes, n_annotators: int, n_classes: in
     """Return how often each annotator gave each label, (M, K)."""
     M, K = n_annotators, n_classes
     said = np.zeros(M * K, np.int64)
-    _said_kernel(annotator.dtype.name, label.dtype.name)(annotator, label, K, said)
+    kernel(_said, f"{annotator.dtype}[] {label.dtype}[] int64 int64[]!")(annotator, label, K, said)
     return said.reshape(M, K)
 
 
@@ -165,46 +167,11 @@ def _scatter(indptr: Any, annotator: Any, label: Any, q: Any, counts: Any) -> No
                 counts[r, k] += q[n, k]
 
 
-@lru_cache(maxsize=8)
-def _count_kernel(label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    return compiled(_count, types.void(array("int64"), array(label), array("float64", 2, readonly=False)))
-
-
 @lru_cache(maxsize=32)
 def _share_kernel(K: int, annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled, from_source
-
-    data = array("int64"), array(annotator), array(label), array("int32")
-    out = array("float64", 2, readonly=False), array("float64", readonly=False)
-    signature = types.void(types.int64, types.int64, *data, *out)
+    arguments = f"int64 int64 int64[] {annotator}[] {label}[] int32[] float64[,]! float64[]!"
     if K > MOST_UNROLLED:
-        return compiled(_looped_share, signature)
+        return kernel(_looped_share, arguments)
     names = {"uint64": np.uint64, "zeros": np.zeros}
     source = unrolled(_SHARE, K).format(name=f"share_{K}", K=K)
-    return compiled(from_source(source, f"share_{K}", __name__, __file__, names), signature)
-
-
-@lru_cache(maxsize=8)
-def _said_kernel(annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    said = array("int64", readonly=False)
-    return compiled(_said, types.void(array(annotator), array(label), types.int64, said))
-
-
-@lru_cache(maxsize=8)
-def _scatter_kernel(annotator: str, label: str) -> Callable[..., None]:
-    from numba import types
-
-    from consilience.kernels._compile import array, compiled
-
-    q, counts = array("float64", 2), array("float64", 2, readonly=False)
-    return compiled(_scatter, types.void(array("int64"), array(annotator), array(label), q, counts))
+    return kernel(from_source(source, f"share_{K}", __name__, __file__, names), arguments)
