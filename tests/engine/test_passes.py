@@ -95,8 +95,8 @@ def test_passes_over_portions_add_up_to_the_pass_over_all(K: int, gold: bool) ->
                 made |= getattr(part, what)(*arguments)
             return blocks.total(made, (0, n))
 
-        for arguments, one in (((*at, True), expected), ((*at, False), no_gold)):
-            other = total(parts, "sweep", *arguments)
+        for what, one in (("parts", expected), ("parts_without_gold", no_gold)):
+            other = total(parts, what, *at)
             assert other.counts.tobytes() == one.counts.tobytes()
             assert other.class_counts.tobytes() == one.class_counts.tobytes()
             assert other.log_likelihood == one.log_likelihood

@@ -152,9 +152,10 @@ def group_weights(n_annotators: int, groups: Sequence[Ints]) -> Floats:
 
 def model_without(annotations: Annotations, groups: Sequence[Ints]) -> DawidSkene:
     """Fit a model in which the members of a group share one vote."""
-    from consilience.methods.hierarchical import hierarchical
+    from consilience.methods.hierarchical import Hierarchy
 
-    return hierarchical(annotations, weights=group_weights(annotations.n_annotators, groups), tol=1e-5).model
+    weights = group_weights(annotations.n_annotators, groups)
+    return Hierarchy(annotations, weights=weights).climb(max_iter=1000, tol=1e-5).model
 
 
 def _close(found: Dependence) -> list[Ints]:

@@ -29,10 +29,9 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE
 from consilience.exceptions import ParameterError
-from consilience.fitting.m_steps import Parameters
+from consilience.fitting.em import ConfusionStep, Parameters, run_em
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_statistics
-from consilience.methods.ds_em import dawid_skene_em
 from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Stability", "bootstrap"]
@@ -115,7 +114,8 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
 
 def _fit(annotations: Annotations, start: DawidSkene) -> DawidSkene:
     begin = Parameters(start.prior, start.confusions)
-    return dawid_skene_em(annotations, start=begin, max_iter=DRAW_PASSES, tol=DRAW_TOLERANCE).model
+    found = run_em(annotations, begin, ConfusionStep(), max_iter=DRAW_PASSES, tol=DRAW_TOLERANCE)
+    return DawidSkene(*found.parameters, annotations.class_ids, annotations.annotator_ids)
 
 
 def _content(annotations: Annotations, labelled: Ints, counts: Floats) -> Floats:

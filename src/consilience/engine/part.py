@@ -112,9 +112,9 @@ class Part(Sweep):
         indptr, *_ = self.data
         return int(indptr[self.share.blocks[-1][1]] - indptr[self.share.blocks[0][0]]) if self.share.blocks else 0
 
-    def sweep(self, prior: Floats, confusions: Floats, gold: bool = True) -> dict[blocks.Node, Statistics]:
-        """Run the E-step; without ``gold``, known truths are ignored."""
-        return (self if gold or self.known is None else self._without_gold).parts(prior, confusions)
+    def parts_without_gold(self, prior: Floats, confusions: Floats) -> dict[blocks.Node, Statistics]:
+        """Run the E-step, known truths ignored."""
+        return (self if self.known is None else self._without_gold).parts(prior, confusions)
 
     @cached_property
     def _without_gold(self) -> Part:

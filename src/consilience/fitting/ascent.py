@@ -8,7 +8,7 @@ and θ2 = F(θ1),
 
 with norms that weight parameters by the labels behind them, so that annotators with three labels do not set the
 step length.  The pass at θ' is also the first step of the next cycle: two passes per cycle.  If the objective at θ' is
-below that at θ1, θ' is dropped and EM continues from θ2.  The recorded objective never falls.
+below that at θ1, θ' is dropped and EM continues from θ1.  The recorded objective never falls.
 
 R. Varadhan and C. Roland, "Simple and globally convergent methods for accelerating the convergence of any EM
 algorithm", Scandinavian Journal of Statistics 35 (2008).
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -93,7 +93,7 @@ class Ascent(Generic[At, Sums]):
     labels
         Labels per pass, reported to the callback.
     keeper
-        Saves the state between cycles; a state found there is continued.
+        Saves the state before plain steps; a state found there is continued.
 
     Attributes
     ----------
@@ -121,7 +121,8 @@ class Ascent(Generic[At, Sums]):
         self.converged = False
         self._change = float("nan")  # relative, in the last pass if it was a plain step
         self._changes: list[tuple[int, float]] = []
-        self._passes = self._cycles()
+        self._here: Pass[At, Sums] | None = None  # where the next plain step begins, and the pass after it
+        self._there: Pass[At, Sums] | None = None
 
     @property
     def at(self) -> At:
@@ -145,7 +146,7 @@ class Ascent(Generic[At, Sums]):
         """
         self.converged, stopped = self._meets(tol), False
         while not self.converged and not stopped and len(self.history) < max_iter:
-            next(self._passes)
+            self._step()
             self.converged = self._meets(tol)
             if callback:
                 n = len(self.history)
@@ -157,45 +158,40 @@ class Ascent(Generic[At, Sums]):
     def _meets(self, tol: float) -> bool:
         return tol > 0 and self._change <= tol  # also false for NaN
 
-    def _cycles(self) -> Iterator[None]:
-        """Run the algorithm, yielding after every pass."""
-        here = self._restored()
-        if here is None:
-            here = self._pass(self.start)
-            yield
-        while True:
-            self._save(here)
-            there = self._pass(here.after, here)
-            yield
-            far = self.problem.leap(here, there) if self.accelerate else None
-            if far is None:
-                here = there
-                continue
-            here = self._pass(far)
-            yield
-            if here.objective < there.objective:
-                here = self._pass(there.after, there)
-                yield
+    def _step(self) -> None:
+        """Run the next pass: at the start, at a plain step, or at a leap along two plain steps."""
+        if self._here is None:
+            self._here = self._restored()
+        here, there = self._here, self._there
+        far = self.problem.leap(here, there) if here and there and self.accelerate else None
+        before = (there or here) if far is None else None  # the pass one plain step earlier
+        if before:
+            self._save(before)
+        done = self.problem.evaluate(far if far is not None else before.after if before else self.start)
+        self._record(done, before)
+        if before:
+            self._here, self._there = before, done
+        elif there and done.objective < there.objective:  # a leap downwards: continue from the plain step before it
+            self._here, self._there = there, None
+        else:
+            self._here, self._there = done, None
 
-    def _pass(self, at: At, before: Pass[At, Sums] | None = None) -> Pass[At, Sums]:
-        """Evaluate a point, ``before`` being the pass one plain step earlier, if it was a plain step."""
-        done = self.problem.evaluate(at)
+    def _record(self, done: Pass[At, Sums], before: Pass[At, Sums] | None) -> None:
         self.latest = done.after
         if self.best is None or done.objective >= self.best.objective:
             self.best = done
         # A rejected leap cost a pass, but the ascent did not go there.  A plain step is recorded as it is.
-        self.history.append(self.best.objective if before is None else done.objective)
+        self.history.append(done.objective if before else self.best.objective)
         self._change = float("nan")
-        if before is not None:
+        if before:
             self._change = abs(done.objective - before.objective) / max(abs(done.objective), 1.0)
             self._changes.append((len(self.history), self._change))
         _log.debug("pass %d: objective %.6f, change %.1e", len(self.history), done.objective, self._change)
-        return done
 
     # ---- checkpoints -----------------------------------------------------------------------------------------
 
     def _save(self, here: Pass[At, Sums]) -> None:
-        """Save the state at the start of a cycle."""
+        """Save the state before a plain step."""
         if self.keeper is None:
             return
         best: Any = self.best

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["array", "compiled", "from_source", "inlined", "kernel"]
+__all__ = ["from_source", "inlined", "kernel"]
 
 _compiling = threading.RLock()
+_kernels: dict[Any, Callable[..., Any]] = {}
 
 
 @contextmanager
@@ -39,20 +40,29 @@ def _slp_vectoriser() -> Iterator[None]:
 def kernel(
     function: Callable[..., Any], arguments: str, returns: str = "void", helpers: tuple[Callable[..., Any], ...] = ()
 ) -> Callable[..., Any]:
-    """Compile ``function`` for arguments written as ``"int64 float64[,] int32[]! (int64[] int64[])"``.
+    """Compile ``function``, or load it from the cache beside its file.
 
+    ``arguments`` are written as ``"int64 float64[,] int32[]! (int64[] int64[])"``.
     Arrays are C-contiguous, and read-only unless marked with ``!``; parentheses hold a tuple.  ``helpers`` are the
     functions of its module that it calls.
     """
+    key = function, arguments, returns, helpers
     with _compiling:  # so that threads do not compile the same loop twice
-        return _kernel(function, arguments, returns, helpers)
+        if key in _kernels:
+            return _kernels[key]
+        import numba
 
-
-@lru_cache(maxsize=256)
-def _kernel(
-    function: Callable[..., Any], arguments: str, returns: str, helpers: tuple[Callable[..., Any], ...]
-) -> Callable[..., Any]:
-    return compiled(function, _types(returns)[0](*_types(arguments)), helpers)
+        if helpers:  # a copy that sees them compiled: numba would not cache a closure
+            scope = dict(function.__globals__)
+            for helper in helpers:
+                scope[helper.__name__] = inlined(helper)
+            function = FunctionType(function.__code__, scope, function.__name__)
+        signature = _types(returns)[0](*_types(arguments))
+        with _slp_vectoriser():
+            _skip_blas_check()
+            made: Callable[..., Any] = numba.njit(signature, nogil=True, cache=True, error_model="numpy")(function)
+        _kernels[key] = made
+        return made
 
 
 def _types(words: str) -> list[Any]:
@@ -65,27 +75,10 @@ def _types(words: str) -> list[Any]:
         if inner:
             made.append(types.Tuple(_types(inner)))
         elif bracket:
-            made.append(array(name, 1 + axes.count(","), readonly=not word.endswith("!")))
+            item = numba.from_dtype(np.dtype(name))
+            made.append(types.Array(item, 1 + axes.count(","), "C", readonly=not word.endswith("!")))
         else:
             made.append(getattr(types, name))
-    return made
-
-
-def compiled(
-    function: Callable[..., Any], signature: Any, helpers: tuple[Callable[..., Any], ...] = ()
-) -> Callable[..., Any]:
-    """Compile ``function`` for one signature of numba's types, or load it from the cache beside its file.
-
-    ``helpers`` are the functions of its module that it calls.
-    """
-    import numba
-
-    if helpers:  # a copy that sees them compiled: numba would not cache a closure
-        scope = {**function.__globals__, **{helper.__name__: inlined(helper) for helper in helpers}}
-        function = FunctionType(function.__code__, scope, function.__name__)
-    with _slp_vectoriser():
-        _skip_blas_check()
-        made: Callable[..., Any] = numba.njit(signature, nogil=True, cache=True, error_model="numpy")(function)
     return made
 
 
@@ -115,13 +108,6 @@ def from_source(source: str, name: str, module: str, file: str, names: dict[str,
     exec(compile(source, file, "exec"), scope)
     function: Callable[..., Any] = scope[name]
     return function
-
-
-def array(dtype: str, ndim: int = 1, *, readonly: bool = True) -> Any:
-    """Return numba's type of a C-contiguous array; a read-only one also takes writable arrays."""
-    import numba
-
-    return numba.types.Array(numba.from_dtype(np.dtype(dtype)), ndim, "C", readonly=readonly)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
