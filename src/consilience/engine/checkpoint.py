@@ -24,7 +24,7 @@ __all__ = ["Checkpoint", "Keeper"]
 
 T = TypeVar("T")
 
-_FORMAT = {"format": "consilience.Checkpoint", "version": 2}
+_FORMAT = {"format": "consilience.Checkpoint", "version": 3}
 _HEADER = "checkpoint.json"
 #: A state is written again after this many times the seconds of the last write: at most a tenth of the run.
 _PATIENCE = 10.0
