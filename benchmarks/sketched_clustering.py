@@ -55,7 +55,7 @@ from consilience.subspace.embedding import cluster_embedding, spectral_embedding
 from consilience.subspace.graph import affinity_from_codes
 from consilience.subspace.graph_clusters import cluster_codes
 from consilience.subspace.lsr import default_lam, lsr
-from consilience.subspace.missing import codes, fill
+from consilience.subspace.missing import fill, lsr_missing
 from consilience.subspace.sketches import make_sketch
 
 SEEDS = range(3)
@@ -238,10 +238,10 @@ def against_missing(problem: Problem) -> Curves:
 
     def zeros(X: Floats) -> Ints:
         B = make_sketch("gaussian", N, 150, 0).apply(fill(X))
-        return cluster_codes(codes(X, B, LAM), K, **options).labels
+        return cluster_codes(lsr_missing(X, B, LAM), K, **options).labels
 
     def all_samples(X: Floats) -> Ints:
-        return cluster_codes(codes(X, fill(X), LAM), K, **options).labels
+        return cluster_codes(lsr_missing(X, fill(X), LAM), K, **options).labels
 
     methods = {
         "DS-LSR": estimator,

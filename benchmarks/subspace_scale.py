@@ -72,8 +72,8 @@ def accuracy(labels, truth):
 
 small = simulate_subspaces(2000, D, K, d, noise=noise).data
 work(small, len(small)), work(small, 100)
-if N > 20_000 and method == "sketched":
-    work(simulate_subspaces(20_000, D, K, d, noise=noise).data, 0)
+if N > 50_000 and method == "sketched":  # compiles pynndescent, if it is installed
+    SketchedSubspaceClustering(K, neighbors="approximate", random_state=0).fit(small)
 drawn = simulate_subspaces(N, D, K, d, noise=noise, random_state=1)
 before, peak, done = resident(), 0, False
 def watch():

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import DataError
 from consilience.subspace import missing as module
-from consilience.subspace.lrr import lrr
 from consilience.subspace.lsr import default_lam, lsr
-from consilience.subspace.missing import codes, fill, lrr_missing, lsr_missing, ssc_missing
+from consilience.subspace.missing import fill, lsr_missing, ssc_missing
 from consilience.subspace.sketches import make_sketch
 from consilience.subspace.ssc import ssc
 
@@ -93,18 +92,6 @@ def test_sparse_code_of_a_sample_is_its_own() -> None:
     np.testing.assert_allclose(ssc_missing(X[40:47], B, lam), ssc_missing(X, B, lam)[40:47], atol=1e-10)
 
 
-def test_low_rank_is_optimal() -> None:
-    """The gradient of the fit to observed entries is a subgradient of the nuclear norm."""
-    X = holed(60, 25, 0.3)
-    B = make_sketch("rademacher", 60, 12, random_state=0).apply(fill(X))
-    Z = lrr_missing(X, B, 5.0, tol=1e-10, max_iter=20_000)
-    G = 5.0 * np.where(np.isnan(X), 0.0, fill(X) - Z @ B) @ B.T
-    U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
-    keep = sigma > 1e-6 * sigma[0]
-    assert np.linalg.norm(G, 2) < 1 + 1e-5
-    np.testing.assert_allclose(U[:, keep].T @ G @ Vt[keep].T, np.eye(int(keep.sum())), atol=1e-5)
-
-
 def test_full_observation_is_the_plain_fit() -> None:
     X = holed(100, 20, 0.0)
     B = make_sketch("rademacher", 100, 15, random_state=0).apply(X)
@@ -114,12 +101,6 @@ def test_full_observation_is_the_plain_fit() -> None:
     tight: dict[str, Any] = {"tol": 1e-10, "max_iter": 50_000}
     np.testing.assert_allclose(ssc_missing(X, B, lam, **tight), ssc(X, B, lam, **tight), atol=1e-6)
     np.testing.assert_allclose(ssc_missing(X, None, lam, **tight), ssc(X, None, lam, **tight), atol=1e-6)
-    for fit in ("frobenius", "l21"):
-        options: dict[str, Any] = {"fit": fit, **tight}
-        np.testing.assert_allclose(lrr_missing(X, B, lam, **options), lrr(X, B, lam, **options), atol=1e-6)
-    for representation, plain in (("lsr", lsr), ("ssc", ssc), ("lrr", lrr)):
-        solve: Any = plain
-        assert np.array_equal(codes(X, B, lam, representation), solve(X, B, lam))  # type: ignore[arg-type]
 
 
 def test_codes_fill_in_what_was_missing() -> None:
@@ -130,15 +111,11 @@ def test_codes_fill_in_what_was_missing() -> None:
     X = np.where(rng.random(whole.shape) < 0.5, np.nan, whole)
     X[(~np.isnan(X)).sum(axis=1) < 7] = 1.0  # too few to determine it
     known = np.isnan(X).any(axis=1)
-    for representation in ("lsr", "lrr"):
-        Z = codes(X[known], B, 1e7, representation)
-        np.testing.assert_allclose(Z @ B, whole[known], atol=1e-2)
+    np.testing.assert_allclose(lsr_missing(X[known], B, 1e7) @ B, whole[known], atol=1e-2)
 
 
 def test_bad_input_is_explained() -> None:
     X = holed(10, 5, 0.2)
-    with pytest.raises(ParameterError, match="representation"):
-        codes(X, X[:2], 1.0, "omp")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="finite"):
         lsr_missing(X, np.full((2, 5), np.nan), 1.0)
     with pytest.raises(DataError, match="infinite"):

@@ -1,4 +1,4 @@
-"""One set of labels grouped by item and by annotator: for sweeps that go both ways."""
+"""One set of labels grouped by item and by annotator, for sweeps in both directions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["BothWays", "by_annotator", "normalise_row"]
 
 
 class BothWays:
-    """The labels of every item, and those of every annotator, cut into blocks that do not depend on the threads.
+    """The labels of every item and of every annotator, in blocks that do not depend on the number of threads.
 
     Parameters
     ----------
     indptr, annotator, label
         The labels of item n are ``annotator[indptr[n]:indptr[n + 1]]`` and likewise ``label``.
     gold
-        Known class of each item, -1 where unknown; None where none is known.
+        Known class of each item, -1 if unknown; None if no class is known.
     n_annotators, n_classes
         M and K.
     """
@@ -38,7 +38,7 @@ class BothWays:
 def by_annotator(
     indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, n_classes: int
 ) -> tuple[Ints, Codes, Codes]:
-    """Group labels that are grouped by item by annotator instead: ``indptr`` (M + 1,), ``item`` and ``label``."""
+    """Regroup labels from items to annotators: return ``indptr`` (M + 1,), ``item`` and ``label``."""
     n_items = indptr.size - 1
     item = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(indptr))
     columns = annotator.astype(np.int32), item, label.astype(np.int32)

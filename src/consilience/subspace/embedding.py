@@ -16,10 +16,9 @@ V      ``vectors``      (N, K), orthonormal
 K      ``n_clusters``   ..
 ====== ================ =================================================
 
-Components of the graph are dealt with first.  Each has the eigenvalue 0 of L once, with an eigenvector that is known:
-the square roots of the degrees on the component.  A solver finds repeated eigenvalues slowly or not at all, so
-these are written down, and the solver looks for the rest in their orthogonal complement.  With as many
-components as clusters there is nothing left to solve.
+Each component of the graph has the eigenvalue 0 of L once, with a known eigenvector: the square roots of the degrees on
+the component.  Solvers find repeated eigenvalues slowly or not at all, so these are written down, and the solver finds
+the others in their orthogonal complement.  With as many components as clusters nothing is left to solve.
 
 A. Damle, V. Minden and L. Ying, "Simple, direct and efficient multi-way spectral clustering", Information and Inference
 8 (2019).
@@ -37,11 +36,11 @@ from consilience.validation import whole
 
 __all__ = ["Embedding", "cluster_embedding", "spectral_embedding"]
 
-#: Up to this many samples all eigenvectors are found at once, and up to the second where most of them are wanted.
+#: Up to this many samples a dense solver is used, and up to the second if most eigenvectors are wanted.
 _DENSE, _DENSE_MOST = 400, 5000
-#: Residuals of eigenvectors, far below what k-means can tell.
+#: Residuals of eigenvectors, far below what affects k-means.
 _TOLERANCE = 1e-5
-#: Rows among which k-means finds its start, and the random starts that it tries.
+#: Rows from which k-means finds its start, and its random starts.
 _FEW_ROWS, _RANDOM_STARTS = 20_000, 3
 
 
@@ -57,15 +56,15 @@ class Embedding(NamedTuple):
 def spectral_embedding(
     W: Any, n_clusters: int, random_state: int = 0, *, tol: float = _TOLERANCE, max_iter: int = 1000
 ) -> Embedding:
-    """Give the eigenvectors of the ``n_clusters`` smallest eigenvalues of the normalised Laplacian of ``W``.
+    """Return the eigenvectors of the ``n_clusters`` smallest eigenvalues of the normalised Laplacian of ``W``.
 
-    Where the graph has more components than clusters, those of the largest are taken, and the rows of all others are
-    zero (a DataWarning says so); :func:`consilience.subspace.graph.join_components` avoids it.
+    If the graph has more components than clusters, those of the largest are returned, and the rows of all others are
+    zero, with a DataWarning; :func:`consilience.subspace.graph.join_components` avoids it.
 
     Parameters
     ----------
     W
-        Symmetric affinity (N, N), sparse; the diagonal is taken as it is.
+        Symmetric affinity (N, N), sparse; the diagonal is used as it is.
     n_clusters
         Eigenvectors K.
     random_state
@@ -79,9 +78,9 @@ def spectral_embedding(
     W = csr_array(W, dtype=np.float64)
     N = W.shape[0]
     if W.shape[1] != N:
-        raise DataError(f"an affinity is square; came {W.shape}")
+        raise DataError(f"an affinity must be square, not {W.shape}")
     if W.nnz and not (np.isfinite(W.data).all() and W.data.min() >= 0):
-        raise DataError("an affinity is finite and ≥ 0")
+        raise DataError("an affinity must be finite and ≥ 0")
     K = whole("n_clusters", n_clusters, N, "(samples)")
     if (W.data == 0).any():  # a stored zero would count as an edge
         W = W.copy()
@@ -92,7 +91,7 @@ def spectral_embedding(
     known = _indicators(root, component, count, min(K, count))
     if count > K:
         warn(
-            f"the graph has {count} components, more than {K} clusters: the largest stand for the clusters; raise the "
+            f"the graph has {count} components, more than {K} clusters: only the largest become clusters; raise the "
             "number of neighbours, or join components",
             DataWarning,
         )
@@ -113,12 +112,12 @@ def spectral_embedding(
 
 
 def cluster_embedding(embedding: Embedding | Any, n_clusters: int, random_state: int = 0) -> tuple[Ints, Floats]:
-    """Cluster the rows of an embedding, scaled to unit length, by k-means; give labels (N,) and centres (K, K).
+    """Cluster the rows of an embedding, scaled to unit length, by k-means; return labels (N,) and centres (K, K).
 
-    Rows of different clusters are nearly orthogonal, so a good start is known: K rows that are as orthogonal to each
-    other as can be, which a QR factorisation with column pivoting of the transpose finds (Damle, Minden & Ying 2019).
-    Where clusters overlap, outliers may be among them, so a few random starts are tried beside it, all on a part of the
-    rows where there are many.  Clusters are numbered in the order of their first samples.
+    Rows of different clusters are nearly orthogonal, so K rows that are as orthogonal to each other as possible are a
+    good start; QR with column pivoting of the transpose finds them (Damle, Minden & Ying 2019).  Where clusters
+    overlap, outliers may be among them, so a few random starts are tried too, all on a subset of many rows.  Clusters
+    are numbered in the order of their first samples.
     """
     from scipy.linalg import qr
     from sklearn.cluster import KMeans
@@ -153,7 +152,7 @@ def unit_rows(vectors: Floats) -> Floats:
 
 
 def _indicators(root: Floats, component: Ints, count: int, keep: int) -> Floats:
-    """Give the eigenvectors of eigenvalue 1 of M on the ``keep`` largest components, larger ones first."""
+    """Return the eigenvectors of eigenvalue 1 of M on the ``keep`` largest components, larger ones first."""
     size = np.bincount(component, minlength=count)
     column = np.full(count, -1)
     column[np.argsort(-size, kind="stable")[:keep]] = np.arange(keep)
@@ -161,7 +160,7 @@ def _indicators(root: Floats, component: Ints, count: int, keep: int) -> Floats:
     inside = np.flatnonzero(where >= 0)
     vectors = np.zeros((len(root), keep))
     # An isolated sample has degree 0; its indicator is eigenvector of M with eigenvalue 0, of L = I - M with 1.
-    # It counts as a component all the same: nothing joins it to another.
+    # It still counts as a component.
     vectors[inside, where[inside]] = np.where(root[inside] > 0, root[inside], 1.0)
     vectors /= np.linalg.norm(vectors, axis=0)
     return vectors
@@ -175,7 +174,7 @@ def _complement(
 
     N = M.shape[0]
     many = known.shape[1] + 3 * n >= N
-    if N <= _DENSE or (many and N <= _DENSE_MOST) or n >= N - 1:  # the last as ARPACK cannot; the result is N × N then
+    if N <= _DENSE or (many and N <= _DENSE_MOST) or n >= N - 1:  # ARPACK cannot do the last; the result is N × N then
         # eigenvalues of M lie in [-1, 1]; the known vectors are moved below all others
         values, vectors = np.linalg.eigh(M.toarray() - 3.0 * (known @ known.T))
         return values[::-1][:n], vectors[:, ::-1][:, :n], True
@@ -195,7 +194,7 @@ def _complement(
         converged = True
     except ArpackNoConvergence as stopped:
         values, vectors, converged = stopped.eigenvalues, stopped.eigenvectors, False
-        if len(values) < n:  # what is missing becomes columns of zeros, which k-means ignores
+        if len(values) < n:  # missing eigenvectors become columns of zeros, which k-means ignores
             lacking = n - len(values)
             values, vectors = np.append(np.zeros(lacking), values), np.hstack([np.zeros((N, lacking)), vectors])
     order = np.argsort(-values, kind="stable")

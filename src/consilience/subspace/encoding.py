@@ -1,4 +1,4 @@
-r"""From samples to codes that distances can be taken between: what all nodes that share a dictionary compute alike.
+r"""From samples to codes between which distances are taken: the same map on all nodes that share a dictionary.
 
 The codes of LSR (2.14) are a linear map of the samples.  So are those of LRR with a Frobenius fit (2.16): by (2.17)
 :math:`\|Z\|_* = \min_{Z = Q P^\top} \frac{1}{2} (\|P\|_F^2 + \|Q\|_F^2)`, so each row is a ridge regression once P is
@@ -7,8 +7,8 @@ known,
 .. math:: z = P (\lambda P^\top B B^\top P + I)^{-1} \lambda P^\top B x .
 
 P is common to all samples and needs their Gram matrix only.  For :math:`X = U S` with orthonormal U the solution for X
-is U times that for S, because neither the nuclear nor the Frobenius norm sees U; so the problem is solved for the D × D
-root S of :math:`X^\top X`, whatever N.
+is U times that for S, because U changes neither the nuclear nor the Frobenius norm; so the problem is solved for the
+D × D root S of :math:`X^\top X`, for any N.
 
 ====== ================= ==================================================
 symbol name              shape
@@ -16,9 +16,9 @@ symbol name              shape
 X      ``X``             (N, D)
 B      ``dictionary``    (n, D)
 ..     ``gram``          (D, D), Xᵀ X (missing entries 0)
-..     ``linear``        (D, m), m = min(n, D): codes in a space that has
-                         the distances of the n-dimensional ones
-..     ``basis``         (n, m), which turns codes into those
+..     ``linear``        (D, m), m = min(n, D): to codes in m coordinates
+                         that preserve distances
+..     ``basis``         (n, m), to these coordinates
 P      ``factor``        (n, rank), of LRR
 ====== ================= ==================================================
 
@@ -43,11 +43,11 @@ Representation: TypeAlias = Literal["lsr", "ssc", "lrr"]
 
 
 def ridge_lams(B: Any) -> tuple[float, ...]:
-    """Give the λ that LSR and LRR may take for the dictionary ``B`` (n, D): 10 / mean, 5 / median, 50 / median.
+    """Return the candidate λ of LSR and LRR for the dictionary ``B`` (n, D): 10 / mean, 5 / median, 50 / median.
 
-    Of the eigenvalues of B Bᵀ, those above 1/λ are weighted alike, those below are shrunk, by LRR to zero.  A part of
-    the mean lies between signal and noise where all of the signal is of one size.  The mean of falling spectra, as
-    those of images, is that of a few directions; there the median is what counts, zeros left out.
+    Of the eigenvalues of B Bᵀ, those above 1/λ are weighted alike, those below are shrunk, by LRR to zero.  A
+    fraction of the mean lies between signal and noise if all of the signal is of one size.  A few directions dominate
+    the mean of falling spectra, such as those of images; there the median counts, without zeros.
     """
     B = np.asarray(B, np.float64)
     values = np.linalg.eigvalsh(B @ B.T if B.shape[0] <= B.shape[1] else B.T @ B)
@@ -73,15 +73,15 @@ class Encoder:
     n_iter: int  #: steps taken so far, at least 1
 
     def encode(self, X: Any) -> Any:
-        """Give the codes (N, m) of the samples ``X`` (N, D); NaN is a missing entry, left out of the fit (2.21)."""
+        """Return the codes (N, m) of the samples ``X`` (N, D); NaN is a missing entry, left out of the fit (2.21)."""
         return self.encode_counting(X)[0]
 
     def encode_counting(self, X: Any) -> tuple[Any, int]:
-        """Give the codes, and the steps that the solver took."""
+        """Return the codes, and the steps of the solver."""
         gaps = np.isnan(X).any(axis=1)
         if not gaps.any():
             return self._complete(X)
-        # Rows are told apart, so that the code of a sample does not depend on which others are in its block.
+        # Row by row, so that the code of a sample does not depend on the others in its block.
         Z = np.empty((len(X), self._width), X.dtype)
         n_iter = self.n_iter
         if not gaps.all():
@@ -158,7 +158,7 @@ def make_encoder(
 
 
 def _low_rank_map(B: Floats, lam: float, gram: Floats | None, max_iter: int, tol: float) -> tuple[Floats, Floats, int]:
-    """Give the linear map (D, n) from samples to their codes of LRR, P (n, rank), and the steps taken."""
+    """Return the linear map (D, n) from samples to codes of LRR, P (n, rank), and the steps taken."""
     from consilience.subspace.lrr import lrr
 
     if gram is None:

@@ -1,17 +1,17 @@
-"""Low-rank representation: codes of all samples together of least nuclear norm.
+"""Low-rank representation: the codes of all samples have the least nuclear norm.
 
     min_Z  ‖Z‖_* + λ/2 ‖X - Z B‖_F²                                          (2.16), ``fit="frobenius"``
     min_Z  ‖Z‖_* + λ/2 ‖X - Z B‖_{2,1}                                       (2.10), ``fit="l21"``
 
 where ‖E‖_{2,1} sums the lengths of the samples' residuals (samples are rows here, columns in the thesis).
 
-With the thin decomposition B = Q diag(t) Pᵀ of rank r the optimal Z is  Qᵀ: any other part costs and fits nothing.
+With the thin decomposition B = Q diag(t) Pᵀ of rank r the optimal Z is  Qᵀ: any other part adds cost but no fit.
 
-* *Frobenius*.  X P = V G with V of q ≤ r orthonormal columns.  By the same reason  = V Ã, so that what is left is
+* *Frobenius*.  X P = V G with V of q ≤ r orthonormal columns.  For the same reason  = V Ã, which leaves
 
       min_Ã ‖Ã‖_* + λ/2 ‖G - Ã diag(t)‖_F²,      Ã of q × r,
 
-  whatever N is.  It is solved by (B.11)-(B.13), with + ν (C - Δ) in (B.11); there (λ diag(t²) + ν I)⁻¹ is elementwise.
+  for any N.  It is solved by (B.11)-(B.13), with + ν (C - Δ) in (B.11); there (λ diag(t²) + ν I)⁻¹ is elementwise.
   The codes are one linear map of the samples.  With B = X it has a closed form, Z = U diag(max(1 - 1/(λ t²), 0)) Uᵀ for
   X = U diag(t) Pᵀ (Favaro, Vidal & Ravichandran, CVPR 2011).
 * *l2,1*.  A residual keeps its length in the r coordinates Pᵀ and one more for what lies outside the range of B, so the
@@ -22,7 +22,7 @@ symbol name                           shape
 ====== ============================== ============
 X      ``X``, samples                 (N, D)
 B      ``B``, dictionary              (n, D)
-Z      what :func:`lrr` gives         (N, n)
+Z      result of :func:`lrr`          (N, n)
 λ, ν   ``lam``, ``nu``                scalars
 ====== ============================== ============
 
@@ -59,7 +59,7 @@ def lrr(
     tol: float = 1e-5,
     return_n_iter: bool = False,
 ) -> Any:
-    """Give low-rank codes of the samples X, (N, D), in the dictionary B, (n, D); ``B=None`` is X itself.
+    """Return low-rank codes of the samples X, (N, D), in the dictionary B, (n, D); ``B=None`` is X itself.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ def lrr(
     lam
         λ.
     fit
-        ``"frobenius"`` costs two passes over the samples; ``"l21"`` stands samples far off all subspaces, and costs a
-        pass in every step.
+        ``"frobenius"`` costs two passes over the samples; ``"l21"`` is robust to samples far from all subspaces, and
+        costs a pass in every step.
     max_iter, tol
-        Steps end when the primal and dual residuals are below ``tol`` beside what they are residuals of; if they do not
-        within ``max_iter``, there is a warning.
+        Steps end when the relative primal and dual residuals are below ``tol``; after ``max_iter`` steps without that
+        there is a ConvergenceWarning.
     return_n_iter
-        Also give the number of steps; the closed form takes none.
+        Also return the number of steps; 0 for the closed form.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def lrr(
 
 
 def _thin(B: Any) -> tuple[Any, Any, Any]:
-    """Give Q, (n, r), t, (r,), and P, (D, r), of B = Q diag(t) Pᵀ, in double precision."""
+    """Return Q, (n, r), t, (r,), and P, (D, r), of B = Q diag(t) Pᵀ, in double precision."""
     Q, t, Pt = np.linalg.svd(B.astype(np.float64), full_matrices=False)
     keep = t > t.max(initial=0.0) * max(B.shape) * np.finfo(B.dtype).eps
     return Q[:, keep], t[keep], Pt[keep].T
@@ -153,7 +153,7 @@ def _reduced(G: Any, t: Any, lam: float, max_iter: int, tol: float) -> tuple[Any
         primal, dual = float(np.linalg.norm(A - C)), float(np.linalg.norm(C - C_old))
         if primal <= tol * primal_scale and dual <= tol * dual_scale:
             return C, step, True
-        # In place of (B.14), which only ever raises ν: keep the two residuals level, ever more rarely.
+        # Instead of (B.14), which only increases ν: balance the two residuals, less and less often.
         ratio = (primal * dual_scale + 1e-300) / (dual * primal_scale + 1e-300)
         if step >= next_move:
             next_move = 2 * step

@@ -12,7 +12,7 @@ symbol name                           shape
 ====== ============================== ============
 X      ``X``, samples                 (N, D)
 B      ``B``, dictionary              (n, D)
-Z      what :func:`lsr` gives         (N, n)
+Z      result of :func:`lsr`          (N, n)
 λ      ``lam``                        scalar
 ====== ============================== ============
 
@@ -31,14 +31,14 @@ from consilience.exceptions import DataError, ParameterError
 
 __all__ = ["default_lam", "lsr", "samples_and_dictionary"]
 
-#: Correlations held at once, in entries.
+#: Correlations in memory at once, in entries.
 _HELD = 1 << 22
 
 
 def lsr(X: Any, B: Any | None, lam: float) -> Any:
-    """Give the codes of the samples X, (N, D), in the dictionary B, (n, D); ``B=None`` is X itself.
+    """Return the codes of the samples X, (N, D), in the dictionary B, (n, D); ``B=None`` is X itself.
 
-    Float32 samples give float32 codes; the factorisation is always in double precision.
+    Codes have the precision of the samples; the factorisation is always in double precision.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def lsr(X: Any, B: Any | None, lam: float) -> Any:
 
 
 def _map(B: Any, lam: float) -> Any:
-    """Give the G, (D, n), of Z = X G."""
+    """Return the G, (D, n), of Z = X G."""
     from scipy.linalg import cho_factor, cho_solve
 
     B = B.astype(np.float64)
@@ -67,12 +67,12 @@ def _map(B: Any, lam: float) -> Any:
 
 
 def default_lam(X: Any, B: Any | None = None, alpha: float = 800.0) -> float:
-    """Give λ = α / μ with μ = min_i max_j |x_iᵀ b_j|, Elhamifar & Vidal (2013), eqs (14)-(15).
+    """Return λ = α / μ with μ = min_i max_j |x_iᵀ b_j|, Elhamifar & Vidal (2013), eqs (14)-(15).
 
-    By their Proposition 1 a sparse code is all zero exactly when λ max_j |x_iᵀ b_j| ≤ 1, so with α > 1 no sample is
-    left without one.  α = 800 is theirs for motion segmentation, and the thesis' for SSC there; on other data it has 1
-    to 12,000.  In the dictionary X (``B=None``) j = i is left out.  Samples that correlate with nothing (of zeros, say)
-    are passed over; missing entries (NaN) count as 0.
+    By their Proposition 1 a sparse code is all zero exactly when λ max_j |x_iᵀ b_j| ≤ 1, so with α > 1 every sample
+    has a nonzero code.  α = 800 is theirs for motion segmentation, and the thesis' for SSC there; on other data it uses
+    1 to 12,000.  In the dictionary X (``B=None``) j = i is left out.  Samples that correlate with nothing, such as
+    zeros, are skipped; missing entries (NaN) count as 0.
     """
     if not alpha > 0:
         raise ParameterError(f"alpha must be above 0, not {alpha!r}")
@@ -94,9 +94,9 @@ def default_lam(X: Any, B: Any | None = None, alpha: float = 800.0) -> float:
 
 
 def samples_and_dictionary(X: Any, B: Any | None, lam: float, *, missing: bool = False) -> tuple[Any, Any]:
-    """Check samples, dictionary and λ; give both arrays in the precision of X.
+    """Check samples, dictionary and λ; return both arrays in the precision of X.
 
-    ``missing`` lets NaN in X pass; without it an entry that is not finite is an error.
+    Entries of X must be finite; ``missing`` allows NaN.
     """
     X = np.asarray(X)
     if X.dtype not in (np.float32, np.float64):
@@ -118,5 +118,5 @@ def samples_and_dictionary(X: Any, B: Any | None, lam: float, *, missing: bool =
             f"the dictionary must have the {X.shape[1]} features of the samples as columns, and has shape {B.shape}"
         )
     if not len(B) or not np.isfinite(B).all():
-        raise DataError("the dictionary must have an atom and only finite entries; fill gaps first")
+        raise DataError("the dictionary must have at least one atom and only finite entries; fill gaps first")
     return X, B

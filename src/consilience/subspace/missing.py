@@ -1,16 +1,17 @@
-"""Codes of samples with missing entries: the fit covers what was observed.
+"""Codes of samples with missing entries: the fit covers the observed ones.
 
     min_Z  h(Z) + λ/2 ‖P_Ω(X - Z B)‖_F²                                                    (2.21)
 
-where P_Ω keeps the observed entries and makes the rest 0 (2.22); NaN in X is a missing entry.
+where P_Ω keeps the observed entries and sets the others to 0 (2.22); NaN in X is a missing entry.
 
 * *Least squares*.  Samples with the same pattern o of observed features share z = λ x_o B_oᵀ (λ B_o B_oᵀ + I)⁻¹.
-  Patterns of many samples are solved one after the other.  Samples of rare patterns are solved in batches of systems,
-  of the smallest of three sizes: n; the observed features, z = λ x_o (λ B_oᵀ B_o + I)⁻¹ B_oᵀ; or the missing features
-  m, which optimal codes fill in.  With W = (λ Bᵀ B + I)⁻¹, (D, D),
+  Frequent patterns are solved one by one.  Samples of rare patterns are solved in batches of systems, of the smallest
+  of three sizes: n; the observed features, z = λ x_o (λ B_oᵀ B_o + I)⁻¹ B_oᵀ; or the missing features m, which optimal
+  codes fill in.  With W = (λ Bᵀ B + I)⁻¹, (D, D),
 
       x_m = -x_o W_om W_mm⁻¹,     then     z = λ x W Bᵀ.
-* *Sparse and low-rank*.  :mod:`consilience.subspace.splitting`, whose factorisation no pattern enters.
+* *Sparse*.  :mod:`consilience.subspace.splitting`, whose factorisation does not depend on the pattern.
+* *Low-rank*.  A ridge regression on the factor that all samples share, see :mod:`consilience.subspace.encoding`.
 
 The thesis sketches the dictionary from :func:`fill`, P_Ω(X); :mod:`consilience.subspace.completion` fills gaps better.
 
@@ -20,7 +21,7 @@ symbol name                           shape
 X      ``X``, NaN where missing       (N, D)
 Ω      ``observed``                   (N, D)
 B      ``B``, dictionary              (n, D)
-Z      the codes given                (N, n)
+Z      the codes returned             (N, n)
 ====== ============================== ============
 
 P. A. Traganitis (2019), Section 2.3.
@@ -28,55 +29,36 @@ P. A. Traganitis (2019), Section 2.3.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from consilience.exceptions import ConvergenceWarning, DataError, ParameterError, warn
+from consilience.exceptions import ConvergenceWarning, DataError, warn
 from consilience.kernels._arrays import Bools, Ints
-from consilience.subspace.lrr import lrr
 from consilience.subspace.lsr import lsr, samples_and_dictionary
 from consilience.subspace.splitting import split
-from consilience.subspace.ssc import ssc
 
-__all__ = ["codes", "fill", "lrr_missing", "lsr_missing", "ssc_missing"]
+__all__ = ["fill", "lsr_missing", "ssc_missing"]
 
-#: Doubles that a batch of systems may take.
+#: Doubles in a batch of systems.
 _HELD = 1 << 22
 #: Entries of a block of sparse codes.
 _ENTRIES = 1 << 19
-#: Fewer samples to a pattern than this are solved in batches of one system each.
+#: Patterns of fewer samples are solved in batches of one system per sample.
 _SHARED = 8
 
 
 def fill(X: Any) -> Any:
-    """Give P_Ω(X): missing entries (NaN) become 0; X itself where there are none."""
+    """Return P_Ω(X): missing entries (NaN) become 0; X itself if there are none."""
     X = np.asarray(X)
     gaps = np.isnan(X)
     return np.where(gaps, X.dtype.type(0), X) if gaps.any() else X
 
 
-def codes(
-    X: Any, B: Any | None, lam: float, representation: Literal["lsr", "ssc", "lrr"] = "lsr", **options: Any
-) -> Any:
-    """Give the codes of samples X, (N, D), that may have missing entries; without any, the plain fit.
-
-    ``options`` are those of :func:`~consilience.subspace.ssc.ssc` or :func:`~consilience.subspace.lrr.lrr`.
-    """
-    plain = {"lsr": lsr, "ssc": ssc, "lrr": lrr}
-    projected = {"lsr": lsr_missing, "ssc": ssc_missing, "lrr": lrr_missing}
-    if representation not in plain:
-        raise ParameterError(f"a representation is 'lsr', 'ssc' or 'lrr', not {representation!r}")
-    X = np.asarray(X)
-    partial = X.dtype.kind == "f" and bool(np.isnan(X).any())
-    solve: Any = (projected if partial else plain)[representation]
-    return solve(X, B, lam, **options)
-
-
 def lsr_missing(X: Any, B: Any | None, lam: float) -> Any:
-    """Give least-squares codes from the observed entries; ``B=None`` takes P_Ω(X) for the dictionary.
+    """Return least-squares codes from the observed entries; ``B=None`` takes P_Ω(X) for the dictionary.
 
-    A sample without any observed entry gets a code of zeros.
+    The code of a sample without observed entries is zero.
 
     Examples
     --------
@@ -110,7 +92,7 @@ def _batched(X: Any, B: Any, lam: float, observed: Bools) -> Any:
     seen = observed.sum(axis=1)
     Z = np.empty((len(X), n))
     size = np.minimum(seen, D - seen)
-    # Mask times outer products costs n² D beside the n³ of the systems, and gathers nothing.
+    # A mask times outer products costs n² D next to the n³ of the systems, without gathering.
     by_atoms = n < size
     if by_atoms.any():
         Z[by_atoms] = _by_atoms(X[by_atoms], B, lam, observed[by_atoms])
@@ -131,7 +113,7 @@ def _batched(X: Any, B: Any, lam: float, observed: Bools) -> Any:
 def _by_atoms(X: Any, B: Any, lam: float, observed: Bools) -> Any:
     """Solve (λ B_o B_oᵀ + I) z = λ B_o x_o for every sample; (n, n) systems."""
     n = len(B)
-    if len(B[0]) * n * (n + 1) // 2 > 4 * _HELD:  # so many products of atoms are not kept
+    if len(B[0]) * n * (n + 1) // 2 > 4 * _HELD:  # too many products of atoms to keep
         Z = np.empty((len(X), n))
         for x, o, z in zip(X, observed, Z, strict=True):
             part = B[:, o]
@@ -153,13 +135,13 @@ def _by_atoms(X: Any, B: Any, lam: float, observed: Bools) -> Any:
 
 
 def _restricted(right: Any, K: Any, chosen: Bools) -> Any:
-    """Solve u_c K_cc = r_c for the chosen features c of every sample, and give u with zeros elsewhere, (samples, D)."""
+    """Solve u_c K_cc = r_c for the chosen features c of every sample; return u with zeros elsewhere, (samples, D)."""
     U = np.zeros_like(right)
     size = chosen.sum(axis=1)
-    order = np.argsort(size, kind="stable")  # systems of nearly one size go together
+    order = np.argsort(size, kind="stable")  # systems of similar size go together
     start = 0
     while start < order.size:
-        # Sizes rise, so the batch is cut by the largest that it could hold.
+        # Sizes ascend, so the batch is cut by the largest one in it.
         rows = max(_HELD // max(int(size[order[start]]), 1) ** 2, 1)
         rows = max(_HELD // max(int(size[order[min(start + rows, order.size) - 1]]), 1) ** 2, 1)
         part = order[start : start + rows]
@@ -169,7 +151,7 @@ def _restricted(right: Any, K: Any, chosen: Bools) -> Any:
             continue
         at, valid = _places(chosen[part], h)
         both = valid[:, :, None] & valid[:, None, :]
-        # Places that a smaller system leaves empty hold an identity.
+        # Smaller systems are padded with an identity.
         system = np.where(both, K[at[:, :, None], at[:, None, :]], np.eye(h))
         values = np.where(valid, np.take_along_axis(right[part], at, axis=1), 0.0)
         solution = np.linalg.solve(system, values[:, :, None])[:, :, 0]
@@ -179,7 +161,7 @@ def _restricted(right: Any, K: Any, chosen: Bools) -> Any:
 
 
 def _places(chosen: Bools, h: int) -> tuple[Ints, Bools]:
-    """Give the chosen features of every row in order, filled up to ``h`` places, and which places are filled."""
+    """Return the chosen features of every row in order, padded to ``h``, and a mask of those that are not padding."""
     at = np.argsort(~chosen, axis=1, kind="stable")[:, :h]
     return at, np.take_along_axis(chosen, at, axis=1)
 
@@ -187,9 +169,9 @@ def _places(chosen: Bools, h: int) -> tuple[Ints, Bools]:
 def ssc_missing(
     X: Any, B: Any | None, lam: float, *, max_iter: int = 5000, tol: float = 1e-4, return_n_iter: bool = False
 ) -> Any:
-    """Give sparse codes from the observed entries; see :func:`~consilience.subspace.ssc.ssc`.
+    """Return sparse codes from the observed entries; see :func:`~consilience.subspace.ssc.ssc`.
 
-    ``B=None`` takes P_Ω(X) for the dictionary, and no sample is in its own code.
+    ``B=None`` takes P_Ω(X) for the dictionary, without a sample in its own code.
     """
     batch = B is None
     X, B, observed = _checked(X, B, lam)
@@ -209,35 +191,12 @@ def ssc_missing(
     return (Z, n_iter) if return_n_iter else Z
 
 
-def lrr_missing(
-    X: Any,
-    B: Any | None,
-    lam: float,
-    *,
-    fit: Literal["frobenius", "l21"] = "frobenius",
-    max_iter: int = 5000,
-    tol: float = 1e-5,
-    return_n_iter: bool = False,
-) -> Any:
-    """Give low-rank codes from the observed entries; see :func:`~consilience.subspace.lrr.lrr`.
-
-    Every step is a pass over all samples, for either fit: missing entries leave nothing to reduce.
-    """
-    if fit not in ("frobenius", "l21"):
-        raise ParameterError(f"fit must be 'frobenius' or 'l21', not {fit!r}")
-    X, B, observed = _checked(X, B, lam)
-    Z, n_iter, left = split(X, B, lam, penalty="nuclear", fit=fit, observed=observed, max_iter=max_iter, tol=tol)
-    if left and tol:
-        warn(f"the low-rank codes did not meet tol={tol:g} in {max_iter} steps", ConvergenceWarning)
-    return (Z, n_iter) if return_n_iter else Z
-
-
 def _checked(X: Any, B: Any | None, lam: float) -> tuple[Any, Any, Bools]:
-    """Give P_Ω(X), the dictionary and Ω."""
+    """Return P_Ω(X), the dictionary and Ω."""
     X = np.asarray(X)
     if np.isinf(X).any():
-        raise DataError("the samples have infinite entries; missing ones are NaN")
-    X, B = samples_and_dictionary(X, None if B is None else B, lam, missing=True)
+        raise DataError("the samples have infinite entries; missing entries must be NaN")
+    X, B = samples_and_dictionary(X, B, lam, missing=True)
     observed = ~np.isnan(X)
     filled = fill(X)
     return filled, filled if B is X else B, observed

@@ -48,14 +48,14 @@ SketchKind: TypeAlias = Literal["rademacher", "gaussian", "count", "hadamard"]
 
 #: Rows drawn together; a power of two, which the Hadamard sketch needs.  Changing it changes every sketch.
 _BLOCK = 1 << 12
-#: Samples that the spectrum is estimated from.
+#: Samples from which the spectrum is estimated.
 _SPECTRUM = 1 << 12
 #: Columns beyond the rank (Halko, Martinsson & Tropp 2011, Section 4.2).
 _OVERSAMPLING = 10
 
 
 class Sketch(ABC):
-    """A random matrix R, (N, n), that multiplies without ever being held whole."""
+    """A random matrix R, (N, n), applied in blocks of rows."""
 
     def __init__(self, n_rows: int, n_columns: int, seed: int) -> None:
         self.n_rows = n_rows
@@ -68,37 +68,37 @@ class Sketch(ABC):
         return self.n_rows, self.n_columns
 
     def apply(self, X: Any) -> Any:
-        """Give Rᵀ X, (n, D), in the precision of X."""
+        """Return Rᵀ X, (n, D), in the precision of X."""
         X = np.asarray(X)
         if X.shape[0] != self.n_rows:
             raise DataError(
-                f"the sketch is for {self.n_rows} rows, and the matrix has {X.shape[0]}; make one of its size"
+                f"the sketch is for {self.n_rows} rows, but the matrix has {X.shape[0]}; make a sketch of that size"
             )
         return self.apply_block(X, 0)
 
     def apply_right(self, X: Any) -> Any:
-        """Give X R for X of N columns, in the precision of X."""
+        """Return X R for X of N columns, in the precision of X."""
         return self.apply(np.asarray(X).T).T
 
     def apply_block(self, X_block: Any, start: int) -> Any:
-        """Give the part of Rᵀ X that the rows ``start …`` of X contribute, (n, D)."""
+        """Return the contribution of the rows ``start …`` of X to Rᵀ X, (n, D)."""
         X = np.asarray(X_block)
         if X.ndim != 2:
-            raise DataError(f"a sketch multiplies a matrix of rows and columns, not shape {X.shape}")
+            raise DataError(f"a sketch multiplies a matrix, not an array of shape {X.shape}")
         if not 0 <= start <= start + X.shape[0] <= self.n_rows:
             raise DataError(
                 f"rows {start} … {start + X.shape[0] - 1} were given to a sketch of rows 0 … {self.n_rows - 1}"
             )
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
-        # Pieces are summed in double, so that where the rows are cut shows in the last digits alone.
+        # Summed in double precision, so that the cuts of rows change the last digits only.
         total = np.zeros((self.n_columns, X.shape[1]))
         for block, first, stop in self._cut(start, start + X.shape[0]):
             total += self._product(X[first + block * _BLOCK - start : stop + block * _BLOCK - start], block, first)
         return total.astype(X.dtype, copy=False)
 
     def toarray(self) -> Any:
-        """Give R, (N, n), dense."""
+        """Return R, (N, n), dense."""
         R = np.empty(self.shape)
         for block, first, stop in self._cut(0, self.n_rows):
             R[block * _BLOCK + first : block * _BLOCK + stop] = self._rows(block, np.float64)[first:stop]
@@ -106,7 +106,7 @@ class Sketch(ABC):
 
     @staticmethod
     def _cut(start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Give (block, its first row, its row after the last) over the rows ``start … stop - 1``."""
+        """Yield (block, first row, row after the last) over the rows ``start … stop - 1``."""
         for block in range(start // _BLOCK, -(-stop // _BLOCK)):
             yield block, max(start - block * _BLOCK, 0), min(stop - block * _BLOCK, _BLOCK)
 
@@ -118,15 +118,15 @@ class Sketch(ABC):
 
     @abstractmethod
     def _rows(self, block: int, dtype: Any) -> Any:
-        """Give all rows of R in a block, dense."""
+        """Return all rows of R in a block, dense."""
 
     def _product(self, X: Any, block: int, first: int) -> Any:
-        """Give R[rows of X]ᵀ X for rows that lie in one block, from its row ``first`` on."""
+        """Return R[rows of X]ᵀ X for rows in one block, from its row ``first`` on."""
         return self._rows(block, X.dtype)[first : first + len(X)].T @ X
 
 
 class _Rademacher(Sketch):
-    # sklearn.random_projection draws R whole from one stream, so it cannot be cut; it needs N n floats at once.
+    # sklearn.random_projection draws all of R from one stream, N n floats at once, so it cannot be cut.
     def _rows(self, block: int, dtype: Any) -> Any:
         size, width = self._size(block), -(-self.n_columns // 8)
         drawn = np.frombuffer(self._generator(block).bytes(size * width), np.uint8).reshape(size, width)
@@ -206,7 +206,7 @@ class _Hadamard(Sketch):
 
 
 def _parity(bits: Any) -> Any:
-    """Give (-1)^popcount."""
+    """Return (-1)^popcount."""
     return np.float32(1.0) - np.float32(2.0) * (np.bitwise_count(bits) & 1).astype(np.float32)
 
 
@@ -242,19 +242,19 @@ def make_sketch(kind: SketchKind, n_rows: int, n_columns: int, random_state: Any
     True
     """
     if kind not in _KINDS:
-        raise ParameterError(f"a sketch is one of {', '.join(map(repr, get_args(SketchKind)))}, not {kind!r}")
+        raise ParameterError(f"a sketch must be one of {', '.join(map(repr, get_args(SketchKind)))}, not {kind!r}")
     n_rows, n_columns = whole("n_rows", n_rows), whole("n_columns", n_columns)
     seed = int(np.random.default_rng(random_state).integers(2**63))
     return _KINDS[kind](n_rows, n_columns, seed)
 
 
 def default_n_sketch(X: Any) -> int:
-    """Give the number of columns n of a sketch from the numerical rank of X, (N, D).
+    """Return the number of columns n of a sketch from the numerical rank of X, (N, D).
 
     The rank is that of X where X has one well below full.  Otherwise it is the number of equal singular values that
     would have the same sum and sum of squares, (Σ σ)² / Σ σ², which never exceeds the rank.  As many columns, and a
-    few, would preserve the range (Proposition 2.1); with twice as many, X R Rᵀ Xᵀ is near X Xᵀ as well, and simulated
-    subspaces are told apart far better where the spectrum falls, or codes are sparse.  The spectrum is that of 4096
+    few, would preserve the range (Proposition 2.1); with twice as many, X R Rᵀ Xᵀ is also near X Xᵀ, and simulated
+    subspaces are separated far better where the spectrum falls or codes are sparse.  The spectrum is that of 4096
     samples when there are more; missing entries (NaN) count as 0.
     """
     X = np.asarray(X)

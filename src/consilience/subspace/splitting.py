@@ -1,4 +1,4 @@
-"""ADMM for codes that fit by l2,1 norm or to some entries only: one factorisation serves all samples.
+"""ADMM for codes with an l2,1 fit or a fit to observed entries: one factorisation serves all samples.
 
     min_A  h(A) + f(A B)      as      min  h(C) + f(Y)   subject to   C = A,  Y = A B
 
@@ -16,7 +16,7 @@ symbol name                              shape
 X      ``X``, samples, 0 if unobserved   (N, D)
 Ω      ``observed``                      (N, D)
 B      ``B``, dictionary                 (n, D)
-C      what :func:`split` gives          (N, n)
+C      result of :func:`split`           (N, n)
 ν      ``nu``; one for all with the      (N, 1), (1, 1)
        nuclear norm
 ====== ================================= ============
@@ -36,7 +36,7 @@ __all__ = ["split"]
 
 _RELAXATION = 1.6
 _LOOK = 10
-#: Entries of a block of samples that goes through a step together.
+#: Entries of a block of samples.
 _ENTRIES = 1 << 18
 #: Singular values of the scaled B are about this.  On random unions of subspaces 1 took up to 30 times the steps of 10
 #: where λ is large, 30 up to 3 times where λ is small; where codes nearly vanish, 3 takes a third of the steps of 10.
@@ -56,10 +56,10 @@ def split(
     max_iter: int,
     tol: float,
 ) -> tuple[Any, int, int]:
-    """Give the codes C, the steps taken and how many samples did not meet ``tol``.
+    """Return the codes C, the steps taken and how many samples did not meet ``tol``.
 
-    ``own`` names for each sample the atom that is the sample itself and must not be in its code.  With the nuclear norm
-    samples are done all or none.
+    ``own`` is the index of the atom that is the sample itself and must not be in its code.  With the nuclear norm all
+    samples finish together.
     """
     dtype = X.dtype
     tol = max(tol, 25.0 * float(np.finfo(dtype).eps)) if tol else 0.0
@@ -72,7 +72,7 @@ def split(
     inverse = np.linalg.inv(gram).astype(dtype)
     B = wide.astype(dtype)
     target = X * dtype.type(scale)
-    # A Python float, not NumPy's, leaves arrays in their precision.
+    # A Python float keeps the precision of arrays.
     weight = float(lam) / scale**2 if fit == "frobenius" else float(lam) / (2.0 * scale)
 
     joint = penalty == "nuclear"
@@ -108,7 +108,7 @@ def split(
             leap = np.clip(np.sqrt(ratio), 1.0 / 16.0, 16.0)
             leap[done | ((ratio < _UNBALANCED) & (ratio > 1.0 / _UNBALANCED))] = 1.0
             state.move(leap[:, None].astype(dtype), thresholds)
-        if not joint and done.any():  # at once: its code must not depend on how long others take
+        if not joint and done.any():  # at once: its code must not depend on the other samples
             Z[place[done]] = state.codes()[done]
             place = place[~done]
             state.keep(~done)
@@ -119,7 +119,7 @@ def split(
 
 @dataclass
 class _State:
-    """The samples still at work; s = a + δ for the codes and for what they represent."""
+    """The unfinished samples; s = a + δ for the codes and for what they represent."""
 
     S_c: Any
     S_y: Any
@@ -132,12 +132,12 @@ class _State:
     joint: bool
 
     def parts(self) -> list[slice]:
-        """Cut the samples into blocks that stay near the cache through a step."""
+        """Cut the samples into blocks that fit in the cache."""
         rows = max(_ENTRIES // max(self.S_c.shape[1], self.S_y.shape[1]), 64)
         return [slice(start, start + rows) for start in range(0, len(self.S_c), rows)]
 
     def thresholds(self) -> Any:
-        """Give what turns S_c into C: a matrix to multiply by, or bounds of entries."""
+        """Return what maps S_c to C: a matrix to multiply by, or bounds of entries."""
         if not self.joint:
             return 1.0 / self.nu
         gram = np.zeros((self.S_c.shape[1],) * 2)
@@ -146,7 +146,7 @@ class _State:
         return _shrinkage(gram, 1.0 / float(self.nu[0, 0])).astype(self.S_c.dtype)
 
     def nearest(self, part: slice, thresholds: Any) -> tuple[Any, Any]:
-        """Give C and Y of a block: the proximal points of its states."""
+        """Return C and Y of a block: the proximal points of its states."""
         S, target = self.S_y[part], self.target[part]
         observed = None if self.observed is None else self.observed[part]
         weight = self.weight / (self.nu if self.joint else self.nu[part])
@@ -160,7 +160,7 @@ class _State:
         return C, Y
 
     def lengths(self, C: Any, Y: Any, A: Any, A_B: Any, part: slice, thresholds: Any) -> Any:
-        """Give the squared primal and dual residuals of a block, and those of what they are residuals of, (4, rows)."""
+        """Return the squared primal and dual residuals of a block, and their squared scales, (4, rows)."""
         C_new, Y_new = self.nearest(part, thresholds)
         pairs = (
             (A - C_new, A_B - Y_new),
@@ -171,7 +171,7 @@ class _State:
         return np.stack([sum(np.einsum("ij,ij->i", m, m, dtype=np.float64) for m in pair) for pair in pairs])
 
     def move(self, leap: Any, thresholds: Any) -> None:
-        """Multiply penalties by ``leap``; ν δ stays what it is."""
+        """Multiply penalties by ``leap``; ν δ stays the same."""
         for part in self.parts():
             C, Y = self.nearest(part, thresholds)
             by = leap if self.joint else leap[part]
@@ -190,7 +190,7 @@ class _State:
 
 
 def _shrinkage(gram: Any, threshold: float) -> Any:
-    """Give the matrix that S is multiplied by to threshold its singular values (B.12), from Sᵀ S.
+    """Return the matrix that thresholds the singular values of S (B.12) from the right, from Sᵀ S.
 
     S = U diag(σ) Vᵀ becomes U diag(max(σ - threshold, 0)) Vᵀ = S V diag(max(1 - threshold / σ, 0)) Vᵀ.
     """
@@ -202,7 +202,7 @@ def _shrinkage(gram: Any, threshold: float) -> Any:
 
 
 def _first_penalty(target: Any, n: int, joint: bool) -> Any:
-    """Guess ν, the length of a dual solution over that of a primal one: codes are about as long as scaled samples."""
+    """Guess ν, the ratio of dual and primal lengths: codes are about as long as scaled samples."""
     squares = np.einsum("ij,ij->i", target, target, dtype=np.float64)[:, None]
     if joint:  # singular values of the dual are within 1
         squares = squares.sum(keepdims=True)
@@ -211,7 +211,7 @@ def _first_penalty(target: Any, n: int, joint: bool) -> Any:
 
 
 def _towards(S: Any, target: Any, weight: Any, fit: str, observed: Any | None) -> Any:
-    """Give the Y that is near S and fits the target; where nothing was observed, S."""
+    """Return the Y that is near S and fits the target; S where nothing was observed."""
     if fit == "frobenius":
         # (s + w x) / (1 + w)
         share = weight / (1.0 + weight)

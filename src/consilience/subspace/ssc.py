@@ -10,16 +10,16 @@ rows here, columns in the thesis.  ADMM (B.4)-(B.7) on ½λ‖x - Bᵀ a‖² + 
 Since T_σ(s) + clip(s, ±σ) = s, all of it follows from the one state s = a + δ: δ = clip(s, ±1/ν), c = s - δ and, over-
 relaxed by ω, s ← s + ω (a - c).  A step is one matrix product for a block of samples.
 
-B Bᵀ is decomposed once, and an eigendecomposition serves every ν.  So each sample has its own, a power of two, that
-keeps its primal and its dual residual level; samples of the same ν are multiplied together, and those that have met the
-tolerance leave.  The code of a sample thus does not depend on which others are in its block, but for rounding.
+One eigendecomposition of B Bᵀ serves every ν.  So each sample has its own ν, a power of two that balances its primal
+and dual residuals; samples of the same ν are multiplied together, and those that have met the tolerance leave.  Up to
+rounding, the code of a sample does not depend on the others in its block.
 
 ====== ============================== ============
 symbol name                           shape
 ====== ============================== ============
 X      ``X``, samples                 (N, D)
 B      ``B``, dictionary              (n, D)
-Z      what :func:`ssc` gives, the c  (N, n)
+Z      result of :func:`ssc`, the c   (N, n)
 λ, ν   ``lam``, ``nu``                scalar, one per sample
 ====== ============================== ============
 
@@ -41,14 +41,14 @@ from consilience.subspace.lsr import samples_and_dictionary
 
 __all__ = ["ssc"]
 
-#: Entries of a block of codes: the five arrays of a step stay near the cache.
+#: Entries of a block of codes, so that the five arrays of a step fit in the cache.
 _ENTRIES = 1 << 18
 _FEWEST_ROWS = 256
-#: Steps between two looks at the residuals.
+#: Steps between convergence checks.
 _LOOK = 10
-#: ω; 1.5 to 1.8 is what Boyd et al. recommend.
+#: ω; Boyd et al. recommend 1.5 to 1.8.
 _RELAXATION = 1.6
-#: A penalty moves when one relative residual is so many times the other, by at most 2^_LEAP.
+#: A penalty changes when one relative residual is this many times the other, by at most 2^_LEAP.
 _UNBALANCED = 4.0
 _LEAP = 4
 
@@ -63,22 +63,22 @@ def ssc(
     tol: float = 1e-4,
     return_n_iter: bool = False,
 ) -> Any:
-    """Give sparse codes of the samples X, (N, D), in the dictionary B, (n, D).
+    """Return sparse codes of the samples X, (N, D), in the dictionary B, (n, D).
 
     Parameters
     ----------
     X, B
-        ``B=None`` is the batch method: the samples themselves, no sample in its own code.  Float32 samples give float32
-        codes.
+        ``B=None`` is the batch method: the dictionary is X, without a sample in its own code.  Codes have the precision
+        of X.
     lam
         λ; :func:`~consilience.subspace.lsr.default_lam` chooses one.
     affine
         Make the entries of every code sum to one, as (2.9) does for affine subspaces.
     max_iter, tol
-        A sample is done when its primal and dual residuals are below ``tol`` beside what they are residuals of.  In
-        single precision 3e-6 is the least that can be met.  Samples not done after ``max_iter`` steps are warned of.
+        A sample is done when its relative primal and dual residuals are below ``tol``, at least 3e-6 in single
+        precision.  A ConvergenceWarning counts samples that are not done after ``max_iter`` steps.
     return_n_iter
-        Also give the number of steps that the slowest sample took.
+        Also return the number of steps of the slowest sample.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def ssc(
 
 
 class _Solver:
-    """What all blocks share: the decomposition of B Bᵀ and, for every penalty met, what follows from it."""
+    """Solver of all blocks: the decomposition of B Bᵀ, and the maps of every penalty used."""
 
     def __init__(self, B: Any, lam: float, affine: bool, max_iter: int, tol: float) -> None:
         self.B, self.lam, self.affine, self.max_iter, self.tol = B, lam, affine, max_iter, tol
@@ -130,7 +130,7 @@ class _Solver:
         self.by_exponent: dict[int, tuple[Any, Any]] = {}
 
     def _map(self, exponent: int) -> tuple[Any, Any]:
-        """Give ν (λ B Bᵀ + ν I)⁻¹ for ν = 2^exponent, or what its low-rank part is scaled by; and it times 1."""
+        """Return ν (λ B Bᵀ + ν I)⁻¹ for ν = 2^exponent, or the scale of its low-rank part; and its row sums."""
         if exponent not in self.by_exponent:
             nu = 2.0**exponent
             shrink = self.lam * self.squares / (self.lam * self.squares + nu)
@@ -145,7 +145,7 @@ class _Solver:
         return self.by_exponent[exponent]
 
     def _solve(self, W: Any, exponent: int) -> Any:
-        """Give W ν (λ B Bᵀ + ν I)⁻¹."""
+        """Return W ν (λ B Bᵀ + ν I)⁻¹."""
         table, _ = self._map(exponent)
         if not self.low_rank:
             return W @ table
@@ -154,9 +154,9 @@ class _Solver:
         return W - inner @ self.thin.T
 
     def _first_exponents(self, X: Any) -> Ints:
-        """Give log2 ν, where ν is about the length of a dual solution over that of a primal one.
+        """Return log2 ν, where ν is about the ratio of the lengths of a dual and a primal solution.
 
-        Entries of the dual ν δ are within ±1; the code of x is taken for x over the mean singular value of B.
+        Entries of the dual ν δ are within ±1; the code of x is taken to be x divided by the mean singular value of B.
         """
         length = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
         mean_square = float(self.squares.mean()) if self.squares.size else 1.0
@@ -165,13 +165,13 @@ class _Solver:
         return exponents
 
     def codes(self, X: Any, own: Ints | None) -> tuple[Any, int, int]:
-        """Give the codes of a block, the steps of the slowest and how many did not finish."""
+        """Return the codes of a block, the steps of the slowest sample, and how many did not finish."""
         Z = np.zeros((len(X), len(self.B)), X.dtype)
         place = np.arange(len(X))
         F = X @ (self.lam * self.B).T
         exponent = self._first_exponents(X)
         S = np.zeros_like(F)
-        # A sample that is done keeps the code that it had then, even while it waits to leave.
+        # A finished sample keeps its code, even if it stays in the block.
         finished = np.zeros(len(X), np.bool_)
         step, next_move, order = 0, _LOOK, True
         while place.size and step < self.max_iter:
@@ -201,13 +201,13 @@ class _Solver:
             done = (primal_residual <= self.tol * primal_scale) & (dual_residual <= self.tol * dual)
             Z[place[~finished]] = C_new[~finished]
             finished |= done
-            if step >= next_move:  # ever more rarely, so that the last steps are of one penalty and converge
+            if step >= next_move:  # less and less often, so that the last steps have one penalty and converge
                 next_move = 2 * step
-                # ν grows where the primal residual is the larger one
+                # ν grows if the primal residual is larger
                 ratio = (primal_residual * dual + 1e-30) / (dual_residual * primal_scale + 1e-30)
                 leap = np.clip(np.rint(0.5 * np.log2(ratio)), -_LEAP, _LEAP).astype(np.int64)
                 leap[(ratio < _UNBALANCED) & (ratio > 1.0 / _UNBALANCED)] = 0
-                # ν δ stays what it is
+                # ν δ stays the same
                 S = C_new + delta * np.exp2(-leap)[:, None].astype(F.dtype)
                 exponent = exponent + leap
                 order = True
@@ -232,7 +232,7 @@ class _Solver:
 
     @staticmethod
     def _clip(S: Any, bound: Any, own: Ints | None) -> Any:
-        """Give δ, the projection of s; where c must be 0, all of s."""
+        """Return δ, the projection of s; all of s where c must be 0."""
         delta = np.clip(S, -bound, bound)
         if own is not None:
             at = np.arange(len(S))
