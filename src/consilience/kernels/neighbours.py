@@ -87,7 +87,8 @@ def _descent(X: Any, k: int, absolute: bool, random_state: int) -> Ints:
     indices: Ints = index.neighbor_graph[0].astype(np.int64)
     own = indices == np.arange(len(X))[:, None]
     own[~own.any(axis=1), -1] = True  # a row with many copies need not be in its own list
-    return indices[~own].reshape(len(X), k)
+    others: Ints = indices[~own].reshape(len(X), k)
+    return others
 
 
 def _absolute(x: Any, y: Any) -> Any:
