@@ -1,7 +1,7 @@
 """Provable NMF: Figures 1 to 4 of Li & Liang (2017), error against time; real data are in :mod:`benchmarks.nmf_real`.
 
 The paper shows curves without numbers, and its topic matrix (100 topics of NIPS papers) is not public; ours are drawn,
-see :mod:`consilience.datasets.topics`.  The statements of the paper are printed above our measurements.  Errors are
+see :mod:`benchmarks.topics`.  The statements of the paper are printed above our measurements.  Errors are
 total squared correlation errors (100 features, so at most 100), times are processor seconds: the machine is shared.
 
 Settings that are not the paper's (first thresholds of 0.5 for bad starts) were chosen on data of seed 50.
@@ -19,7 +19,7 @@ from benchmarks import nmf_real
 from benchmarks.figures import Figure
 from benchmarks.nmf_peers import anls, hals, lda_topics, sklearn_nmf
 from benchmarks.pictures import blank, save
-from consilience.datasets.topics import TopicSimulation, perturbed, simulate_topics
+from benchmarks.topics import TopicSimulation, perturbed, simulate_topics
 from consilience.factor.descent import and_nmf, start
 from consilience.kernels._arrays import Floats
 from consilience.metrics import correlation_error

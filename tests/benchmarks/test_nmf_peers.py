@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.nmf_peers import NonnegativeFit, anls, hals, lda_topics, nonnegative_least_squares, sklearn_nmf
+from benchmarks.topics import perturbed, simulate_topics
 from scipy.optimize import nnls
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 
-from consilience.datasets.topics import perturbed, simulate_topics
 from consilience.exceptions import ConvergenceWarning, DataError, ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.metrics import correlation_error

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from benchmarks.topics import perturbed, simulate_topics
 from scipy.sparse import csc_matrix
 
-from consilience.datasets.topics import perturbed, simulate_topics
 from consilience.exceptions import DataError, ParameterError
 from consilience.factor.descent import and_nmf, decode, start
 from consilience.factor.span import joint_span

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.topics import perturbed, simulate_topics
 from scipy.optimize import nnls
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -15,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, normalize
 from tests.estimators import failed_checks
 
-from consilience.datasets.topics import perturbed, simulate_topics
 from consilience.exceptions import ConvergenceWarning, DataError, ParameterError
 from consilience.factor.descent import and_nmf, start
 from consilience.factor.nmf_estimators import AND, SPA

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,6 +40,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class AND(_Features):
     r"""Nonnegative weights of features of any sign, by gradient descent with falling thresholds.
 
@@ -87,39 +89,27 @@ class AND(_Features):
 
     Examples
     --------
-    >>> from consilience.datasets.topics import simulate_topics
+    >>> import numpy as np
     >>> from consilience.factor.nmf_estimators import AND
     >>> from consilience.metrics import correlation_error
-    >>> drawn = simulate_topics("NEG", n_samples=500, n_components=5, n_words=30, spread=10.0)
-    >>> model = AND(5, tol=1e-10).fit(drawn.data.T)
-    >>> correlation_error(model.components_.T, drawn.features) < 1e-6
+    >>> rng = np.random.default_rng(0)
+    >>> weights, features = rng.dirichlet(np.full(5, 0.1), 500), rng.uniform(-0.5, 0.5, (5, 30))
+    >>> model = AND(5, tol=1e-10).fit(weights @ features)
+    >>> correlation_error(model.components_.T, features.T) < 1e-6
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Literal["spa", "random"] | Floats = "spa",
-        alpha: float = 0.1,
-        decay: float = 1.2,
-        max_iter: int = 100,
-        tol: float = 1e-14,
-        inner_steps: int | None = None,
-        noise_multiple: float = 2.5,
-        batch_size: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.alpha = alpha
-        self.decay = decay
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_steps = inner_steps
-        self.noise_multiple = noise_multiple
-        self.batch_size = batch_size
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    init: Literal["spa", "random"] | Floats = "spa"
+    alpha: float = 0.1
+    decay: float = 1.2
+    max_iter: int = 100
+    tol: float = 1e-14
+    inner_steps: int | None = None
+    noise_multiple: float = 2.5
+    batch_size: int | None = None
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the features of the samples ``X`` (n, W); ``y`` is not used."""
@@ -140,9 +130,8 @@ class AND(_Features):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         seed = numpy_seed(self.random_state)
         if isinstance(self.init, str):
-            A0 = start(
-                X.T, None if self.n_components is None else whole("n_components", self.n_components), self.init, seed
-            )
+            D = self.n_components
+            A0 = start(X.T, D if D is None else whole("n_components", D), self.init, seed)
         else:
             A0 = np.asarray(self.init, np.float64).T
             if A0.ndim != 2 or self.n_components not in (None, A0.shape[1]):
@@ -170,6 +159,7 @@ class AND(_Features):
         return Z
 
 
+@dataclass(eq=False, repr=False)
 class SPA(_Features):
     r"""Nonnegative factorisation of separable data: the features are samples, found by successive projection.
 
@@ -206,18 +196,11 @@ class SPA(_Features):
            [1.      , 0.      ]])
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        scale: Literal["sum", "counts"] | None = None,
-        denoise: Literal["svd"] | None = None,
-        average: int = 1,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.denoise = denoise
-        self.average = average
+    n_components: int | None = None
+    _: KW_ONLY
+    scale: Literal["sum", "counts"] | None = None
+    denoise: Literal["svd"] | None = None
+    average: int = 1
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the samples of ``X`` (n, W) of which all others are mixtures; ``y`` is not used."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.topics import perturbed, simulate_topics
 
-from consilience.datasets.topics import perturbed, simulate_topics
 from consilience.exceptions import ParameterError
 
 
