@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from consilience.validation import numpy_seed, whole
 __all__ = ["SymNMF"]
 
 
+@dataclass(eq=False, repr=False)
 class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Symmetric nonnegative matrix factorisation by a rotated square root.
 
@@ -69,24 +71,14 @@ class SymNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
            [0., 1.]])
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        alpha: float = 1e-6,
-        decay: float | None = None,
-        n_init: int = 10,
-        max_iter: int = 500,
-        tol: float = 1e-8,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.decay = decay
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    alpha: float = 1e-6
+    decay: float | None = None
+    n_init: int = 10
+    max_iter: int = 500
+    tol: float = 1e-8
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Factor the symmetric matrix ``X``; ``y`` is not used."""

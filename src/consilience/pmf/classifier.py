@@ -28,20 +28,18 @@ B      ``factors_[-1]`` (K, Σ_k F), of the label, zeros and ones
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience.engine.progress import Callback
 from consilience.exceptions import DataError
 from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.cpd import CPD, mixture
-from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf, total_history
+from consilience.pmf.em import JointPMFFit, fit_joint_pmf, total_history
 from consilience.pmf.joint_pmf import JointPMF, PMFEstimator
-from consilience.pmf.rank import rank_by_held_out
 from consilience.pmf.table import DiscreteTable, as_matrix, frame_columns
 
 __all__ = ["JointPMFClassifier", "fit_by_class"]
@@ -74,6 +72,7 @@ def fit_by_class(codes: Codes, sizes: Sequence[int], rank: int, **options: Any) 
     return JointPMFFit(joint, total_history([fit.history for fit in fits]), all(fit.converged for fit in fits))
 
 
+@dataclass(eq=False, repr=False)
 class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
     """MAP classifier on categorical features, by their joint distribution with the label.
 
@@ -111,30 +110,9 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
     ['banana', 'apple']
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init = "cnmf-spa",
-        split: Split | Sequence[str] = "conditioning",
-        refine: Literal["em"] | None = "em",
-        smoothing: float = 1.0,
-        n_starts: int = 5,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.split = split
-        self.refine = refine
-        self.smoothing = smoothing
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
+    _: KW_ONLY
+    n_starts: int = 5
+    tol: float = 1e-6
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the joint distribution of the features X (a table) and the label y."""
@@ -143,14 +121,9 @@ class JointPMFClassifier(ClassifierMixin, PMFEstimator):  # type: ignore[misc]
         labels, self.classes_ = _labels(y, len(features))
         codes = np.column_stack([features.codes, labels])
         table = DiscreteTable(codes, (*features.categories, self.classes_), (*features.names, _unused(features.names)))
-        options = self._options(features.names)
-        rank, scores = self.n_components, dict[int, float]()
-        if rank is None:
-            rank, scores = rank_by_held_out(table.codes, _HELD_OUT, options, partial(_label_score, table.sizes))
-        fit = fit_by_class(table.codes, table.sizes, rank, **options)
+        fit, self.n_components_, scores = self._fit_table(table, features.names, fit_by_class, _HELD_OUT, _label_score)
         self.joint_ = JointPMF(**self.get_params(deep=False))._keep(table, fit, scores)
         self.rank_scores_ = scores
-        self.n_components_ = rank
         self.n_iter_ = max(self.joint_.n_iter_, 1)
         self.converged_, self.history_ = self.joint_.converged_, self.joint_.history_
         return self
@@ -225,8 +198,7 @@ def _unused(names: tuple[str, ...]) -> str:
     return name
 
 
-def _label_score(sizes: Sequence[int], rank: int, seen: Codes, unseen: Codes, options: dict[str, Any]) -> float:
+def _label_score(model: CPD, unseen: Codes) -> float:
     """Return the mean log-probability of held-out labels given their features."""
-    given = fit_by_class(seen, sizes, rank, **options).model.conditional(-1, unseen)
-    true = given[np.arange(len(unseen)), unseen[:, -1]]
+    true = model.conditional(-1, unseen)[np.arange(len(unseen)), unseen[:, -1]]
     return float(np.log(np.maximum(true, 1e-12)).mean())

@@ -16,7 +16,8 @@ A_n    ``factors_[n]``  (I_n, F), columns sum to one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,11 +28,12 @@ from consilience.engine.progress import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
 from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.columns import MISSING, decode
+from consilience.pmf.cpd import CPD
 from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf
 from consilience.pmf.filling import fill_cells
 from consilience.pmf.rank import rank_by_held_out
 from consilience.pmf.table import DiscreteTable, encode_rows, frame_columns, index_of
-from consilience.validation import number, one_of, whole
+from consilience.validation import check_parameters, number, one_of, whole
 
 __all__ = ["JointPMF", "PMFEstimator", "fit_joint_pmf"]
 
@@ -39,14 +41,21 @@ __all__ = ["JointPMF", "PMFEstimator", "fit_joint_pmf"]
 _HELD_OUT = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class PMFEstimator(BaseEstimator):  # type: ignore[misc]
-    """Checks of the parameters that the estimators of joint distributions share."""
+    """Parameters that the estimators of joint distributions share, their checks, and the choice of the rank."""
 
-    n_components: int | None
-    init: Init
-    split: Split | Sequence[str]
-    refine: Literal["em"] | None
-    callback: Callback | None
+    n_components: int | None = None
+    _: KW_ONLY
+    init: Init = "cnmf-spa"
+    split: Split | Sequence[str] = "conditioning"
+    refine: Literal["em"] | None = "em"
+    smoothing: float = 1.0
+    n_starts: int = 1
+    max_iter: int = 1000
+    tol: float = 1e-8
+    random_state: Any = 0
+    callback: Callback | None = None
 
     def _check_parameters(self) -> None:
         one_of("init", self.init, ("cnmf-spa", "random", "ctd"))
@@ -55,20 +64,37 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
             one_of("split", split, ("conditioning", "random", "fixed"))
         if self.refine is not None:
             one_of("refine", self.refine, ("em",))
-        for name in ("n_components", "n_starts", "max_iter"):
-            if name != "n_components" or self.n_components is not None:
-                whole(name, getattr(self, name))
+        if self.n_components is not None:
+            whole("n_components", self.n_components)
+        for name in ("n_starts", "max_iter"):
+            whole(name, getattr(self, name))
         for name in ("smoothing", "tol"):
             number(name, getattr(self, name), zero=True)
-        if not (self.callback is None or callable(self.callback)):
-            raise ParameterError(f"callback must be a function or None, not {self.callback!r}")
+        check_parameters({"callback": self.callback})
 
-    def _options(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the options of a fit of given rank; names of variables in S1 become numbers."""
-        options = {name: value for name, value in self.get_params(deep=False).items() if name != "n_components"}
+    def _fit_table(
+        self,
+        table: DiscreteTable,
+        names: Sequence[str],
+        fit: Callable[..., JointPMFFit],
+        share: float,
+        score: Callable[[CPD, Codes], float],
+    ) -> tuple[JointPMFFit, int, dict[int, float]]:
+        """Fit a table; return the fit, its F, and the scores of the held-out share of rows by F if it was chosen.
+
+        ``names`` are the variables that ``split`` may name, and ``score`` judges a model by held-out rows.
+        """
+        options = self.get_params(deep=False)
+        rank, scores = options.pop("n_components"), dict[int, float]()
         if not isinstance(self.split, str):
             options["split"] = [index_of(variable, names) for variable in self.split]
-        return options
+        if rank is None:
+
+            def held_out_score(rank: int, seen: Codes, unseen: Codes, options: dict[str, Any]) -> float:
+                return score(fit(seen, table.sizes, rank, **options).model, unseen)
+
+            rank, scores = rank_by_held_out(table.codes, share, options, held_out_score)
+        return fit(table.codes, table.sizes, rank, **options), rank, scores
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -78,6 +104,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class JointPMF(PMFEstimator):
     r"""Joint distribution of discrete variables as a mixture of products.
 
@@ -147,32 +174,8 @@ class JointPMF(PMFEstimator):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: Init = "cnmf-spa",
-        split: Split | Sequence[str] = "conditioning",
-        refine: Literal["em"] | None = "em",
-        smoothing: float = 1.0,
-        n_starts: int = 1,
-        max_iter: int = 1000,
-        tol: float = 1e-8,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-        engine: Any = "local",
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.split = split
-        self.refine = refine
-        self.smoothing = smoothing
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
-        self.engine = engine
+    _: KW_ONLY
+    engine: Any = "local"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the joint distribution of the columns of a table."""
@@ -188,19 +191,10 @@ class JointPMF(PMFEstimator):
         never = [name for n, name in enumerate(table.names) if not (table.codes[:, n] >= 0).any()]
         if never:
             warn(f"variables without any entry are taken to be uniform: {', '.join(never[:8])}", DataWarning)
-        options = self._options(table.names)
-        rank = self.n_components
-        scores: dict[int, float] = {}
-        if rank is None:
-            rank, scores = rank_by_held_out(
-                table.codes,
-                _HELD_OUT,
-                options,
-                lambda rank, seen, unseen, options: float(
-                    fit_joint_pmf(seen, table.sizes, rank, **options).model.log_prob(unseen).mean()
-                ),
-            )
-        return self._keep(table, fit_joint_pmf(table.codes, table.sizes, rank, **options), scores)
+        fit, _, scores = self._fit_table(
+            table, table.names, fit_joint_pmf, _HELD_OUT, lambda model, unseen: float(model.log_prob(unseen).mean())
+        )
+        return self._keep(table, fit, scores)
 
     def _keep(self, table: DiscreteTable, fit: JointPMFFit, scores: dict[int, float]) -> Self:
         self.model_ = fit.model
@@ -285,12 +279,7 @@ class JointPMF(PMFEstimator):
         columns = [decode(codes[:, n], values) for n, values in enumerate(self.categories_)]
         if all(column.dtype.kind in "iufb" for column in columns):
             return np.stack(columns, axis=1)
-        rows = np.empty(codes.shape, object)
-        for n, column in enumerate(columns):
-            rows[:, n] = column
-        return rows
-
-    # ---- internals -----------------------------------------------------------------------------------------
+        return np.stack([column.astype(object) for column in columns], axis=1)
 
     def _index(self, variable: int | str) -> int:
         check_is_fitted(self)

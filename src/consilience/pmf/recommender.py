@@ -20,6 +20,7 @@ R      ``values_``      rating values that occur
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, Literal, Self
 
@@ -28,7 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilience.engine.progress import Callback
-from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
+from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, warn
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cpd import FLOOR
 from consilience.pmf.cpd import mixture
@@ -44,7 +45,7 @@ from consilience.pmf.rating_input import (
 )
 from consilience.pmf.rating_scale import fit_rating_scale
 from consilience.pmf.table import frame_columns, signed_dtype
-from consilience.validation import generator, number, one_of
+from consilience.validation import generator, number, one_of, whole
 
 __all__ = ["JointPMFRecommender"]
 
@@ -53,6 +54,7 @@ _COLUMNS = "user", "item", "rating"
 _USERS, _RATINGS = 1 << 12, 1 << 22
 
 
+@dataclass(eq=False, repr=False)
 class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
     """Predict ratings by their mean or median under the joint distribution of all items' ratings.
 
@@ -100,26 +102,15 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 128,
-        *,
-        n_tastes: int = 4,
-        shrinkage: float = 1.0,
-        n_starts: int = 8,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_tastes = n_tastes
-        self.shrinkage = shrinkage
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
+    n_components: int = 128
+    _: KW_ONLY
+    n_tastes: int = 4
+    shrinkage: float = 1.0
+    n_starts: int = 8
+    max_iter: int = 200
+    tol: float = 1e-5
+    random_state: Any = 0
+    callback: Callback | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from ratings: a frame with columns user, item and rating, or a users × items matrix with NaN.
@@ -127,9 +118,7 @@ class JointPMFRecommender(BaseEstimator):  # type: ignore[misc]
         A frame without these columns is a matrix: its columns are items, and a pandas index holds the users.
         """
         for name, least in (("n_components", 1), ("n_tastes", 0), ("n_starts", 1), ("max_iter", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ParameterError(f"{name} must be a whole number ≥ {least}, not {value!r}")
+            whole(name, getattr(self, name), least=least)
         for name in ("shrinkage", "tol"):
             number(name, getattr(self, name), zero=True)
         self.codes_, self.users_, self.items_, self.values_ = self._coded(X)

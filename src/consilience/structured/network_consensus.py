@@ -58,7 +58,7 @@ def aggregate_network(
     gold, seed, callback
         As for :func:`consilience.aggregate`.
     **parameters
-        Those of :func:`consilience.structured.network_em.network_em`, such as ``delta`` and ``inference``.
+        Those of :class:`consilience.NetworkConsensus`, such as ``delta`` and ``inference``.
     """
     check_names(f"{method}, on a graph,", parameters, keywords(network_em))
     annotations = as_annotations(data)
@@ -101,19 +101,21 @@ class NetworkConsensus(CrowdEstimator):
     method
         The crowd method to start from, by name.
     delta
-        Coupling of neighbours: a number ≥ 0, one per item, or "auto" to estimate it by pseudo-likelihood.  With 0 the
-        result is that of the crowd method.
+        Coupling of neighbours: a number ≥ 0, one for each item (in the order of ``annotations.items``; an edge has the
+        mean of its two), or "auto" to estimate it by pseudo-likelihood.  With 0 the result is that of the crowd method.
+        The thesis' δ is twice this.
     correlation
         Correlation of the errors of two labels of an item, from 0 to 1, or "auto" to measure it.  Correlated labels
         have less weight.
     field
-        "stationary" (agreement on a rare class has more weight), "prior" or "uniform".
+        "stationary" (agreement on a rare class has more weight), "prior" or "uniform": see
+        :mod:`consilience.structured.potts`.
     inference
         "mean-field", or "icm" for iterated conditional modes.
     smoothing, shrinkage
         Labels added to every cell of the confusions, evenly and as the whole crowd answers.
     max_iter, tol
-        Passes over labels and edges, and the relative change of the objective that ends them.
+        Passes over labels and edges, and the relative change of the objective that ends them (0: run all).
     random_state
         Seed of the crowd method.
     callback
@@ -141,32 +143,17 @@ class NetworkConsensus(CrowdEstimator):
 
     _method = "majority"
 
-    def __init__(
-        self,
-        *,
-        method: str = "majority",
-        delta: Any = "auto",
-        correlation: float | Literal["auto"] = "auto",
-        field: FieldKind = "stationary",
-        inference: Inference = "mean-field",
-        smoothing: float = 0.0,
-        shrinkage: float = 0.25,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.method = method
-        self.delta = delta
-        self.correlation = correlation
-        self.field = field
-        self.inference = inference
-        self.smoothing = smoothing
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
+    method: str = "majority"
+    delta: Any = "auto"
+    correlation: float | Literal["auto"] = "auto"
+    field: FieldKind = "stationary"
+    inference: Inference = "mean-field"
+    smoothing: float = 0.0
+    shrinkage: float = 0.25
+    max_iter: int = 200
+    tol: float = 1e-6
+    random_state: Any = None
+    callback: Callback | None = None
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None) -> Self:
         """Learn the annotators, and the labels of items given their neighbours.

@@ -92,34 +92,10 @@ def network_em(
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit annotators and labels of items on a graph.
+    """Fit annotators and labels of items on a graph; gold items keep their gold label.
 
-    Parameters
-    ----------
-    annotations
-        The labels.  Gold items keep their gold label.
-    graph
-        Edges as a frame or pairs of ids, a scipy sparse matrix, or a file: see
-        :func:`consilience.structured.graph.as_graph`.
-    method
-        The crowd method to start from, by name, or its fit.
-    delta
-        Coupling of neighbours: a number ≥ 0, one for each item (in the order of ``annotations.items``; an edge has the
-        mean of its two), or "auto".  The thesis' δ is twice this.
-    correlation
-        Correlation of the errors of two labels of an item: a number from 0 (independent) to 1, or "auto" to measure it.
-    field
-        "stationary", "prior" or "uniform": see :mod:`consilience.structured.potts`.
-    inference
-        "mean-field" or "icm".
-    smoothing, shrinkage
-        Labels added to the confusions, as in :func:`consilience.methods.ds_em.dawid_skene_em`.
-    max_iter, tol
-        Passes, and the relative change of the objective that ends them (0: run all).
-    random_state
-        Seed of the crowd method.
-    callback
-        Called after every pass; ends the fit by returning True.
+    The parameters are those of :class:`consilience.NetworkConsensus`.  ``method`` may also be the fit of a crowd
+    method.  The ``graph`` has the forms of :func:`consilience.structured.graph.as_graph`.
     """
     _check(field, inference, correlation, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
     joined, coupling = as_graph(graph, annotations), _coupling(delta, annotations)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -20,16 +21,15 @@ from consilience.diagnose.runs import diagnose_run
 from consilience.engine.dask import placed
 from consilience.exceptions import FewLabelsWarning
 from consilience.fitting.em import Callback, ConfusionStep
-from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats
+from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.running import run_summary
-from consilience.models.chain_mixture import ChainMixture, Never
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import TIE, Choice
 from consilience.runs.sequence_run import SequenceRun
-from consilience.structured.chain_fit import forbidden
+from consilience.structured.chain_fit import ChainFit, forbidden
 from consilience.structured.sequence_fit import fit_sequences
 from consilience.validation import check_names, keywords
 
@@ -68,20 +68,16 @@ def aggregate_sequences(
     valid
         If the classes are BIO tags: return no sequence that breaks their rules.
     **parameters
-        Those of :func:`consilience.structured.sequence_fit.fit_sequences`.
+        ``smoothing``, ``shrinkage``, ``max_iter`` and ``tol`` of :class:`consilience.SequenceConsensus`.
     """
     check_names(f"{method}, for sequences,", parameters, keywords(fit_sequences))
-    sequences = as_sequences(data)
-    if gold is not None:
-        sequences = sequences.with_gold(gold)
+    sequences = _as_sequences(data, gold)
     begun = time.perf_counter()
     given = {"valid": valid, "random_state": seed, "callback": callback, "checkpoint": checkpoint, **parameters}
     with placed(engine, scheduler) as cluster:
-        fit = fit_sequences(sequences, method, engine=cluster.client if cluster else "local", **given)
-    posterior, choice = _labelled(fit.model, sequences, forbidden(sequences) if valid else None)
+        place = cluster.client if cluster else "local"
+        fit, posterior, best, statistics = _fit_and_label(sequences, method=method, engine=place, **given)
     a = sequences.tokens
-    statistics = vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)
-    warn_of(_cautions(sequences, fit.cautions))
     told = {**parameters, "valid": valid}
     run = run_summary(
         a, fit, method=method, by_user=method != "auto", parameters=told, seed=seed, begun=begun, alone=False,
@@ -90,7 +86,7 @@ def aggregate_sequences(
     return SequenceRun(
         DawidSkene(*ConfusionStep(0.01)(statistics), a.class_ids, a.annotator_ids),
         posterior,
-        choice,
+        _choice(posterior, best),
         a.item_ids,
         a.labels_per_item,
         statistics.counts,
@@ -103,22 +99,24 @@ def aggregate_sequences(
     )
 
 
-def as_sequences(data: Any) -> SequenceAnnotations:
-    """Return sequences as they are; build them from a long frame."""
-    return data if isinstance(data, SequenceAnnotations) else SequenceAnnotations.from_frame(data)
+def _as_sequences(data: Any, gold: Any = None) -> SequenceAnnotations:
+    """Return sequences as they are, or build them from a long frame; add known truths."""
+    sequences = data if isinstance(data, SequenceAnnotations) else SequenceAnnotations.from_frame(data)
+    return sequences if gold is None else sequences.with_gold(gold)
 
 
-def _cautions(sequences: SequenceAnnotations, of_fit: tuple[Caution, ...]) -> list[Caution]:
-    found = [*cautions_of(sequences.tokens, alone=False), *of_fit]
+def _fit_and_label(
+    sequences: SequenceAnnotations, *, valid: bool, **options: Any
+) -> tuple[ChainFit, Floats, Codes, Statistics]:
+    """Return the fit, the posterior of every token, its label on the best path, and the counts of the confusions."""
+    fit = fit_sequences(sequences, valid=valid, **options)
+    cautions = [*cautions_of(sequences.tokens, alone=False), *fit.cautions]
     if int(sequences.lengths.max(initial=0)) < 2:
-        found.append(("no sequence has two tokens: transitions cannot be learned", FewLabelsWarning))
-    return found
-
-
-def _labelled(model: ChainMixture, sequences: SequenceAnnotations, never: Never | None) -> tuple[Floats, Choice]:
-    """Return the posterior of every token, and its label on the best path."""
-    posterior = model.posterior(sequences)
-    return posterior, _choice(posterior, model.decode(sequences, posterior, never))
+        cautions.append(("no sequence has two tokens: transitions cannot be learned", FewLabelsWarning))
+    warn_of(cautions)
+    a, posterior = sequences.tokens, fit.model.posterior(sequences)
+    best = fit.model.decode(sequences, posterior, forbidden(sequences) if valid else None)
+    return fit, posterior, best, vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)
 
 
 def _choice(posterior: Floats, best: Codes) -> Choice:
@@ -136,6 +134,7 @@ def _choice(posterior: Floats, best: Codes) -> Choice:
     return Choice(best, second, np.where(margin <= TIE, 0.0, margin))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
     r"""Consensus of tokens in sequences: the truths of a sequence are a Markov chain.
 
@@ -149,9 +148,11 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
     valid
         If the classes are BIO tags: return no sequence that breaks their rules.
     smoothing, shrinkage
-        For ``+hmm+em``: labels added to every cell of the confusions, evenly and as the whole crowd answers.
+        For ``+hmm+em``: labels added to every cell of the confusions, evenly (default 0.01) and as the whole crowd
+        answers (default 0.25).
     max_iter, tol
-        Passes over the data for one chain, and the relative change of the objective that ends them.
+        Passes over the data for one chain, and the relative change of the objective that ends them (0: run all);
+        default 1e-6, or 1e-5 for chains in context, which do not gain from more passes.
     random_state
         Seed of everything random.
     callback
@@ -186,30 +187,16 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        *,
-        method: str = "auto",
-        valid: bool = True,
-        smoothing: float | None = None,
-        shrinkage: float | None = None,
-        max_iter: int = 500,
-        tol: float | None = None,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-        engine: Any = "local",
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.method = method
-        self.valid = valid
-        self.smoothing = smoothing
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
-        self.engine = engine
-        self.checkpoint = checkpoint
+    method: str = "auto"
+    valid: bool = True
+    smoothing: float | None = None
+    shrinkage: float | None = None
+    max_iter: int = 500
+    tol: float | None = None
+    random_state: Any = 0
+    callback: Callback | None = None
+    engine: Any = "local"
+    checkpoint: str | os.PathLike[str] | None = None
 
     def fit(self, X: Any, y: Any = None, *, gold: Any = None) -> Self:
         """Learn annotators and transitions.
@@ -223,32 +210,27 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         gold
             Known truths, held fixed.
         """
-        sequences = as_sequences(X)
-        sequences = sequences if gold is None else sequences.with_gold(gold)
-        fit = fit_sequences(sequences, **self.get_params(deep=False))
-        warn_of(_cautions(sequences, fit.cautions))
+        sequences = _as_sequences(X, gold)
+        fit, self.probas_, best, statistics = _fit_and_label(sequences, **self.get_params(deep=False))
         self.model_, self.sequences_, self.classes_ = fit.model, sequences, sequences.tokens.classes
         self.transitions_, self.start_ = fit.model.transitions, fit.model.start
         self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(len(fit.history), 1)
         self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
-        self.probas_, choice = _labelled(fit.model, sequences, forbidden(sequences) if self.valid else None)
-        self.labels_ = self.classes_[choice.best]
-        a = sequences.tokens
-        statistics = vote_statistics(a.indptr, a.annotator, a.label, self.probas_, a.n_annotators)
+        self.labels_ = self.classes_[best]
         self.confusions_ = ConfusionStep(0.01)(statistics).confusions
         return self
 
     def predict(self, X: Any) -> Any:
         """Return the label of every token; an unknown annotator counts as the average one."""
         check_is_fitted(self, "model_")
-        sequences = as_sequences(X)
+        sequences = _as_sequences(X)
         never = forbidden(self.sequences_) if self.valid else None
-        return self.classes_[_labelled(self.model_, sequences, never)[1].best]
+        return self.classes_[self.model_.decode(sequences, self.model_.posterior(sequences), never)]
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of every class for every token."""
         check_is_fitted(self, "model_")
-        posterior: Floats = self.model_.posterior(as_sequences(X))
+        posterior: Floats = self.model_.posterior(_as_sequences(X))
         return posterior
 
     def fit_predict(self, X: Any, y: Any = None, *, gold: Any = None) -> Any:

@@ -74,30 +74,10 @@ def fit_sequences(
     engine: Any = "local",
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> ChainFit:
-    """Fit a hidden Markov model to what annotators said of tokens in order.
+    """Fit a hidden Markov model to labels of tokens in order; gold tokens keep their gold label.
 
-    Parameters
-    ----------
-    sequences
-        The labels.  Gold tokens keep their gold label.
-    method
-        "auto", or a crowd method with ``+hmm`` or ``+hmm+em``.
-    valid
-        If the classes are BIO tags: hold impossible transitions (I-x after O) at zero.
-    smoothing, shrinkage
-        For ``+hmm+em``: labels added to every cell of every confusion, evenly (default 0.01) and as the crowd answers
-        (default 0.25).
-    max_iter, tol
-        Passes over the data for one chain, and the relative change of the objective that ends them (0: run all);
-        default 1e-6, or 1e-5 for chains in context, which do not gain from more passes.
-    random_state
-        Seed of the crowd method.
-    callback
-        Called after every pass; ends the fit by returning True.
-    engine
-        Where the passes run: "local", "dask", or a Dask client, whose workers hold the sequences.
-    checkpoint
-        Folder for the state of ``+hmm+em``: a killed run resumes from there.
+    The parameters are those of :class:`consilience.SequenceConsensus`.  ``valid`` also holds impossible transitions of
+    BIO tags (I-x after O) at zero.
     """
     check_parameters(
         {"max_iter": max_iter, "tol": tol or 0.0, "smoothing": smoothing or 0.0, "shrinkage": shrinkage or 0.0}
