@@ -46,6 +46,7 @@ PUBLIC = [
     "NetworkConsensus",
     "OneCoin",
     "PlainSymNMF",
+    "PropensityDawidSkene",
     "Plan",
     "RobustSymNMF",
     "Scanned",
@@ -124,6 +125,7 @@ METHODS = [
     "multispa",
     "one-coin",
     "pg-tac",
+    "propensity",
     "rob-symnmf",
     "sml",
     "spectral-ds",
@@ -191,6 +193,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
     },
     "DesignatedSymNMF": {**_SYMNMF, "through": None},
     "PlainSymNMF": _SYMNMF,
+    "PropensityDawidSkene": {**_ITERATIVE, "evidence": 50.0, "accuracy": 0.9},
     "MultiSPA": {**_REFINABLE, "shrinkage": 0.25, "prior": "learned"},
     "CoupledNMF": {**_ITERATIVE, "shrinkage": 0.25, "prior": "learned", "max_iter": 2000},
     "TensorADMM": {

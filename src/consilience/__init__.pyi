@@ -52,6 +52,7 @@ from consilience.methods.minimax_entropy import MinimaxEntropy as MinimaxEntropy
 from consilience.methods.multispa import MultiSPA as MultiSPA
 from consilience.methods.one_coin import OneCoin as OneCoin
 from consilience.methods.pg_tac import TensorAugmentation as TensorAugmentation
+from consilience.methods.propensity import PropensityDawidSkene as PropensityDawidSkene
 from consilience.methods.rob_symnmf import RobustSymNMF as RobustSymNMF
 from consilience.methods.sml import SpectralMetaLearner as SpectralMetaLearner
 from consilience.methods.spectral_ds import SpectralDawidSkene as SpectralDawidSkene

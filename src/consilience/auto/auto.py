@@ -64,16 +64,6 @@ class Auto(SeededEstimator):
     max_iter: int = 1000
     tol: float = 1e-5
 
-    def _keep(self, X: Any, annotations: Annotations, fit: Fit) -> None:
-        super()._keep(X, annotations, fit)
-        self._predictor = fit.predictor
-
-    def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
-        # averaging, copies and calibration apply to new items too
-        annotations = self._new_items(X)
-        assert self._predictor is not None
-        return annotations, *self._predictor(annotations)
-
 
 def auto(
     annotations: Annotations,

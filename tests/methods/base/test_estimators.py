@@ -197,6 +197,8 @@ OTHER: dict[str, Any] = {
     "decay": 0.5,
     "through": [0, 1],
     "spread": 0.9,
+    "evidence": 7.0,
+    "accuracy": 0.8,
     "weights": [1.0, 0.5, 1.0, 0.5],
     "random_state": 17,
     "callback": print,

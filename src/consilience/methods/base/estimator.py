@@ -153,19 +153,19 @@ class CrowdEstimator:
         self.prior_, self.confusions_ = fit.model.prior, fit.model.confusions
         self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(fit.iterations, 1)
         self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
+        self._predictor = fit.predictor
         self.probas_ = self._dress(X, annotations, fit.posterior)
         self.labels_ = self._dress(X, annotations, self.classes_[fit.choice.best])
 
     def _posterior(self, X: Any) -> tuple[Annotations, Floats, Floats | None]:
         """Return new items, their posterior, and a second opinion that breaks its ties."""
-        annotations = self._new_items(X)
-        return annotations, self.model_.posterior(annotations), None
-
-    def _new_items(self, X: Any) -> Annotations:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "model_")
-        return self._annotations(X, reset=False)
+        annotations = self._annotations(X, reset=False)
+        if self._predictor is not None:
+            return annotations, *self._predictor(annotations)
+        return annotations, self.model_.posterior(annotations), None
 
     def _annotations(self, X: Any, *, reset: bool) -> Annotations:
         if isinstance(X, Annotations):
