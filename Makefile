@@ -27,6 +27,8 @@ types: $(READY)
 layers: $(READY)
 	$(BIN)/lint-imports
 
+# One thread per process for matrix products: the processes take all cores already.
+unit: export OMP_NUM_THREADS = 1
 unit: $(READY)
 	$(BIN)/pytest -n auto
 

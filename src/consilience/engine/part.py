@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.engine.store import Store
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, pairs_fit
 from consilience.kernels.em import Statistics, Sweep
 from consilience.kernels.grouping import components
 from consilience.kernels.votes import said_counts, share_parts
+
+if TYPE_CHECKING:  # only for labels on disk
+    from consilience.engine.store import Store
 
 __all__ = ["Part", "Survey", "join"]
 

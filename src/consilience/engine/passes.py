@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -28,13 +28,15 @@ from consilience.engine.checkpoint import Checkpoint
 from consilience.engine.fingerprint import fingerprint
 from consilience.engine.part import Part, Survey, join
 from consilience.engine.progress import Callback, steps
-from consilience.engine.store import Store
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_shares
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences
+
+if TYPE_CHECKING:  # only for labels on disk
+    from consilience.engine.store import Store
 
 __all__ = ["InMemory", "Labels", "OnDisk", "Passes", "passes_of"]
 
