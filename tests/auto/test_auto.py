@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from tests.conftest import error_percent, random_model, real_crowd
@@ -11,8 +13,9 @@ import consilience as cs
 from consilience.auto import constants
 from consilience.auto.auto import auto
 from consilience.data.annotations import Annotations
+from consilience.datasets import path
 from consilience.datasets.hard_cases import clones, long_tail
-from consilience.exceptions import DataWarning
+from consilience.exceptions import DataWarning, FewLabelsWarning, ParameterError
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Ints
 from consilience.methods.ds_em import dawid_skene_em
@@ -308,3 +311,60 @@ def test_public_crowds(name: str) -> None:
         for q in (fit.posterior, dawid_skene_em(annotations).posterior)
     )
     assert ours < min(theirs, 0.1)
+
+
+# ---- silence ---------------------------------------------------------------------------------------------------------
+
+
+def labelling_functions(N: int, seed: int) -> tuple[Annotations, Ints]:
+    """Six functions that name one of two classes or keep silent."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, N)
+    speaks = rng.random((N, 6)) < np.where(np.arange(6) % 2 == truth[:, None], 0.5, 0.1)
+    return Annotations.from_matrix(np.where(speaks, np.arange(6) % 2, -1)), truth
+
+
+def test_labelling_functions_are_believed_by_when_they_speak() -> None:
+    a, truth = labelling_functions(2000, seed=0)
+    fit, labelled = auto(a), a.labels_per_item > 0
+    assert fit.details["silence"] == "informative"
+    assert fit.details["weights"] == {"propensity": 0.5, "votes": 0.5}
+    assert np.mean(fit.choice.best[labelled] == truth[labelled]) > 0.88
+    without = auto(a, silence="random")
+    assert without.details["silence"] == "random"
+    assert np.mean(without.choice.best[labelled] == truth[labelled]) < 0.7
+    np.testing.assert_allclose(fit.posterior.sum(axis=1), 1.0)
+    np.testing.assert_allclose(auto(a, silence="informative").posterior, fit.posterior)
+
+
+def test_labelling_functions_are_no_spammers_and_new_items_are_judged_alike() -> None:
+    a, truth = labelling_functions(1000, seed=1)
+    with pytest.warns(FewLabelsWarning, match="no label"):
+        consensus = cs.aggregate(a)
+    assert set(consensus.annotator_columns["flags"].to_pylist()) == {""}
+    assert "only ever use one class" in consensus.run["why"]
+    with pytest.warns(FewLabelsWarning, match="no label"):
+        model = cs.Auto().fit(a)
+    np.testing.assert_allclose(model.predict_proba(a), model.probas_, atol=1e-12)
+    known = a.with_gold(np.where(np.arange(1000) < 50, 1 - truth, -1))
+    np.testing.assert_array_equal(auto(known).posterior[:50].argmax(axis=1), 1 - truth[:50])
+
+
+def test_crowds_are_not_judged_by_silence() -> None:
+    crowd = cs.simulate(300, 15, 3, labels_per_item=6, seed=3).annotations
+    assert auto(crowd).details["silence"] == "random"
+    with pytest.raises(ParameterError, match="silence must be 'auto', 'random' or 'informative'"):
+        cs.aggregate(crowd, silence="golden")
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_public_labelling_functions_are_better_than_votes_on_the_mean() -> None:
+    """The data folder states the expected error of votes with ties broken at random."""
+    errors, votes = [], []
+    for name in ("ws_youtube", "ws_trec", "ws_yoruba", "ws_rna", "ws_semeval", "ws_spouse"):
+        a, truth = real_crowd(name)
+        errors.append(error_percent(auto(a).choice.best, truth))
+        votes.append(json.loads((path(name) / "stats.json").read_text())["mv_err"])
+        assert errors[-1] <= votes[-1] + 2.0
+    assert np.mean(errors) <= 26.5
+    assert np.mean(errors) < np.mean(votes) - 2.0

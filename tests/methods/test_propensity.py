@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.conftest import error_percent, real_crowd
@@ -111,9 +113,10 @@ def test_new_items_are_judged_by_silence_too() -> None:
 
 def test_parameters_are_checked() -> None:
     a, _, _ = functions(50, 4, 2, seed=7)
-    for name, value in (("evidence", -1.0), ("accuracy", 1.0), ("accuracy", 0)):
-        with pytest.raises(ParameterError, match=name):
-            cs.aggregate(a, "propensity", **{name: value})
+    wrong: list[dict[str, Any]] = [{"evidence": -1.0}, {"accuracy": 1.0}, {"accuracy": 0}]
+    for options in wrong:
+        with pytest.raises(ParameterError, match=next(iter(options))):
+            cs.aggregate(a, "propensity", **options)
 
 
 @pytest.mark.parametrize(

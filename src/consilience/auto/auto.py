@@ -7,12 +7,16 @@ matrix each, and where people err together the model needs hard items.  Four ste
 2. models are compared, and one or several are chosen (:mod:`consilience.auto.candidates`);
 3. several are averaged, those far from the others with less weight (:mod:`consilience.auto.ensemble`);
 4. confidence is lowered where errors correlate (:mod:`consilience.auto.calibration`).
+
+Labelling functions and others who choose when to speak are different: if silence says something about the truth
+(:mod:`consilience.diagnose.silence`), the votes are averaged with :mod:`consilience.methods.propensity`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +26,7 @@ from consilience.auto.candidates import Candidate, Comparison, Crowd, choose_mod
 from consilience.auto.ensemble import Ensemble, mean_opinion, votes_of
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import CHANCE, CLEAR
+from consilience.diagnose.silence import Silence, examine_silence
 from consilience.exceptions import DataWarning
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Caution, Fit, unconverged
@@ -30,11 +35,21 @@ from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
 from consilience.methods.ebcc import Subtypes
 from consilience.methods.hard_items import HardItems, HardItemsModel
+from consilience.methods.propensity import SpeakingModel, propensity
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.copies import Copies
 
 __all__ = ["METHOD", "Auto", "auto"]
 
+#: What a fit without a comparison of models reports of one.
+_NO_DETAILS: Mapping[str, Any] = {
+    "evidence": {},
+    "prior": "uniform",
+    "gain_of_subtypes": 0.0,
+    "gain_of_hard_items": 0.0,
+    "copies": [],
+    "error_correlation": 0.0,
+}
 _WORDS = {"confusions": "a confusion matrix for everybody", "coin": "one accuracy for everybody"}
 
 
@@ -43,6 +58,9 @@ class Auto(SeededEstimator):
 
     Parameters
     ----------
+    silence
+        What it means that an annotator gave no label: "random" (items were assigned), "informative" (annotators see
+        every item and choose to speak, as labelling functions do), or "auto" to decide from the labels.
     max_iter, tol
         Passes over the data for each model, and the relative change of its lower bound that ends them.
     random_state
@@ -61,6 +79,7 @@ class Auto(SeededEstimator):
 
     _method = "auto"
 
+    silence: Literal["auto", "random", "informative"] = "auto"
     max_iter: int = 1000
     tol: float = 1e-5
 
@@ -68,6 +87,7 @@ class Auto(SeededEstimator):
 def auto(
     annotations: Annotations,
     *,
+    silence: Literal["auto", "random", "informative"] = "auto",
     max_iter: int = 1000,
     tol: float = 1e-5,
     random_state: Any = 0,
@@ -77,6 +97,9 @@ def auto(
     a = annotations
     if a.gold is None and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
         return _unchecked(a)
+    heard = examine_silence(a) if silence == "auto" else None
+    if silence == "informative" or (heard and heard.informative):
+        return _speaking(a, heard, max_iter=max_iter, tol=tol, callback=callback)
     crowd = Crowd(a, {"max_iter": max_iter, "tol": tol, "callback": callback}, random_state)
     seen = compare_models(crowd)
     members, main, hardness = choose_models(crowd, seen)
@@ -114,6 +137,37 @@ def auto(
     )
 
 
+def _speaking(annotations: Annotations, found: Silence | None, **options: Any) -> Fit:
+    """Return the fit where annotators choose to speak: the mean of the votes and the model of their propensities."""
+    fit = propensity(annotations, **options)
+    assert isinstance(fit.predictor, SpeakingModel)
+    predictor = SpeakingAndVotes(fit.predictor)
+    posterior, votes = predictor(annotations)
+    details = {
+        **_NO_DETAILS,
+        "chosen": "propensity+votes",
+        "why": "silence is taken as information, as asked" if found is None else found.reason,
+        "weights": {"propensity": 0.5, "votes": 0.5},
+        "prior": "learned",
+        "silence": "informative",
+    }
+    return replace(fit, posterior=posterior, hint=votes, predictor=predictor, details=details)
+
+
+@dataclass(frozen=True)
+class SpeakingAndVotes:
+    """The mean of a model of propensities and the votes; items without labels have no votes."""
+
+    model: SpeakingModel
+
+    def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
+        """Return probabilities and vote shares of any items, both (N, K)."""
+        posterior, votes = self.model(annotations)
+        voted = annotations.labels_per_item > 0
+        posterior[voted] = 0.5 * (posterior[voted] + votes[voted])
+        return posterior, votes
+
+
 METHOD = Method("auto", auto, "Auto", "models chosen or averaged by how well they explain the labels")
 
 
@@ -137,19 +191,14 @@ def _unchecked(annotations: Annotations) -> Fit:
     confusions = np.tile(confusion, (annotations.n_annotators, 1, 1))
     model = DawidSkene(np.full(K, 1.0 / K), confusions, annotations.class_ids, annotations.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
-    story = {
+    details = {
+        **_NO_DETAILS,
         "chosen": "labels",
         "why": f"no item has two labels, so nothing shows who is right: every label is taken at {right:.0%}",
-        "evidence": {},
         "weights": {"labels": 1.0},
-        "prior": "uniform",
-        "gain_of_subtypes": 0.0,
-        "gain_of_hard_items": 0.0,
-        "copies": [],
-        "error_correlation": 0.0,
     }
     predictor = Ensemble((model,), np.ones(1), np.ones(annotations.n_annotators), 0.0)
-    return Fit(model, posterior, log_likelihood, predictor=predictor, details=story)
+    return Fit(model, posterior, log_likelihood, predictor=predictor, details=details)
 
 
 def _details(
@@ -196,6 +245,7 @@ def _details(
         "gain_of_hard_items": hardness,
         "copies": copies,
         "error_correlation": correlation,
+        "silence": "random",
     }
 
 

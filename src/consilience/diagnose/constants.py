@@ -109,3 +109,27 @@ SCATTER_STARTS, SCATTER_SIDES, FAR_CORNER = 16, 32, 1e4
 DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE = 200_000, 20, 30, 1e-6
 #: Items considered for one link, and labels of an item beyond which another one counts as the last of these.
 JOIN_POOL, MOST_WEIGHTS = 4000, 1000
+
+# ---- silence -----------------------------------------------------------------------------------------------------
+
+#: Labels below which an annotator says nothing about silence.
+#: origin: by design; alternatives: none; sensitivity: not measured.
+SILENCE_LABELS = 10
+
+#: Share of annotators who only ever use one class from which silence is informative.
+#: origin: between 21 public crowds (at most 0.15) and six sets of labelling functions (at least 0.67); alternatives:
+#: any value between; sensitivity: none on these sets.
+ONE_CLASS_SHARE = 0.5
+
+#: Probability, by the crowd's label shares, below which using one class only is no chance.
+#: origin: by design; alternatives: none; sensitivity: not measured.
+ONE_CLASS_CHANCE = 0.01
+
+#: Distance and dispersion of the votes on an annotator's items from which silence is informative.
+#: origin: labelling functions have a distance of at least 0.13 and a dispersion of at least 26, 21 public crowds at
+#: most 0.13 and 4.5, three panels 0.01 and 0.8; alternatives: any dispersion from 5 to 25; sensitivity: none on these.
+SILENCE_DISTANCE, SILENCE_DISPERSION = 0.1, 10.0
+
+#: Share of all possible labels from which hardly anybody is silent.
+#: origin: by design; alternatives: none; sensitivity: not measured.
+DENSE_SHARE = 0.9

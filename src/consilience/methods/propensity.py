@@ -112,6 +112,7 @@ def propensity(
         unconverged(end.converged, "EM", f"{len(end.history)} passes", tol),
         hint=shares,
         predictor=found,
+        details={"silence": "informative"},
     )
 
 

@@ -80,7 +80,12 @@ class Health:
 
 
 def annotator_columns(
-    model: DawidSkene, counts: Floats, doubt: Floats | None = None, health: Health | None = None
+    model: DawidSkene,
+    counts: Floats,
+    doubt: Floats | None = None,
+    health: Health | None = None,
+    *,
+    choose: bool = False,
 ) -> dict[str, Any]:
     """Return the columns n_labels, accuracy, information, bias, flags, low and high (95 % interval of the accuracy).
 
@@ -102,6 +107,8 @@ def annotator_columns(
         Σ r (1 - r) over the labels of each annotator, (M,); zero by default.
     health
         Copies and changes over time.
+    choose
+        Whether annotators choose when to speak: then one who always says the same is no spammer, and not biased.
     """
     M = len(counts)
     n_labels = counts.sum(axis=(1, 2))
@@ -118,7 +125,7 @@ def annotator_columns(
         "accuracy": pa.array(accuracy, mask=nobody),
         "information": pa.array(bits),
         "bias": pa.array(_biases(model)),
-        "flags": pa.array(_flags(model, counts, bits, high, health or Health())),
+        "flags": pa.array(_flags(model, counts, bits, high, health or Health(), choose)),
         "low": pa.array(low),
         "high": pa.array(high),
     }
@@ -142,14 +149,14 @@ def _interval(right: Floats, n: Floats, tail: float = 0.025) -> tuple[Floats, Fl
 # ---- flags --------------------------------------------------------------------------------------------------------
 
 
-def _flags(model: DawidSkene, counts: Floats, bits: Floats, high: Floats, health: Health) -> list[str]:
+def _flags(model: DawidSkene, counts: Floats, bits: Floats, high: Floats, health: Health, choose: bool) -> list[str]:
     """Return what stands out about each annotator, in words."""
     M, K, _ = counts.shape
     entropy = -float(np.sum(model.prior * np.log2(np.maximum(model.prior, 1e-300))))
     few = counts.sum(axis=(1, 2)) < FEW
-    spam = ~few & (bits < _SPAM * entropy)
+    spam = ~few & (bits < _SPAM * entropy) & (not choose)
     adversary = ~few & ~spam & (high < 1.0 / K)
-    ordinary = ~(few | spam | adversary)
+    ordinary = ~(few | spam | adversary) & (not choose)
     said: list[list[str]] = [[] for _ in range(M)]
     for name, holds in (("few labels", few), ("spammer", spam), ("adversary", adversary)):
         for m in np.flatnonzero(holds).tolist():

@@ -126,7 +126,8 @@ class Consensus:
     @cached_property
     def annotator_columns(self) -> Mapping[str, pa.Array]:
         """The columns of ``annotators``, computed once for all tables, files and reports."""
-        columns = annotator_columns(self.model, self.counts, self._doubt(), self.health)
+        choose = self.run.get("silence") == "informative"
+        columns = annotator_columns(self.model, self.counts, self._doubt(), self.health, choose=choose)
         names = free_names(self.origin.annotator, tuple(columns), "annotator")
         return MappingProxyType(dict(zip(names, (self.model.annotators.to_arrow(), *columns.values()), strict=True)))
 

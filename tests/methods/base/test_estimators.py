@@ -198,6 +198,7 @@ OTHER: dict[str, Any] = {
     "through": [0, 1],
     "spread": 0.9,
     "evidence": 7.0,
+    "silence": "random",
     "accuracy": 0.8,
     "weights": [1.0, 0.5, 1.0, 0.5],
     "random_state": 17,
