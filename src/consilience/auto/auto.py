@@ -6,7 +6,9 @@ matrix each, and where people err together the model needs hard items.  Four ste
 1. annotators who answer as one (:mod:`consilience.moments.copies`) share one vote;
 2. models are compared, and one or several are chosen (:mod:`consilience.auto.candidates`);
 3. several are averaged, those far from the others with less weight (:mod:`consilience.auto.ensemble`);
-4. confidence is lowered where errors correlate (:mod:`consilience.auto.calibration`).
+4. confidence is lowered where errors correlate (:mod:`consilience.auto.calibration`);
+5. with known answers, the result is averaged with a vote in which annotators count by their record
+   (:mod:`consilience.auto.known_answers`), as far as the known answers speak for it.
 
 Labelling functions and others who choose when to speak are different: if silence says something about the truth
 (:mod:`consilience.diagnose.silence`), the votes are averaged with :mod:`consilience.methods.propensity`.
@@ -24,6 +26,7 @@ from consilience.auto import constants
 from consilience.auto.calibration import soften
 from consilience.auto.candidates import Candidate, Comparison, Crowd, choose_models, compare_models
 from consilience.auto.ensemble import Ensemble, mean_opinion, votes_of
+from consilience.auto.known_answers import known_items, weigh_by_known_answers
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import CHANCE, CLEAR
 from consilience.diagnose.silence import Silence, examine_silence
@@ -94,13 +97,26 @@ def auto(
     callback: Callback | None = None,
 ) -> Fit:
     """Average or choose models by their evidence, and calibrate; :class:`Auto` documents the parameters."""
-    a = annotations
+    options = {"max_iter": max_iter, "tol": tol, "callback": callback}
+    fit = _fit(annotations, silence, random_state, options)
+    if known_items(annotations).size < constants.LEAST_KNOWN or annotations.n_classes < 2:
+        return fit
+    blind = _fit(annotations.with_gold(None), silence, random_state, options)
+    return weigh_by_known_answers(annotations, fit, blind)
+
+
+METHOD = Method("auto", auto, "Auto", "models chosen or averaged by how well they explain the labels")
+
+
+def _fit(annotations: Annotations, silence: str, random_state: Any, options: Mapping[str, Any]) -> Fit:
+    """Fit the models; known answers are held, and no more."""
+    a, tol = annotations, options["tol"]
     if a.gold is None and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
         return _unchecked(a)
     heard = examine_silence(a) if silence == "auto" else None
     if silence == "informative" or (heard and heard.informative):
-        return _speaking(a, heard, max_iter=max_iter, tol=tol, callback=callback)
-    crowd = Crowd(a, {"max_iter": max_iter, "tol": tol, "callback": callback}, random_state)
+        return _speaking(a, heard, **options)
+    crowd = Crowd(a, options, random_state)
     seen = compare_models(crowd)
     members, main, hardness = choose_models(crowd, seen)
     correlation = crowd.correlation(seen.models["confusions"].means)
@@ -166,9 +182,6 @@ class SpeakingAndVotes:
         voted = annotations.labels_per_item > 0
         posterior[voted] = 0.5 * (posterior[voted] + votes[voted])
         return posterior, votes
-
-
-METHOD = Method("auto", auto, "Auto", "models chosen or averaged by how well they explain the labels")
 
 
 def _model_of(member: Candidate, annotations: Annotations) -> DawidSkene | HardItemsModel:
