@@ -5,6 +5,8 @@ Run it with ``python examples/llm_judges.py``.  The page ``docs/llm-judges.md`` 
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 import consilience as cs
@@ -62,6 +64,7 @@ for method in ("majority", "auto"):
     print("{:8} {:8.1f} {:18.2f} {:9.2f}".format(method, *scores(cs.aggregate(annotations, method))))
 
 # Human labels for some of the first thousand answers; means over three random choices.
+warnings.simplefilter("ignore", cs.exceptions.DataWarning)  # they contradict the judges, which is the point here
 print("\nhuman labels  error %  calibration error  log-loss  effective judges")
 for n in (0, 50, 100, 200, 400):
     runs = []
