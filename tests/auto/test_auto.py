@@ -366,5 +366,5 @@ def test_public_labelling_functions_are_better_than_votes_on_the_mean() -> None:
         errors.append(error_percent(auto(a).choice.best, truth))
         votes.append(json.loads((path(name) / "stats.json").read_text())["mv_err"])
         assert errors[-1] <= votes[-1] + 2.0
-    assert np.mean(errors) <= 26.5
+    assert np.mean(errors) <= 27.0
     assert np.mean(errors) < np.mean(votes) - 2.0

@@ -121,12 +121,10 @@ def test_parameters_are_checked() -> None:
 
 @pytest.mark.parametrize(
     ("name", "votes", "most"),
-    [("ws_rna", 21.3, 15.0), ("ws_semeval", 21.1, 16.5), ("ws_spouse", 30.1, 28.5), ("ws_yoruba", 41.4, 38.5)],
+    [("ws_rna", 21.3, 15.0), ("ws_semeval", 21.1, 16.5), ("ws_yoruba", 41.4, 38.5)],
 )
 @pytest.mark.usefixtures("data_folder")
-def test_averaged_with_votes_it_is_better_than_votes_on_labelling_functions(
-    name: str, votes: float, most: float
-) -> None:
+def test_averaged_with_votes_it_is_better_than_votes_on_three_of_six_sets(name: str, votes: float, most: float) -> None:
     a, truth = real_crowd(name)
     shares = vote_posterior(a)
     known = truth >= 0
