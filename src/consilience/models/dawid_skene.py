@@ -186,8 +186,6 @@ class DawidSkene:
         To another model: the order that minimises the distance of all annotators' confusions.  To the classes: the
         order with the largest total agreement of annotators with the truth.  Both are found by the Hungarian method.
         """
-        from scipy.optimize import linear_sum_assignment
-
         if isinstance(to, DawidSkene):
             if self.confusions.shape != to.confusions.shape:
                 raise ParameterError("only models with the same annotators and classes can be aligned")
@@ -199,6 +197,11 @@ class DawidSkene:
             )
         else:
             cost = -self.confusions.sum(axis=0)
+        cheapest = cost.argmin(axis=1)
+        if np.unique(cheapest).size == cheapest.size:  # no two classes compete: no need for SciPy's optimisers
+            return self.permute(cheapest)
+        from scipy.optimize import linear_sum_assignment
+
         return self.permute(linear_sum_assignment(cost)[1])
 
     def __eq__(self, other: object) -> bool:
