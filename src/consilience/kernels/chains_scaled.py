@@ -23,14 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from consilience.kernels import em_source
 from consilience.kernels._compile import from_source, inlined
 from consilience.kernels._compile import kernel as compiled_kernel
+from consilience.kernels.em_source import AHEAD, MOST_UNROLLED, by_class
 
 __all__ = ["LEAST_TRANSITION", "kernel"]
 
-#: Up to this many classes the kernel is unrolled; beyond, it loops.
-MOST_UNROLLED = 16
 #: Up to this many classes products with T are unrolled too: faster by up to a third, but slow to compile.
 _MOST_WRITTEN_OUT = 9
 #: The smallest sum of α_n that is accepted; the largest is one over it.
@@ -176,30 +174,25 @@ def _source(name: str, K: int, prefetch: bool) -> str:
     values = {
         "name": name,
         "K": K or "K",
-        "ahead": em_source.AHEAD,
+        "ahead": AHEAD,
         "least": _LEAST,
         "most": 1.0 / _LEAST,
         "small_alpha": _SMALL_ALPHA,
         "large_beta": _LARGE_BETA,
     }
-    return "\n".join(_every_class(line, K) for line in lines).format(**values)
+    template = re.sub(r"sum\((\w+)@\)", lambda found: _sum(found[1], K), "\n".join(lines))
+    return by_class(template, K).format(**values)
+
+
+def _sum(name: str, K: int) -> str:
+    """Return source of the sum over the classes."""
+    return _tree([f"{name}{k}" for k in range(K)]) if K else f"{name}.sum()"
 
 
 def _tree(terms: list[str]) -> str:
     """Return source of a sum as a balanced tree, which has the shortest chain of dependent additions."""
     middle = (len(terms) + 1) // 2
     return f"({_tree(terms[:middle])} + {_tree(terms[middle:])})" if len(terms) > 1 else terms[0]
-
-
-def _every_class(line: str, K: int) -> str:
-    """Repeat a line for each class; K = 0 makes it a loop."""
-    if not K:
-        line = re.sub(r"sum\((\w+)@\)", r"\1.sum()", line)
-        indent = line[: len(line) - len(line.lstrip())]
-        each = re.sub(r"\b([a-z]+)@", r"\1[k]", line.strip()).replace("@", "k")
-        return f"{indent}for k in range(K):\n{indent}    {each}" if "@" in line else line
-    line = re.sub(r"sum\((\w+)@\)", lambda found: _tree([f"{found[1]}{k}" for k in range(K)]), line)
-    return "\n".join(line.replace("@", str(k)) for k in range(K)) if "@" in line else line
 
 
 def _many_labels(low: Any, high: Any, labels: Any, known: Any, table: Any, power: Any, p: Any) -> Any:

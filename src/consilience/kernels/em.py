@@ -36,9 +36,9 @@ import numpy as np
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints, aligned
 from consilience.kernels._compile import kernel
-from consilience.kernels.em_source import FLOOR, MOST_UNROLLED, sweep_kernel, unrolled
+from consilience.kernels.em_source import FLOOR, sweep_kernel
 
-__all__ = ["FLOOR", "MOST_UNROLLED", "Statistics", "Sweep", "unrolled"]
+__all__ = ["FLOOR", "Statistics", "Sweep"]
 
 #: Tables larger than this (bytes) do not stay in a core's own cache.
 _CACHE = 1 << 19

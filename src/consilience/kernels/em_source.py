@@ -1,19 +1,19 @@
-"""The source of the sweeps over labels, unrolled for each number of classes, and its compilation.
+"""The source of the sweeps over labels, unrolled for each small number of classes, and its compilation.
 
 :mod:`consilience.kernels.em` explains what a sweep computes and why it is written this way.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from consilience.kernels._compile import from_source, kernel
 
-__all__ = ["FLOOR", "MOST_UNROLLED", "sweep_kernel", "unrolled"]
+__all__ = ["FLOOR", "MOST_UNROLLED", "by_class", "sweep_kernel"]
 
 #: The smallest probability that a confusion or a prior is taken to have: 16 of them stay above 1e-308.
 FLOOR = 1e-12
@@ -22,14 +22,15 @@ MOST_UNROLLED = 16
 #: Labels between a prefetch and the use of what it brings.
 AHEAD = 64
 
-# A line with @ stands once for every class, with the class for @; one that begins with {prefetch} only where rows are
-# prefetched.
+# A line with @ is repeated for every class, with the class for @; if not unrolled, it becomes a loop over arrays.  One
+# that begins with {prefetch} is only there where rows are prefetched.
 _HEAD = """
 def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, sums):
     running = 1.0
     log_likelihood = 0.0
+    {arrays}
     w@ = prior[@]
-    n@ = 0.0
+    items@ = 0.0
     start = uint64(indptr[first])
     {prefetch}ahead = start
     {prefetch}end = uint64(indptr[stop_item])
@@ -56,9 +57,9 @@ def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, 
                 low = high
             if gold.size > 0 and gold[n] >= 0:
                 e@ = e@ if gold[n] == @ else -1e6
-            top = e0
+            top = -1e9
             top = max(top, e@)
-            p@ *= {large} ** (e@ - top)
+            if e@ != top: p@ *= {large} ** (e@ - top)
             log_likelihood += top * {log_large}
         if gold.size > 0 and gold[n] >= 0:
             p@ = p@ if gold[n] == @ else 0.0
@@ -71,7 +72,7 @@ def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, 
         p@ *= inverse
 """
 _COUNT = """
-        n@ += p@
+        items@ += p@
         for i in range(start, stop):
             r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
             table[r, {K} + @] += p@
@@ -80,108 +81,57 @@ _COUNT = """
 _WRITE = """
         if gold.size > 0 and gold[n] >= 0:
             p@ = 1.0 if gold[n] == @ else 0.0
-        n@ += p@
+        items@ += p@
         out[n, @] = p@
         start = stop
 """
 _TAIL = """
-    sums[@] = n@
+    sums[@] = items@
     sums[{K}] = log_likelihood + log(running)
 """
 
 
 def _source(name: str, K: int, write: bool, prefetch: bool) -> str:
-    """Return the unrolled sweep for K classes."""
+    """Return the sweep for K classes, unrolled, or (K = 0) for any number."""
     template = "".join(part.lstrip("\n") for part in (_HEAD, _WRITE if write else _COUNT, _TAIL))
     values = {
         "name": name,
-        "K": K,
+        "K": K or "K",
+        "arrays": "" if K else "K = prior.size; w, items, p, e = empty(K), empty(K), empty(K), empty(K)",
         "ahead": AHEAD,
         "prefetch": "",
         "small": repr(2.0**-256),
         "large": repr(2.0**512),
         "log_large": repr(512 * float(np.log(2.0))),
-        "sum_p": " + ".join(f"p{k}" for k in range(K)),
+        "sum_p": " + ".join(f"p{k}" for k in range(K)) or "p.sum()",
     }
     lines = [line for line in template.splitlines() if prefetch or "{prefetch}" not in line]
-    return unrolled("\n".join(lines), K).format(**values)
+    return by_class("\n".join(lines), K).format(**values)
 
 
-def unrolled(template: str, K: int) -> str:
-    """Repeat each line with @ for every class, with the class for @."""
+def by_class(template: str, K: int) -> str:
+    """Repeat each line with @ for every class, with the class for @; K = 0 makes it a loop over arrays instead."""
     lines: list[str] = []
     for line in template.lstrip("\n").splitlines():
-        lines += [line.replace("@", str(k)) for k in range(K)] if "@" in line else [line]
-    return "\n".join(lines)
-
-
-def _looped_sweep(
-    first: Any,
-    stop_item: Any,
-    indptr: Any,
-    annotator: Any,
-    label: Any,
-    gold: Any,
-    prior: Any,
-    table: Any,
-    out: Any,
-    sums: Any,
-) -> None:
-    """The same sweep for any number of classes, with a loop where the other is unrolled."""
-    K = prior.size
-    write = out.size > 0
-    p = np.empty(K)
-    e = np.empty(K)
-    log_likelihood = 0.0
-    for n in range(first, stop_item):
-        start, stop = indptr[n], indptr[n + 1]
-        for k in range(K):
-            p[k] = prior[k]
-            e[k] = 0.0
-        for i in range(start, stop):
-            r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
-            for k in range(K):
-                p[k] *= table[r, k]
-            if (i - start) % 16 == 15:
-                for k in range(K):
-                    while p[k] < 2.0**-256:
-                        p[k] *= 2.0**512
-                        e[k] -= 1.0
-        top = e.max()
-        if gold.size > 0 and gold[n] >= 0:
-            top = e[gold[n]]  # the scale of a class that is out of the question must not count
-            for k in range(K):
-                if k != gold[n]:
-                    p[k] = 0.0
-                    e[k] = top
-        s = 0.0
-        for k in range(K):
-            if e[k] != top:
-                p[k] *= (2.0**512) ** (e[k] - top)
-            s += p[k]
-        log_likelihood += np.log(s) + top * 512.0 * np.log(2.0)
-        for k in range(K):
-            p[k] /= s
-            sums[k] += p[k]
-        if write:
-            for k in range(K):
-                out[n, k] = p[k]
+        if "@" not in line:
+            lines.append(line)
+        elif K:
+            lines += [line.replace("@", str(k)) for k in range(K)]
         else:
-            for i in range(start, stop):
-                r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
-                for k in range(K):
-                    table[r, K + k] += p[k]
-    sums[K] = log_likelihood
+            indent = line[: len(line) - len(line.lstrip())]
+            each = re.sub(r"\b([a-z]+)@", r"\1[k]", line.strip()).replace("@", "k")
+            lines += [f"{indent}for k in range(K):", f"{indent}    {each}"]
+    return "\n".join(lines)
 
 
 @lru_cache(maxsize=64)
 def sweep_kernel(K: int, annotator: str, label: str, *, prefetch: bool, write: bool = False) -> Callable[..., None]:
     """Compile the sweep for K classes and these code types; it counts, or writes posteriors if told to ``write``."""
-    arguments = f"int64 int64 int64[] {annotator}[] {label}[] int32[] float64[] float64[,]! float64[,]! float64[]!"
-    if K > MOST_UNROLLED:
-        return kernel(_looped_sweep, arguments)
-    name = f"sweep_{K}{'_write' if write else ''}{'_prefetch' if prefetch else ''}"
     from consilience.kernels._intrinsics import prefetch as fetch
 
-    names = {"uint64": np.uint64, "log": np.log, "prefetch": fetch}
-    return kernel(from_source(_source(name, K, write, prefetch), name, __name__, __file__, names), arguments)
+    unrolled = K if K <= MOST_UNROLLED else 0
+    name = f"sweep_{unrolled or 'looped'}{'_write' if write else ''}{'_prefetch' if prefetch else ''}"
+    names = {"uint64": np.uint64, "log": np.log, "empty": np.empty, "prefetch": fetch}
+    function = from_source(_source(name, unrolled, write, prefetch), name, __name__, __file__, names)
+    arrays = f"int64[] {annotator}[] {label}[] int32[] float64[] float64[,]! float64[,]! float64[]!"
+    return kernel(function, f"int64 int64 {arrays}")

@@ -11,7 +11,8 @@ import numpy as np
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels._compile import from_source, kernel
-from consilience.kernels.em import MOST_UNROLLED, Statistics, unrolled
+from consilience.kernels.em import Statistics
+from consilience.kernels.em_source import MOST_UNROLLED, by_class
 
 __all__ = ["said_counts", "share_parts", "share_statistics", "vote_counts", "vote_shares", "vote_statistics"]
 
@@ -88,11 +89,12 @@ def share_parts(
     return blocks.fold(leaf, share, threads)
 
 
-# A line with @ stands once for every class, with the class for @.
+# A line with @ is repeated for every class, with the class for @; if not unrolled, it becomes a loop over arrays.
 _SHARE = """
 def {name}(first, last, indptr, annotator, label, gold, counts, class_counts):
+    {arrays}
     q = zeros({K})
-    n@ = 0.0
+    items@ = 0.0
     for n in range(first, last):
         start, stop = uint64(indptr[n]), uint64(indptr[n + 1])
         if start == stop:
@@ -107,36 +109,10 @@ def {name}(first, last, indptr, annotator, label, gold, counts, class_counts):
         for i in range(start, stop):
             r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
             counts[r, @] += p@
-        n@ += p@
+        items@ += p@
         q[@] = 0.0
-    class_counts[@] += n@
+    class_counts[@] += items@
 """
-
-
-def _looped_share(
-    first: Any, last: Any, indptr: Any, annotator: Any, label: Any, gold: Any, counts: Any, class_counts: Any
-) -> None:
-    """The same for any number of classes, with a loop where the other is unrolled."""
-    K = counts.shape[1]
-    q = np.zeros(K)
-    for n in range(first, last):
-        start, stop = indptr[n], indptr[n + 1]
-        if start == stop:
-            continue
-        fixed = gold.size > 0 and gold[n] >= 0
-        if fixed:
-            q[gold[n]] = 1.0
-        else:
-            one = 1.0 / (stop - start)
-            for i in range(start, stop):
-                q[label[i]] += one
-        for i in range(start, stop):
-            r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
-            for k in range(K):
-                counts[r, k] += q[k]
-        for k in range(K):
-            class_counts[k] += q[k]
-            q[k] = 0.0
 
 
 def said_counts(annotator: Codes, label: Codes, n_annotators: int, n_classes: int) -> Ints:
@@ -169,9 +145,9 @@ def _scatter(indptr: Any, annotator: Any, label: Any, q: Any, counts: Any) -> No
 
 @lru_cache(maxsize=32)
 def _share_kernel(K: int, annotator: str, label: str) -> Callable[..., None]:
-    arguments = f"int64 int64 int64[] {annotator}[] {label}[] int32[] float64[,]! float64[]!"
-    if K > MOST_UNROLLED:
-        return kernel(_looped_share, arguments)
-    names = {"uint64": np.uint64, "zeros": np.zeros}
-    source = unrolled(_SHARE, K).format(name=f"share_{K}", K=K)
-    return kernel(from_source(source, f"share_{K}", __name__, __file__, names), arguments)
+    unrolled = K if K <= MOST_UNROLLED else 0
+    name = f"share_{unrolled or 'looped'}"
+    arrays = "" if unrolled else "K = class_counts.size; p, items = zeros(K), zeros(K)"
+    source = by_class(_SHARE, unrolled).format(name=name, K=unrolled or "K", arrays=arrays)
+    function = from_source(source, name, __name__, __file__, {"uint64": np.uint64, "zeros": np.zeros})
+    return kernel(function, f"int64 int64 int64[] {annotator}[] {label}[] int32[] float64[,]! float64[]!")
