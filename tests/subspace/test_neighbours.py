@@ -17,7 +17,7 @@ from consilience.exceptions import DataError, EngineWarning, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.neighbours import search_approximately
 from consilience.subspace import graph
-from consilience.subspace.graph import affinity_from_codes, join_components, mutual_neighbours, neighbour_graph
+from consilience.subspace.graph import affinity_from_codes, join_components, neighbour_graph
 from consilience.subspace.neighbours import nearest_neighbours
 
 
@@ -164,9 +164,9 @@ def test_the_graph_is_that_of_2_19_and_2_20() -> None:
     lists = np.zeros((80, 80), bool)
     np.put_along_axis(lists, near, True, axis=1)
     either = lists | lists.T
-    W = mutual_neighbours(Z, 4)
+    W, _ = neighbour_graph(Z, 4)
     np.testing.assert_array_equal(W.toarray(), either)
-    heat = mutual_neighbours(Z, 4, weights="heat").toarray()
+    heat = neighbour_graph(Z, 4, weights="heat")[0].toarray()
     square = ((Z[:, None] - Z) ** 2).sum(axis=2)
     np.testing.assert_allclose(heat, either * np.exp(-square / (2 * apart.mean() ** 2)), atol=1e-12)
 
@@ -174,18 +174,18 @@ def test_the_graph_is_that_of_2_19_and_2_20() -> None:
 def test_a_code_of_zeros_has_no_direction() -> None:
     Z = np.random.default_rng(8).standard_normal((30, 3))
     Z[4] = 0.0
-    W = mutual_neighbours(Z, 3, similarity="absolute")
+    W, _ = neighbour_graph(Z, 3, similarity="absolute")
     assert W[[4]].nnz == 0
     assert (np.delete(W.sum(axis=1), 4) >= 3).all()
     assert connected_components(join_components(W, Z, 3, 1, similarity="absolute"))[0] == 2
-    assert mutual_neighbours(Z, 3)[[4]].nnz >= 3
+    assert neighbour_graph(Z, 3)[0][[4]].nnz >= 3
 
 
 def test_permutation_of_samples_permutes_the_graph() -> None:
     Z = np.random.default_rng(9).standard_normal((200, 5))
     order = np.random.default_rng(10).permutation(200)
-    W = mutual_neighbours(Z, 5, weights="heat", similarity="absolute").toarray()
-    moved = mutual_neighbours(Z[order], 5, weights="heat", similarity="absolute").toarray()
+    W = neighbour_graph(Z, 5, weights="heat", similarity="absolute")[0].toarray()
+    moved = neighbour_graph(Z[order], 5, weights="heat", similarity="absolute")[0].toarray()
     np.testing.assert_allclose(moved, W[np.ix_(order, order)], atol=1e-12)
 
 
@@ -203,7 +203,7 @@ def test_small_components_are_joined_and_large_ones_left_alone() -> None:
     rng = np.random.default_rng(11)
     far = [(0.0, 100), (50.0, 100), (1000.0, 5), (60.0, 6)]
     Z = np.concatenate([rng.standard_normal((n, 2)) + np.array([x, 0.0]) for x, n in far])
-    W = mutual_neighbours(Z, 4)
+    W, _ = neighbour_graph(Z, 4)
     assert connected_components(W)[0] == 4
     joined = join_components(W, Z, 4, 2)
     assert connected_components(joined)[0] == 2
@@ -219,11 +219,11 @@ def test_small_components_are_joined_and_large_ones_left_alone() -> None:
 def test_small_components_may_be_clusters_where_clusters_are_small() -> None:
     rng = np.random.default_rng(14)
     Z = np.concatenate([rng.standard_normal((10, 2)) + np.array([30.0 * i, 0.0]) for i in range(10)])
-    W = mutual_neighbours(Z, 5)
+    W, _ = neighbour_graph(Z, 5)
     assert connected_components(W)[0] == 10
     assert join_components(W, Z, 5, 10) is W
     outliers = np.concatenate([Z, rng.standard_normal((4, 2)) + np.array([500.0, 0.0])])
-    W = mutual_neighbours(outliers, 3)
+    W, _ = neighbour_graph(outliers, 3)
     assert connected_components(join_components(W, outliers, 3, 10))[0] <= 10
 
 
@@ -245,7 +245,7 @@ def test_joining_edges_have_the_width_of_the_others() -> None:
 def test_small_components_are_joined_to_some_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(16)
     Z = np.concatenate([rng.standard_normal((300, 2)), rng.standard_normal((5, 2)) + 50.0])
-    W = mutual_neighbours(Z, 4)
+    W, _ = neighbour_graph(Z, 4)
     monkeypatch.setattr(graph, "_MOST_OUTSIDE", 40)
     searched: list[int] = []
 
@@ -267,14 +267,14 @@ def test_invalid_arguments_are_refused() -> None:
     Z = np.random.default_rng(12).standard_normal((10, 3))
     for bad in ({"k": 0}, {"k": 10}, {"k": 2.5}, {"k": True}):
         with pytest.raises(ParameterError, match="from 1 to 9"):
-            mutual_neighbours(Z, **bad)
+            neighbour_graph(Z, **bad)
     for name in ("weights", "method", "similarity"):
         with pytest.raises(ParameterError, match=name):
-            mutual_neighbours(Z, 2, **{name: "other"})  # type: ignore[arg-type]
+            neighbour_graph(Z, 2, **{name: "other"})  # type: ignore[arg-type]
     with pytest.raises(DataError, match="finite"):
-        mutual_neighbours(np.where(Z > 1, np.nan, Z), 2)
+        neighbour_graph(np.where(Z > 1, np.nan, Z), 2)
     with pytest.raises(DataError, match="matrix"):
-        mutual_neighbours(Z[0], 2)
+        neighbour_graph(Z[0], 2)
     with pytest.raises(DataError, match="columns"):
         nearest_neighbours(Z, 2, queries=Z[:, :2])
     with pytest.raises(DataError, match="square"):

@@ -18,6 +18,7 @@ V      ``embedding_``           (N, K)
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -42,6 +43,7 @@ __all__ = ["SketchedSubspaceClustering"]
 _FEW, _OF_EACH = 1024, 20
 
 
+@dataclass(eq=False, repr=False)
 class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     r"""Cluster samples that lie near a union of subspaces.
 
@@ -74,7 +76,7 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         Weights of edges: ``"binary"`` (2.19) or ``"heat"`` (2.20).
     neighbors
         How to search: ``"exact"``, ``"approximate"``, ``"pynndescent"`` or ``"auto"``; see
-        :func:`~consilience.subspace.graph.mutual_neighbours`.
+        :func:`~consilience.subspace.graph.neighbour_graph`.
     similarity
         Similarity of codes: ``"absolute"`` cosine, because a subspace contains -x with x; ``"cosine"``, for affine
         subspaces; or ``"euclidean"``, as in the thesis.
@@ -120,38 +122,21 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     3
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        representation: Representation = "lsr",
-        n_sketch: int | None = None,
-        sketch: SketchKind = "rademacher",
-        lam: float | None = None,
-        n_features: int | None = None,
-        n_neighbors: int | None = None,
-        weights: Weights = "binary",
-        neighbors: Method = "auto",
-        similarity: Similarity = "absolute",
-        max_iter: int = 5000,
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.representation = representation
-        self.n_sketch = n_sketch
-        self.sketch = sketch
-        self.lam = lam
-        self.n_features = n_features
-        self.n_neighbors = n_neighbors
-        self.weights = weights
-        self.neighbors = neighbors
-        self.similarity = similarity
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
+    n_clusters: int = 8
+    _: KW_ONLY
+    representation: Representation = "lsr"
+    n_sketch: int | None = None
+    sketch: SketchKind = "rademacher"
+    lam: float | None = None
+    n_features: int | None = None
+    n_neighbors: int | None = None
+    weights: Weights = "binary"
+    neighbors: Method = "auto"
+    similarity: Similarity = "absolute"
+    max_iter: int = 5000
+    tol: float = 1e-4
+    random_state: Any = 0
+    callback: Callback | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the samples ``X`` (N, D), NaN being a missing entry; ``y`` is not used.
@@ -287,9 +272,7 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             if K < 1:
                 return np.inf
             k = min(self.n_neighbors_, default_n_neighbors(len(Z), K))
-            _, embedding = embed_codes(
-                Z, K, n_neighbors=k, weights=self.weights, similarity=self.similarity, random_state=seed
-            )
+            _, embedding = embed_codes(Z, K, k, self.similarity, weights=self.weights, random_state=seed)
         return float(embedding.values.sum()) + self.n_clusters * (1.0 - len(Z) / len(X))
 
 

@@ -34,7 +34,7 @@ from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, w
 from consilience.kernels._arrays import Floats, Ints
 from consilience.validation import whole
 
-__all__ = ["Embedding", "cluster_embedding", "spectral_embedding"]
+__all__ = ["Embedding", "cluster_embedding", "in_order", "spectral_embedding"]
 
 #: Up to this many samples a dense solver is used, and up to the second if most eigenvectors are wanted.
 _DENSE, _DENSE_MOST = 400, 5000
@@ -135,13 +135,17 @@ def cluster_embedding(embedding: Embedding | Any, n_clusters: int, random_state:
     model = min(known, drawn, key=lambda found: found.inertia_)
     if few is not rows:
         model = KMeans(n_clusters, n_init=1, init=model.cluster_centers_).fit(rows)
-    labels = model.labels_.astype(np.int64)
+    labels, order = in_order(model.labels_.astype(np.int64), n_clusters)
+    return labels, model.cluster_centers_[order]
+
+
+def in_order(labels: Ints, n_clusters: int) -> tuple[Ints, Ints]:
+    """Number clusters in the order of their first samples, empty ones last; also return their old numbers."""
     used, first = np.unique(labels, return_index=True)
-    rest = np.setdiff1d(np.arange(n_clusters), used)
-    order = np.concatenate([used[np.argsort(first)], rest])
+    order = np.concatenate([used[np.argsort(first)], np.setdiff1d(np.arange(n_clusters), used)])
     number = np.empty(n_clusters, np.int64)
     number[order] = np.arange(n_clusters)
-    return number[labels], model.cluster_centers_[order]
+    return number[labels], order
 
 
 def unit_rows(vectors: Floats) -> Floats:

@@ -27,7 +27,7 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
 from consilience.validation import one_of
 
-__all__ = ["Weights", "affinity_from_codes", "join_components", "mutual_neighbours", "neighbour_graph"]
+__all__ = ["Weights", "affinity_from_codes", "join_components", "neighbour_graph"]
 
 Weights: TypeAlias = Literal["binary", "heat"]
 
@@ -35,7 +35,7 @@ Weights: TypeAlias = Literal["binary", "heat"]
 _MOST_OUTSIDE = 20_000
 
 
-def mutual_neighbours(
+def neighbour_graph(
     Z: Any,
     k: int,
     *,
@@ -43,7 +43,7 @@ def mutual_neighbours(
     method: Method = "auto",
     similarity: Similarity = "euclidean",
     random_state: int = 0,
-) -> Any:
+) -> tuple[Any, float | None]:
     """Return the graph (2.19)-(2.20): two samples are joined if either is among the k nearest of the other.
 
     Parameters
@@ -64,22 +64,9 @@ def mutual_neighbours(
 
     Returns
     -------
-    csr_array (N, N), symmetric, without diagonal.  A code of zeros has no direction, so it has neighbours only if
-    ``similarity`` is ``"euclidean"``.
+    csr_array (N, N), symmetric, without diagonal, and σ of heat weights for later edges (None for binary ones).  A code
+    of zeros has no direction, so it has neighbours only if ``similarity`` is ``"euclidean"``.
     """
-    return neighbour_graph(Z, k, weights=weights, method=method, similarity=similarity, random_state=random_state)[0]
-
-
-def neighbour_graph(
-    Z: Any,
-    k: int,
-    *,
-    weights: Weights = "binary",
-    method: Method = "auto",
-    similarity: Similarity = "euclidean",
-    random_state: int = 0,
-) -> tuple[Any, float | None]:
-    """Return the graph of :func:`mutual_neighbours`, and σ of heat weights for later edges; None for binary ones."""
     one_of("weights", weights, get_args(Weights))
     codes = np.asarray(Z)
     N = len(codes)
@@ -135,7 +122,7 @@ def join_components(
     the mean size of a cluster if that is less; and at least 2 % of that mean.
 
     ``sigma`` is σ of the heat weights of the other edges; None: binary weights.  Of more than 20,000 samples outside,
-    20,000 are searched.  Other arguments are those of :func:`mutual_neighbours`.
+    20,000 are searched.  Other arguments are those of :func:`neighbour_graph`.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components

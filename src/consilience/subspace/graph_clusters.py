@@ -9,7 +9,7 @@ import numpy as np
 
 from consilience.exceptions import DataError, DataWarning, warn
 from consilience.kernels._arrays import Bools, Ints
-from consilience.subspace.embedding import Embedding, cluster_embedding, spectral_embedding
+from consilience.subspace.embedding import Embedding, cluster_embedding, in_order, spectral_embedding
 from consilience.subspace.graph import Weights, join_components, neighbour_graph
 from consilience.subspace.neighbours import Method, Similarity, nearest_neighbours
 from consilience.validation import whole
@@ -55,7 +55,7 @@ def cluster_codes(
     Small components of the graph are first joined to the rest, see
     :func:`~consilience.subspace.graph.join_components`.  Codes of zeros lie in every subspace: they are not in the
     graph and go to the largest cluster, with a DataWarning.  Other arguments are those of
-    :func:`~consilience.subspace.graph.mutual_neighbours`.
+    :func:`~consilience.subspace.graph.neighbour_graph`.
     """
     from scipy.sparse import csr_array
 
@@ -75,16 +75,9 @@ def cluster_codes(
                 "zero, or is lam too small?"
             )
         n_neighbors = min(n_neighbors, rows.size - 1)
-    W, embedding = embed_codes(
-        Z if rows.size == N else Z[rows],
-        n_clusters,
-        n_neighbors=n_neighbors,
-        weights=weights,
-        neighbors=neighbors,
-        similarity=similarity,
-        random_state=random_state,
-        callback=callback,
-    )
+    search: dict[str, Any] = {"weights": weights, "method": neighbors, "random_state": random_state}
+    some = Z if rows.size == N else Z[rows]
+    W, embedding = embed_codes(some, n_clusters, n_neighbors, similarity, callback=callback, **search)
     if callback is not None:
         callback("clusters")
     found, _ = cluster_embedding(embedding, n_clusters, random_state)
@@ -96,7 +89,7 @@ def cluster_codes(
     W = csr_array((W.data, (rows[W.row], rows[W.col])), shape=(N, N))
     vectors = np.zeros((N, n_clusters))
     vectors[rows] = embedding.vectors
-    return GraphClusters(_in_order(labels), W, embedding._replace(vectors=vectors))
+    return GraphClusters(in_order(labels, n_clusters)[0], W, embedding._replace(vectors=vectors))
 
 
 def vote(Z: Any, codes: Any, labels: Ints, k: int, similarity: Similarity) -> Ints:
@@ -133,33 +126,20 @@ def _largest_cluster(uncoded: Bools, labels: Ints) -> int:
     return largest
 
 
-def _in_order(labels: Ints) -> Ints:
-    """Number clusters in the order of their first samples."""
-    used, first = np.unique(labels, return_index=True)
-    number = np.empty(int(labels.max()) + 1, np.int64)
-    number[used[np.argsort(first)]] = np.arange(used.size)
-    return number[labels]
-
-
 def embed_codes(
     Z: Any,
     n_clusters: int,
+    n_neighbors: int,
+    similarity: Similarity,
     *,
-    n_neighbors: int | None = None,
-    weights: Weights = "binary",
-    neighbors: Method = "auto",
-    similarity: Similarity = "absolute",
     random_state: int = 0,
     callback: Callback | None = None,
+    **search: Any,
 ) -> tuple[Any, Embedding]:
-    """Return the graph of codes (N, n) and the eigenvectors of its Laplacian; arguments as in :func:`cluster_codes`."""
-    if n_neighbors is None:
-        n_neighbors = default_n_neighbors(len(Z), n_clusters)
+    """Return the graph of codes (N, n) and its eigenvectors; ``search`` are options of :func:`neighbour_graph`."""
     if callback is not None:
         callback("graph")
-    W, sigma = neighbour_graph(
-        Z, n_neighbors, weights=weights, method=neighbors, similarity=similarity, random_state=random_state
-    )
+    W, sigma = neighbour_graph(Z, n_neighbors, similarity=similarity, random_state=random_state, **search)
     W = join_components(W, Z, n_neighbors, n_clusters, sigma=sigma, similarity=similarity)
     if callback is not None:
         callback("embedding")

@@ -72,7 +72,7 @@ def nearest_neighbours(
     queries
         Other codes (Q, n); the search for them is always exact.
     similarity, method, random_state
-        See :func:`~consilience.subspace.graph.mutual_neighbours`.
+        See :func:`~consilience.subspace.graph.neighbour_graph`.
     """
     codes = _codes(Z, similarity)
     N = len(codes)
