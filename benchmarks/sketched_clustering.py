@@ -47,7 +47,8 @@ from benchmarks.pictures import blank, save
 from benchmarks.subspace_codes.elastic_net import elastic_net
 from benchmarks.subspace_codes.omp import omp
 from benchmarks.subspace_peers import ATOMS, GAMMA, PUBLIC, TAU, coded
-from consilience.datasets.subspaces import load_mnist5k, load_yaleb, simulate_subspaces
+from consilience.datasets import load
+from consilience.datasets.subspaces import simulate_subspaces
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats, Ints
 from consilience.subspace.clustering import SketchedSubspaceClustering
@@ -91,13 +92,21 @@ class Run(NamedTuple):
     processor: float  #: processor seconds of all threads, robust on a shared machine
 
 
+def _images(name: str) -> tuple[Floats, Ints]:
+    """Return a public set of images, as rows of length one, and their classes."""
+    parts: Any = load(name)
+    data: Floats = np.asarray(parts["X"], np.float64)
+    length = np.linalg.norm(data, axis=1, keepdims=True)
+    return data / np.where(length > 0, length, 1.0), np.unique(parts["y"], return_inverse=True)[1].astype(np.int64)
+
+
 def problems() -> list[Problem]:
     """Return the sets of Figs 2.2 and 2.3."""
-    faces, digits = load_yaleb(), load_mnist5k()
+    faces, digits = _images("yaleb"), _images("mnist5k")
     drawn = simulate_subspaces(3000, 100, 10, 5, noise=0.7, random_state=1)
     return [
-        Problem("Extended Yale B", faces.data, faces.truth, 38, LAM),
-        Problem("mnist5k", digits.data, digits.truth, 10, None),
+        Problem("Extended Yale B", *faces, 38, LAM),
+        Problem("mnist5k", *digits, 10, None),
         Problem("simulated union", drawn.data, drawn.truth, 10, None),
     ]
 

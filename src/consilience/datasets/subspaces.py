@@ -1,4 +1,4 @@
-"""Data on a union of subspaces: simulated with a known truth, and public images near such a union.
+"""Data on a union of subspaces, simulated with a known truth.
 
     x_n = C_k ψ_n + μ_k + v_n,     k the subspace of sample n          (Traganitis 2019, eq. (2.2))
 
@@ -19,16 +19,14 @@ k      ``truth``                      (N,)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from consilience.datasets.loading import load
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.validation import whole
 
-__all__ = ["ImageSet", "SubspaceSimulation", "load_images", "load_mnist5k", "load_yaleb", "simulate_subspaces"]
+__all__ = ["SubspaceSimulation", "simulate_subspaces"]
 
 #: Samples drawn at once, to save memory.
 _BLOCK = 1 << 14
@@ -42,13 +40,6 @@ class SubspaceSimulation:
     truth: Ints  #: k, the subspace of every sample, (N,)
     bases: Floats  #: C with orthonormal columns, (K, D, d)
     centres: Floats  #: μ, (K, D); zero if the subspaces pass through the origin
-
-
-class ImageSet(NamedTuple):
-    """Images as rows, and their classes."""
-
-    data: Floats  #: (N, D), scaled to rows of length one unless asked otherwise
-    truth: Ints  #: class code of every image, 0 … K - 1
 
 
 def simulate_subspaces(
@@ -135,41 +126,3 @@ def _fill(
         gone = rng.random(data.shape) < missing
         gone[np.arange(len(data)), rng.integers(0, D, len(data))] = False
         data[gone] = np.nan
-
-
-def load_images(name: Literal["mnist5k", "olivetti", "yaleb"], *, scale: Literal["unit"] | None = "unit") -> ImageSet:
-    """Load a set of images from the folder that ``CONSILIENCE_DATA`` names.
-
-    Parameters
-    ----------
-    name
-        A set of images of :data:`consilience.datasets.CATALOGUE`.
-    scale
-        ``"unit"`` scales every image to length one, as subspace clustering needs; None keeps the grey values.
-
-    Raises
-    ------
-    DataError
-        The set is not there; the message says where it comes from.
-    """
-    if name not in ("mnist5k", "olivetti", "yaleb"):
-        raise ParameterError(f"the sets of images are mnist5k, olivetti and yaleb, not {name!r}")
-    if scale not in (None, "unit"):
-        raise ParameterError(f"scale must be 'unit' or None, not {scale!r}")
-    parts = cast("dict[str, Any]", load(name))
-    data: Floats = np.asarray(parts["X"], np.float64)
-    if scale == "unit":
-        length = np.linalg.norm(data, axis=1, keepdims=True)
-        data /= np.where(length > 0, length, 1.0)
-    truth = np.unique(parts["y"], return_inverse=True)[1].astype(np.int64)
-    return ImageSet(data, truth)
-
-
-def load_yaleb(*, scale: Literal["unit"] | None = "unit") -> ImageSet:
-    """Load Extended Yale B: 2,414 faces of 38 people, 32 × 32 pixels.  See :func:`load_images`."""
-    return load_images("yaleb", scale=scale)
-
-
-def load_mnist5k(*, scale: Literal["unit"] | None = "unit") -> ImageSet:
-    """Load 5,000 handwritten digits of MNIST, 28 × 28 pixels.  See :func:`load_images`."""
-    return load_images("mnist5k", scale=scale)
