@@ -21,6 +21,7 @@ from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes
 from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
+from consilience.validation import whole
 
 __all__ = ["Step", "compare", "expand"]
 
@@ -159,8 +160,7 @@ def _seeds_of(name: str, seeds: Any) -> tuple[int | None, ...]:
 
 
 def _check(jobs: Any, timeout: Any) -> None:
-    if not isinstance(jobs, int | np.integer) or isinstance(jobs, bool) or jobs < 1:
-        raise ParameterError(f"jobs must be a whole number ≥ 1, not {jobs!r}")
+    whole("jobs", jobs)
     # somewhat below the limit of a timer
     if timeout is not None and not (isinstance(timeout, int | float | np.number) and 0 < timeout <= 4e6):
         raise ParameterError(f"timeout must be a number of seconds above 0 (at most 4000000), or None, not {timeout!r}")

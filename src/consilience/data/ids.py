@@ -26,6 +26,7 @@ __all__ = [
     "numbers_where_all_are",
     "text_buffers",
     "to_column",
+    "valid_text",
     "without",
     "without_blanks",
     "without_code",
@@ -256,11 +257,16 @@ def without(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[
     """Remove names that mean "no value" (blank, or one of ``tokens``) from a vocabulary; their rows get -1."""
     if not is_text(names) or not len(names):
         return codes, Ids(names)
+    return without_blanks(codes, valid_text(names), tokens)
+
+
+def valid_text(names: pa.Array) -> pa.Array:
+    """Return these strings, or raise if they hold invalid UTF-8."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid as error:
         raise FormatError(f"a value is not UTF-8 text ({error})") from error
-    return without_blanks(codes, names, tokens)
+    return names
 
 
 def without_blanks(codes: Codes, names: pa.Array, tokens: Sequence[str] = ()) -> tuple[Codes, Ids]:
@@ -316,6 +322,8 @@ def _first_seen(column: pa.Array) -> tuple[Codes, pa.Array]:
 def text_buffers(column: pa.Array) -> tuple[Codes, Codes]:
     """Return the offsets and the bytes of a column of strings."""
     width = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    if not len(column):  # it may have no buffers
+        return np.zeros(1, width), np.empty(0, np.uint8)
     _, offsets, data = column.buffers()
     window = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
     return window, np.frombuffer(data or b"", np.uint8)

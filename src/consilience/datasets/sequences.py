@@ -27,10 +27,10 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.data.sequences import SequenceAnnotations
-from consilience.datasets.simulation import check_whole
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene, _bernoulli, _fixed_degree
+from consilience.validation import whole
 
 __all__ = ["SequenceSimulation", "simulate_sequences"]
 
@@ -90,13 +90,10 @@ def simulate_sequences(
     >>> drawn.annotations
     <SequenceAnnotations: 1800 labels, 20 sequences, 600 tokens, 10 annotators, 4 classes>
     """
-    for name, value, least in (
-        ("n_sequences", n_sequences, 1),
-        ("n_annotators", n_annotators, 1),
-        ("n_classes", n_classes, 2),
-        ("seed", seed, 0),
-    ):
-        check_whole(name, value, least)
+    whole("n_sequences", n_sequences)
+    whole("n_annotators", n_annotators)
+    whole("n_classes", n_classes, least=2)
+    whole("seed", seed, least=0)
     if not 0.0 <= stickiness < 1.0:
         raise ParameterError(f"stickiness must be at least 0 and below 1, not {stickiness!r}")
     if annotators_per_sequence is not None and np.any(np.asarray(label_probability) != 1.0):
@@ -196,7 +193,7 @@ def _draw_labels(
     N, M, K = truth.size, len(model.annotators), len(model.classes)
     units = N if by_token else bounds.size - 1
     if per_unit is not None:
-        check_whole("annotators_per_sequence", per_unit, 1)
+        whole("annotators_per_sequence", per_unit)
         unit, annotator = _fixed_degree(rng, units, M, per_unit)
     else:
         p = np.asarray(probability, np.float64)

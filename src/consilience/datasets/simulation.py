@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,9 @@ from consilience.data.ids import Ids
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
+from consilience.validation import whole
 
-__all__ = ["Simulation", "check_whole", "simulate"]
+__all__ = ["Simulation", "simulate"]
 
 _EXPERT_ACCURACY = (0.9, 0.99)
 #: Probability that a specialist gives their class to its items, and to others.
@@ -98,14 +98,14 @@ def simulate(
     >>> crowd.roles.count("spammer")
     2
     """
-    check_whole("n_items", n_items, 1)
-    check_whole("n_annotators", n_annotators, 1)
-    check_whole("n_classes", n_classes, 2)
-    check_whole("seed", seed, 0)
+    whole("n_items", n_items)
+    whole("n_annotators", n_annotators)
+    whole("n_classes", n_classes, least=2)
+    whole("seed", seed, least=0)
     if labels_per_item is None and label_probability is None:
         labels_per_item = min(_DEFAULT_LABELS_PER_ITEM, n_annotators)
     if labels_per_item is not None:
-        check_whole("labels_per_item", labels_per_item, 1)
+        whole("labels_per_item", labels_per_item)
     if np.shape(accuracy) != (2,) or not 0 <= accuracy[0] <= accuracy[1] <= 1:
         raise ParameterError(f"accuracy must be a range (low, high) between 0 and 1, not {accuracy!r}")
     if label_probability is not None and np.shape(label_probability) not in ((), (n_annotators,)):
@@ -131,12 +131,6 @@ def simulate(
         n_items, labels_per_item=labels_per_item, label_probability=label_probability, random_state=rng
     )
     return Simulation(annotations, truth, model, tuple(roles.tolist()))
-
-
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Raise unless the value is a whole number of at least ``least``."""
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ParameterError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 def _prior(prior: Sequence[float] | None, K: int) -> Floats:

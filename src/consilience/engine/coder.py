@@ -9,14 +9,12 @@ One of three ways, the cheapest that a batch allows:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience.data.ids import Ids, blanks, encode, is_text
-from consilience.exceptions import FormatError, IdError
+from consilience.data.ids import Ids, blanks, encode, is_text, text_buffers, valid_text
+from consilience.exceptions import IdError
 from consilience.kernels._arrays import Bools, Codes, Ints
 
 __all__ = ["Coder", "item_keys", "names_at", "names_of_words", "run_starts", "words_of"]
@@ -170,7 +168,7 @@ class Coder:
 
     def _grow(self, names: pa.Array) -> None:
         """Append new names; blank names get no code."""
-        blank = blanks(checked(names)) if is_text(names) else np.zeros(len(names), np.bool_)
+        blank = blanks(valid_text(names)) if is_text(names) else np.zeros(len(names), np.bool_)
         if blank.any() and self._final is None:
             self._final = np.arange(self._known, dtype=np.int32)
         if self._final is not None:
@@ -196,7 +194,7 @@ def run_starts(column: pa.Array, before: pa.Array | None) -> Ints:
     elif is_text(column):
         from consilience.kernels.rows import changes
 
-        rows = changes(*_buffers(column))
+        rows = changes(*text_buffers(column))
     else:
         words = words_of(column)
         rows = np.flatnonzero(words[1:] != words[:-1]) + 1
@@ -216,13 +214,13 @@ def item_keys(column: pa.Array) -> tuple[Codes, Bools | None]:
         names = column.dictionary
         # null has an entry of its own
         indices = np.asarray(column.indices.cast(pa.int64()).fill_null(len(names)))
-        keys, blank = np.append(_hashes(names), np.zeros((1, 2), np.uint64), axis=0), blanks(checked(names))
+        keys, blank = np.append(_hashes(names), np.zeros((1, 2), np.uint64), axis=0), blanks(valid_text(names))
         if blank.any():
             blank = np.append(blank, True)[indices]
             gone = blank if gone is None else gone | blank
         return keys[indices], gone
     if is_text(column):
-        blank = blanks(checked(column))
+        blank = blanks(valid_text(column))
         if blank.any():
             gone = blank if gone is None else gone | blank
         return _hashes(column), gone
@@ -266,28 +264,11 @@ def missing(column: pa.Array) -> Bools | None:
     return None
 
 
-def checked(names: pa.Array) -> pa.Array:
-    """Raise if these strings hold invalid UTF-8."""
-    try:
-        names.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise FormatError(f"a value is not UTF-8 text ({error})") from error
-    return names
-
-
 def _plain_values(column: pa.Array) -> pa.Array:
     return column.dictionary.take(column.indices)
-
-
-def _buffers(names: pa.Array) -> tuple[Codes, Codes]:
-    """Return the offsets and bytes of text."""
-    width: Any = np.int64 if pa.types.is_large_string(names.type) else np.int32
-    _, offsets, data = names.buffers()
-    window = np.frombuffer(offsets, width)[names.offset : names.offset + len(names) + 1]
-    return window, np.frombuffer(data or b"", np.uint8)
 
 
 def _hashes(names: pa.Array) -> Codes:
     from consilience.kernels.strings import hashes
 
-    return hashes(*_buffers(names)) if len(names) else np.empty((0, 2), np.uint64)
+    return hashes(*text_buffers(names))

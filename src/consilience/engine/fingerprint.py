@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from consilience.data.annotations import Annotations
+from consilience.data.ids import is_text, text_buffers
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes
 
@@ -68,12 +69,10 @@ def digest_of_names(parts: Iterable[pa.Array]) -> bytes:
 
 
 def _values(names: pa.Array, lengths: Any) -> Iterable[Codes]:
-    if pa.types.is_string(names.type) or pa.types.is_large_string(names.type):
-        wide = np.int64 if pa.types.is_large_string(names.type) else np.int32
-        _, ends, data = names.buffers()
-        offsets = np.frombuffer(ends, wide)[names.offset : names.offset + len(names) + 1] if len(names) else [0]
+    if is_text(names):
+        offsets, content = text_buffers(names)
         lengths.update(np.diff(offsets).astype(np.int64).data)
-        yield np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]]
+        yield content[offsets[0] : offsets[-1]]
     elif pa.types.is_boolean(names.type):
         yield np.asarray(names.cast(pa.uint8()))
     else:

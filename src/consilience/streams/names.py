@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience.data.ids import Ids, _as_text
+from consilience.data.ids import Ids, _as_text, is_text, text_buffers
 from consilience.kernels._arrays import Codes, Ints
 
 __all__ = ["Lookup", "Rows", "Vocabulary", "joined", "lots"]
@@ -86,10 +86,6 @@ def joined(known: Ids, more: Ids) -> Ids:
     return Ids(pc.unique(pa.concat_arrays(both))).sorted()[0]
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
@@ -98,7 +94,7 @@ def _common_type(known: pa.DataType, new: pa.Array) -> pa.DataType:
     """Return the type for names of two types: the known one if it holds the new names exactly, otherwise text."""
     if known == new.type or (pa.types.is_floating(known) and _is_number(new.type)):
         return known
-    if _is_text(known) and _is_text(new.type):
+    if {known, new.type} == {pa.string(), pa.large_string()}:
         return pa.large_string()
     if _is_number(known) and _is_number(new.type):
         try:
@@ -126,17 +122,10 @@ def _keys(names: pa.Array, seeds: Codes | None = None) -> Codes:
     from consilience.kernels.strings import hashes
 
     seeds = SEEDS if seeds is None else seeds
-    if not len(names):
-        return np.empty((0, 2), np.uint64)
     if _is_number(names.type):
         values = np.ascontiguousarray(names.to_numpy())
         return hashes(np.arange(values.size + 1) * values.itemsize, values.view(np.uint8), seeds)
-    if not _is_text(names.type):
-        names = names.cast(pa.string())
-    _, offsets, data = names.buffers()
-    width = np.int64 if pa.types.is_large_string(names.type) else np.int32
-    window = np.frombuffer(offsets, width)[names.offset : names.offset + len(names) + 1]
-    return hashes(window, np.frombuffer(data or b"", np.uint8), seeds)
+    return hashes(*text_buffers(names if is_text(names) else names.cast(pa.string())), seeds)
 
 
 class Rows:
