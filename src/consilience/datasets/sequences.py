@@ -30,6 +30,7 @@ from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene, _bernoulli, _fixed_degree
+from consilience.models.hidden_markov import stationary_of
 from consilience.validation import whole
 
 __all__ = ["SequenceSimulation", "simulate_sequences"]
@@ -102,7 +103,7 @@ def simulate_sequences(
     chain_seed, crowd_seed, draw_seed = np.random.SeedSequence(seed).spawn(3)
     T = _chain(np.random.default_rng(chain_seed), K) if transitions is None else _columns(transitions, K)
     T = stickiness * np.eye(K) + (1.0 - stickiness) * T
-    stationary = _stationary(T)
+    stationary = stationary_of(T)
     A = _crowd(np.random.default_rng(crowd_seed), M, K) if confusions is None else confusions
     model = DawidSkene(stationary, A, Ids.range(K), Ids([f"a{m}" for m in range(M)]))
     first = stationary if start is None else _columns(np.asarray(start, np.float64)[:, None], K, 1)[:, 0]
@@ -141,14 +142,6 @@ def _columns(values: Any, K: int, columns: int | None = None) -> Floats:
         what = "start must be (K,)" if columns else "transitions must be (K, K) with columns"
         raise ParameterError(f"{what} of probabilities that sum to one, for K = {K} classes; got {values!r}")
     return np.asarray(T / T.sum(axis=0))
-
-
-def _stationary(T: Floats) -> Floats:
-    """Return π with T π = π, Σ π = 1; of several the one of least norm."""
-    K = len(T)
-    system = np.concatenate([T - np.eye(K), np.ones((1, K))])
-    pi = np.maximum(np.linalg.lstsq(system, np.append(np.zeros(K), 1.0), rcond=None)[0], 0.0)
-    return np.asarray(pi / pi.sum())
 
 
 def _lengths(rng: np.random.Generator, length: Any, S: int) -> Ints:

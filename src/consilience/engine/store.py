@@ -30,7 +30,6 @@ import pyarrow as pa
 
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
-from consilience.engine.fingerprint import PARTS, digest_of_array, digest_of_names, fingerprint_of_digests
 from consilience.exceptions import FormatError
 from consilience.kernels._arrays import Codes, Ints, code_dtype
 
@@ -165,18 +164,6 @@ class Store:
                 drop_pages(array, begin, end)
         if hasattr(mmap, "MADV_DONTNEED"):
             self._items_map.madvise(mmap.MADV_DONTNEED)
-
-    def verify(self) -> None:
-        """Read everything and raise unless it has the fingerprint that was written."""
-        names = (self._items.get_batch(at).column(0) for at in range(self._items.num_record_batches))
-        digests = {
-            "items": digest_of_names(names),
-            "annotators": digest_of_names([self.annotator_ids.to_arrow()]),
-            "classes": digest_of_names([self.class_ids.to_arrow()]),
-        }
-        digests |= {part: digest_of_array(getattr(self, part)) for part in PARTS if part not in digests}
-        if fingerprint_of_digests(digests) != self.fingerprint:
-            raise self._damaged("its content does not match its fingerprint")
 
     def __repr__(self) -> str:
         return (

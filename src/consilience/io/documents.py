@@ -19,7 +19,18 @@ from typing import IO, Any, cast
 from consilience.exceptions import FormatError
 from consilience.memory import available_bytes
 
-__all__ = ["File", "Pick", "most_bytes", "no_collection", "open_bytes", "parse", "read_bytes", "read_text", "up_to"]
+__all__ = [
+    "File",
+    "Pick",
+    "decode",
+    "most_bytes",
+    "no_collection",
+    "open_bytes",
+    "parse",
+    "read_bytes",
+    "read_text",
+    "up_to",
+]
 
 #: Receives the columns of a file and returns those to read; raises when one is missing.
 Pick = Callable[[list[str]], list[str]]
@@ -29,6 +40,8 @@ _GROWTH = 12
 #: A document of this size is read on any machine.
 _ALWAYS = 1 << 26
 _PART = 1 << 22
+#: A byte order mark.
+_MARK = "\ufeff"
 #: Bytes that are read when a file is opened, and the longest header of a table.
 _HEAD, _LONGEST_LINE = 1 << 16, 1 << 20
 
@@ -159,17 +172,7 @@ def up_to(file: IO[bytes], most: int) -> bytes:
 def parse(content: bytes, encoding: str, where: str) -> Any:
     """Parse JSON text; an error names the line."""
     try:
-        text = content.decode("utf-8-sig" if encoding.lower().replace("-", "") == "utf8" else encoding)
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(10) + 1
-        raise FormatError(
-            f"{where}, line {line}: not text in {encoding}; say how the file is encoded, for example "
-            "encoding='latin-1' (--encoding latin-1)"
-        ) from error
-    except (LookupError, UnicodeError) as error:
-        raise FormatError(f"{where} is not text in {encoding}: {error}") from error
-    try:
-        return json.loads(text)
+        return json.loads(decode(content, encoding, where).removeprefix(_MARK))
     except json.JSONDecodeError as error:
         raise FormatError(f"{where}, line {error.lineno}: not JSON ({error.msg}, column {error.colno})") from error
     except ValueError as error:  # a number of thousands of digits
@@ -188,15 +191,21 @@ def read_text(path: Path, encoding: str, name: str, *, with_mark: bool = False) 
             content = file.read()
     except (OSError, EOFError, zlib.error) as error:
         raise FormatError(f"cannot read {name}: {error}") from error
+    text = decode(content, encoding, name)
+    return text if with_mark else text.removeprefix(_MARK)
+
+
+def decode(content: bytes, encoding: str, where: str) -> str:
+    """Return bytes as text; an error names the line of a byte that is not text."""
     try:
         text = content.decode(encoding)
         text.encode()  # some encodings yield halves of characters
+        return text
     except UnicodeDecodeError as error:
         before = content[: error.start]
         raise FormatError(
-            f"{name}, line {before.count(10) + 1}: byte {error.start - before.rfind(10)} is not {encoding}; "
+            f"{where}, line {before.count(10) + 1}: byte {error.start - before.rfind(10)} is not {encoding}; "
             "say how the file is encoded, for example encoding='latin-1' (--encoding latin-1)"
         ) from error
     except (LookupError, UnicodeError) as error:
-        raise FormatError(f"{name} is not text in {encoding}: {error}") from error
-    return text if with_mark else text.removeprefix("\ufeff")
+        raise FormatError(f"{where} is not text in {encoding}: {error}") from error

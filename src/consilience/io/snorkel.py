@@ -17,7 +17,7 @@ import numpy as np
 
 from consilience.data.ids import Ids
 from consilience.exceptions import DataError, FormatError
-from consilience.io.documents import most_bytes, read_bytes, up_to
+from consilience.io.documents import decode, most_bytes, read_bytes, up_to
 from consilience.io.export import Export, choose, refuse_question
 from consilience.io.source import Source
 
@@ -118,11 +118,7 @@ def _array(file: io.BytesIO, size: int, where: str) -> Any:
 
 
 def _from_text(source: Source) -> Any:
-    content = read_bytes(source.path)
-    try:
-        text = content.decode(source.encoding).removeprefix("\ufeff")
-    except (UnicodeError, LookupError) as error:
-        raise FormatError(f"{source.name} is not text in {source.encoding}: {error}") from error
+    text = decode(read_bytes(source.path), source.encoding, source.name).removeprefix("\ufeff")
     delimiter = "," if "," in text[: text.find("\n")] else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

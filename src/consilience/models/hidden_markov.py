@@ -37,7 +37,7 @@ from consilience.kernels.chains import ChainSweep
 from consilience.kernels.lagged import has_predecessor
 from consilience.models.dawid_skene import set_distribution, set_names
 
-__all__ = ["HiddenMarkov", "chain_sweep", "labels_in_context"]
+__all__ = ["HiddenMarkov", "chain_sweep", "labels_in_context", "stationary_of"]
 
 
 def labels_in_context(sequences: SequenceAnnotations) -> Codes:
@@ -73,6 +73,14 @@ def chain_sweep(sequences: SequenceAnnotations, *, context: bool, states: int) -
         a.n_classes * states,
         owner,
     )
+
+
+def stationary_of(transitions: Floats) -> Floats:
+    """Return π with T π = π and Σ π = 1, (H,); a reducible chain has many, of which this is the one of least norm."""
+    H = len(transitions)
+    system = np.vstack([transitions - np.eye(H), np.ones(H)])
+    found = np.maximum(np.linalg.lstsq(system, np.append(np.zeros(H), 1.0), rcond=None)[0], 0.0)
+    return np.asarray(found / found.sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,12 +176,7 @@ class HiddenMarkov:
     @cached_property
     def stationary(self) -> Floats:
         """Stationary distribution of the hidden states, (H,)."""
-        H = self.start.size
-        # π = T π and 1ᵀπ = 1; a reducible chain has many solutions, of which least squares returns one
-        system = np.vstack([self.transitions - np.eye(H), np.ones(H)])
-        found = np.linalg.lstsq(system, np.append(np.zeros(H), 1.0), rcond=None)[0]
-        share = np.maximum(found, 0.0)
-        return np.asarray(share / share.sum())
+        return stationary_of(self.transitions)
 
     @property
     def class_transitions(self) -> Floats:
