@@ -200,13 +200,9 @@ def _plain(mapped: Codes) -> Codes:
 
 def _joined(one: Ints, other: Ints) -> Ints:
     """Return the connected components of the union of two partitions."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n = int(one.max(initial=-1)) + 1, int(other.max(initial=-1)) + 1
-    edges = coo_array((np.ones(one.size, np.int8), (one, other + n[0])), shape=(sum(n), sum(n)))
-    made: Ints = connected_components(edges, directed=False)[1][one].astype(np.int64)
-    return made
+    shift, end = int(one.max(initial=-1)) + 1, int(other.max(initial=-1)) + 1
+    edges = np.stack([one, other + shift], axis=1)
+    return components(2 * np.arange(one.size + 1), edges.ravel(), shift + end)[one]
 
 
 def _pairs_before(ends: Ints) -> Ints:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from consilience.data.annotations import Annotations, Origin
+from consilience.data.annotations import Annotations, Origin, entries_of
 from consilience.data.ids import Ids
 from consilience.engine.checkpoint import Checkpoint
 from consilience.engine.fingerprint import fingerprint
@@ -239,9 +239,7 @@ class OnDisk(Passes):
         """Return every ``step``-th item, by number."""
         s = self.store
         chosen = np.arange(0, s.n_items, max(step, 1))
-        starts, lengths = s.indptr[chosen], s.indptr[chosen + 1] - s.indptr[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        indptr, at = entries_of(s.indptr, chosen)
         made = Annotations(
             indptr,
             s.annotator[at],

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from consilience.kernels._arrays import Ints
+from consilience.kernels.grouping import components
 from consilience.moments.cooccurrence import CoOccurrences
 
 __all__ = ["Group", "adjacency_rows", "camps", "groups"]
@@ -42,16 +43,11 @@ def groups(pairs: CoOccurrences) -> tuple[Group, ...]:
 
 def camps(pairs: CoOccurrences) -> tuple[Ints, Ints]:
     """Return the component of each annotator, and their camp (0 or 1) where it is bipartite, otherwise -1."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    M, P = pairs.n_annotators, len(pairs)
+    M = pairs.n_annotators
     # Two copies of every annotator, each joined to the other copy of their partners: a component without an odd cycle
     # falls apart into two, the others do not.  The part of an annotator's first copy is their camp.
-    start, to = adjacency_rows(pairs)
-    start, to = np.concatenate([start, P + start[1:]]), np.concatenate([to + M, to])
-    twofold = csr_array((np.ones(2 * P, np.float32), to, start), shape=(2 * M, 2 * M))
-    halves = connected_components(twofold, directed=True, connection="weak")[1]
+    edges = np.concatenate([pairs.who + np.array([0, M]), pairs.who + np.array([M, 0])])
+    halves = components(2 * np.arange(len(edges) + 1), edges.ravel(), 2 * M)
     either = np.minimum(halves[:M], halves[M:])
     side = np.where(halves[:M] == halves[M:], -1, halves[:M] > either)
     return np.unique(either, return_inverse=True)[1], side
