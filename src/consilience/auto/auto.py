@@ -1,63 +1,47 @@
-"""The default method: models of different richness, chosen or averaged by the evidence of the labels themselves.
+"""The default method: votes and a model of the annotators, combined by one rule.
 
-No model is best for all crowds.  Few labels need few parameters, annotators with different habits need a confusion
-matrix each, and where people err together the model needs hard items.  Four steps:
-
-1. annotators who answer as one (:mod:`consilience.moments.copies`) share one vote;
-2. models are compared, and one or several are chosen (:mod:`consilience.auto.candidates`);
-3. several are averaged, those far from the others with less weight (:mod:`consilience.auto.ensemble`);
-4. confidence is lowered where errors correlate (:mod:`consilience.auto.calibration`);
-5. with known answers, the result is averaged with a vote in which annotators count by their record
-   (:mod:`consilience.auto.known_answers`), as far as the known answers speak for it.
-
-Labelling functions and others who choose when to speak are different: if silence says something about the truth
-(:mod:`consilience.diagnose.silence`), the votes are averaged with :mod:`consilience.methods.propensity`.
+1. Annotators who answer as one (:mod:`consilience.moments.copies`) share one vote.
+2. A model is fitted: confusion matrices, with subtypes of the classes where annotators err together
+   (:mod:`consilience.auto.model`).  If silence says something about the truth (:mod:`consilience.diagnose.silence`), as
+   with labelling functions, it is :mod:`consilience.methods.propensity` instead.
+3. Votes and model are pooled (:mod:`consilience.auto.pool`).
+4. Known answers teach how far to trust votes, model and each annotator (:mod:`consilience.auto.known_answers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from consilience.auto import constants
-from consilience.auto.calibration import soften
-from consilience.auto.candidates import Candidate, Comparison, Crowd, choose_models, compare_models
-from consilience.auto.ensemble import Ensemble, mean_opinion, votes_of
-from consilience.auto.known_answers import known_items, weigh_by_known_answers
+from consilience.auto.known_answers import contradiction, known_items, learn_from_known
+from consilience.auto.model import SubtypeModel, fit_model, sample_of
+from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import CHANCE, CLEAR
+from consilience.diagnose.error_correlation import correlation_and_error
 from consilience.diagnose.silence import Silence, examine_silence
 from consilience.exceptions import DataWarning
 from consilience.fitting.em import Callback
-from consilience.fitting.fit import Caution, Fit, unconverged
+from consilience.fitting.fit import Caution, Fit, unconverged, vote_posterior
 from consilience.kernels._arrays import Floats
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
-from consilience.methods.ebcc import Subtypes
-from consilience.methods.hard_items import HardItems, HardItemsModel
 from consilience.methods.propensity import SpeakingModel, propensity
 from consilience.models.dawid_skene import DawidSkene
-from consilience.moments.copies import Copies
+from consilience.moments.copies import Copies, find_copies
 
 __all__ = ["METHOD", "Auto", "auto"]
 
-#: What a fit without a comparison of models reports of one.
-_NO_DETAILS: Mapping[str, Any] = {
-    "evidence": {},
-    "prior": "uniform",
-    "gain_of_subtypes": 0.0,
-    "gain_of_hard_items": 0.0,
-    "copies": [],
-    "error_correlation": 0.0,
-}
-_WORDS = {"confusions": "a confusion matrix for everybody", "coin": "one accuracy for everybody"}
+#: What a fit without a model beside the votes reports of one.
+_NO_DETAILS: Mapping[str, Any] = {"gain_of_subtypes": 0.0, "copies": [], "error_correlation": 0.0, "silence": "random"}
 
 
 class Auto(SeededEstimator):
-    """The default: models chosen or averaged by evidence, with confidence that allows for correlated errors.
+    """The default: votes and a model of the annotators combined, with confidence that allows for correlated errors.
 
     Parameters
     ----------
@@ -65,7 +49,7 @@ class Auto(SeededEstimator):
         What it means that an annotator gave no label: "random" (items were assigned), "informative" (annotators see
         every item and choose to speak, as labelling functions do), or "auto" to decide from the labels.
     max_iter, tol
-        Passes over the data for each model, and the relative change of its lower bound that ends them.
+        Passes over the data for each fit, and the relative change of its lower bound that ends them.
     random_state
         Decides everything that is random.
     callback
@@ -83,123 +67,175 @@ class Auto(SeededEstimator):
     _method = "auto"
 
     silence: Literal["auto", "random", "informative"] = "auto"
-    max_iter: int = 1000
-    tol: float = 1e-5
+    max_iter: int = 500
+    tol: float = 1e-6
 
 
 def auto(
     annotations: Annotations,
     *,
     silence: Literal["auto", "random", "informative"] = "auto",
-    max_iter: int = 1000,
-    tol: float = 1e-5,
+    max_iter: int = 500,
+    tol: float = 1e-6,
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Average or choose models by their evidence, and calibrate; :class:`Auto` documents the parameters."""
-    options = {"max_iter": max_iter, "tol": tol, "callback": callback}
-    fit = _fit(annotations, silence, random_state, options)
-    if known_items(annotations).size < constants.LEAST_KNOWN or annotations.n_classes < 2:
-        return fit
-    blind = _fit(annotations.with_gold(None), silence, random_state, options)
-    return weigh_by_known_answers(annotations, fit, blind)
-
-
-METHOD = Method("auto", auto, "Auto", "models chosen or averaged by how well they explain the labels")
-
-
-def _fit(annotations: Annotations, silence: str, random_state: Any, options: Mapping[str, Any]) -> Fit:
-    """Fit the models; known answers are held, and no more."""
-    a, tol = annotations, options["tol"]
-    if a.gold is None and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
+    """Pool votes and a model of the annotators; :class:`Auto` documents the parameters."""
+    a, options = annotations, {"max_iter": max_iter, "tol": tol, "callback": callback}
+    nothing_known = known_items(a).size == 0
+    if nothing_known and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
         return _unchecked(a)
+    if a.n_annotators * a.n_classes**2 > constants.MOST_MODEL_CELLS:
+        return _votes_alone(a)
     heard = examine_silence(a) if silence == "auto" else None
-    if silence == "informative" or (heard and heard.informative):
-        return _speaking(a, heard, **options)
-    crowd = Crowd(a, options, random_state)
-    seen = compare_models(crowd)
-    members, main, hardness = choose_models(crowd, seen)
-    correlation = crowd.correlation(seen.models["confusions"].means)
-    # hard items are hard for all: errors correlate even where few pairs of labels show it
-    rho = max(correlation, CLEAR) if hardness > constants.HARD_GAIN else correlation
-    model = DawidSkene(*main.means, a.class_ids, a.annotator_ids)
-    if "subtypes" in members:
-        votes, n_labels = votes_of(a, crowd.weights)
-        opinions = {kind: _opinion(member, a) for kind, member in members.items()} | {"votes": votes}
-        mean, by_weight = mean_opinion(list(opinions.values()))
-        shares = dict(zip(opinions, by_weight.tolist(), strict=True))
-        posterior = soften(a, mean, mean, votes, n_labels, rho)
-        predictor = Ensemble((model,), np.ones(1), crowd.weights, rho)
-    else:
-        found = [_model_of(member, a) for member in members.values()]
-        predictor = Ensemble.of(found, crowd.sample, crowd.weights, rho)
-        shares = dict(zip(members, predictor.weights.tolist(), strict=True))
-        posterior, votes = predictor(a)
-    converged = all(member.converged for member in members.values())
-    passes = max(len(member.history) for member in members.values())
+    chosen = silence == "informative" or (heard is not None and heard.informative)
+    crowd: _Crowd = _Speakers(a, options, heard) if chosen else _Annotators(a, options, random_state)
+    built = crowd.build(a, sample_of(a))
+    cautions = built.cautions
+    details = built.details
+    pool = built.pool
+    if known_items(a).size >= constants.LEAST_KNOWN and a.n_classes > 1:
+        pool, cautions, report = _taught(a, crowd, built)
+        details = {**details, "known_answers": report}
+    posterior, votes = pool(a)
     return Fit(
-        model,
+        built.model,
         posterior,
-        model.log_likelihood(a),
-        converged,
-        main.history,
+        built.log_likelihood,
+        built.converged,
+        built.history,
+        cautions,
         hint=votes,
-        predictor=predictor,
-        cautions=(
-            *_cautions(a, crowd.groups),
-            *unconverged(converged, "variational Bayes", f"{passes} passes for one of its models", tol),
-        ),
-        details=_details(a, shares, seen, hardness, crowd.groups, correlation),
+        predictor=pool,
+        details=details,
     )
 
 
-def _speaking(annotations: Annotations, found: Silence | None, **options: Any) -> Fit:
-    """Return the fit where annotators choose to speak: the mean of the votes and the model of their propensities."""
-    fit = propensity(annotations, **options)
-    assert isinstance(fit.predictor, SpeakingModel)
-    predictor = SpeakingAndVotes(fit.predictor)
-    posterior, votes = predictor(annotations)
-    details = {
-        **_NO_DETAILS,
-        "chosen": "propensity+votes",
-        "why": "silence is taken as information, as asked" if found is None else found.reason,
-        "weights": {"propensity": 0.5, "votes": 0.5},
-        "prior": "learned",
-        "silence": "informative",
-    }
-    return replace(fit, posterior=posterior, hint=votes, predictor=predictor, details=details)
+METHOD = Method("auto", auto, "Auto", "votes and a model of the annotators, pooled by one rule")
 
 
 @dataclass(frozen=True)
-class SpeakingAndVotes:
-    """The mean of a model of propensities and the votes; items without labels have no votes."""
+class _Built:
+    """A pool, and how its model was found."""
 
-    model: SpeakingModel
-
-    def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
-        """Return probabilities and vote shares of any items, both (N, K)."""
-        posterior, votes = self.model(annotations)
-        voted = annotations.labels_per_item > 0
-        posterior[voted] = 0.5 * (posterior[voted] + votes[voted])
-        return posterior, votes
-
-
-def _model_of(member: Candidate, annotations: Annotations) -> DawidSkene | HardItemsModel:
-    names = annotations.class_ids, annotations.annotator_ids
-    if isinstance(member, HardItems):
-        return HardItemsModel(DawidSkene(*member.usual, *names), member.spread)
-    return DawidSkene(*member.means, *names)
+    pool: Pool
+    model: DawidSkene
+    log_likelihood: float
+    converged: bool
+    history: list[float]
+    details: Mapping[str, Any]
+    cautions: tuple[Caution, ...] = field(default=())
 
 
-def _opinion(member: Candidate, annotations: Annotations) -> Floats:
-    if isinstance(member, Subtypes):
-        return member.fit(annotations).posterior
-    return _model_of(member, annotations).posterior(annotations)
+class _Annotators:
+    """Annotators whose silence means nothing."""
+
+    def __init__(self, annotations: Annotations, options: Mapping[str, Any], random_state: Any) -> None:
+        self.options, self.random_state = options, random_state
+        self.groups = find_copies(sample_of(annotations))
+        self.weights = _shared_votes(annotations.n_annotators, self.groups)
+
+    def build(self, annotations: Annotations, sample: Annotations) -> _Built:
+        a = annotations
+        found, gain = fit_model(a, sample, weights=self.weights, random_state=self.random_state, options=self.options)
+        model = SubtypeModel.of(found, a)
+        correlation, error = self._correlation(a, model.named)
+        # errors count as independent only if the labels show it
+        dependent = (
+            1.0 if gain > 0 else float(np.clip((abs(correlation) + 2.0 * error - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))
+        )
+        names = a.annotator_ids
+        details = {
+            "chosen": ("subtypes" if gain > 0 else "confusions") + "+votes",
+            "why": _why(gain, dependent, self.groups),
+            "weights": {"votes": constants.VOTES * dependent, "model": 1.0 - dependent + constants.MODEL * dependent},
+            "gain_of_subtypes": gain,
+            "copies": [[names[int(m)] for m in group.members] for group in self.groups],
+            "error_correlation": correlation,
+            "silence": "random",
+        }
+        passes = f"{len(found.history)} passes"
+        return _Built(
+            Pool(model, a.annotator_ids, self.weights, dependent),
+            model.named,
+            model.named.log_likelihood(a),
+            found.converged,
+            found.history,
+            details,
+            (*_shared(a, self.groups), *unconverged(found.converged, "variational Bayes", passes, self.options["tol"])),
+        )
+
+    def _correlation(self, annotations: Annotations, model: DawidSkene) -> tuple[float, float]:
+        """Return the correlation of errors and its standard error, with one member of every group of copies."""
+        kept = np.ones(annotations.n_annotators, bool)
+        for group in self.groups:
+            kept[group.members[1:]] = False
+        if self.groups:
+            annotations = annotations.select_annotators(kept)
+            chosen = np.flatnonzero(kept)
+            model = DawidSkene(model.prior, model.confusions[chosen], model.classes, model.annotators.take(chosen))
+        return correlation_and_error(annotations, model)
+
+
+class _Speakers:
+    """Annotators who see every item and choose when to speak."""
+
+    def __init__(self, annotations: Annotations, options: Mapping[str, Any], heard: Silence | None) -> None:
+        self.options = {**options, "tol": min(options["tol"], 1e-7)}
+        self.why = "silence is taken as information, as asked" if heard is None else heard.reason
+
+    def build(self, annotations: Annotations, sample: Annotations) -> _Built:
+        fit = propensity(annotations, **self.options)
+        assert isinstance(fit.predictor, SpeakingModel)
+        details = {
+            **_NO_DETAILS,
+            "chosen": "propensity+votes",
+            "why": self.why,
+            "weights": {"votes": constants.VOTES, "model": constants.MODEL},
+            "silence": "informative",
+        }
+        pool = Pool(fit.predictor.posterior, annotations.annotator_ids)
+        return _Built(pool, fit.model, fit.log_likelihood, fit.converged, fit.history, details, fit.cautions)
+
+
+_Crowd = _Annotators | _Speakers
+
+
+def _taught(annotations: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tuple[Caution, ...], dict[str, Any]]:
+    """Return the pool with shares learned from known answers, cautions, and what was found."""
+    items, sample = known_items(annotations), sample_of(annotations)
+    part = annotations
+    if sample is not annotations:  # refits use the sample and all items of known truth
+        step = -(-annotations.n_labels // constants.SAMPLE)
+        part = annotations.select_items(np.union1d(items, np.arange(0, annotations.n_items, step)))
+    pool, judged, usual = learn_from_known(part, built.pool, lambda some: crowd.build(some, some).pool)
+    assert annotations.gold is not None
+    truth = annotations.gold[items]
+    expected, found = float(1.0 - usual.max(axis=1).mean()), float((usual.argmax(axis=1) != truth).mean())
+    report = {
+        "items": int(items.size),
+        "error": found,
+        "expected": expected,
+        "error_with": float((judged.argmax(axis=1) != truth).mean()),
+        "shares": dict(zip(("votes", "model", "record"), pool.shares, strict=True)),
+    }
+    return pool, (*contradiction(items.size, found, expected), *built.cautions), report
+
+
+def _shared_votes(n_annotators: int, groups: Sequence[Copies]) -> Floats | None:
+    """Return how many times the labels of each annotator count, (M,): a group of copies has one vote together."""
+    if not groups:
+        return None
+    weights = np.ones(n_annotators)
+    for group in groups:
+        weights[group.members] = 1.0 / group.members.size
+    return weights
 
 
 def _unchecked(annotations: Annotations) -> Fit:
     """Return the fit where no item has two labels: every label is taken to be right four times in five."""
-    K, right = annotations.n_classes, constants.RIGHT / (constants.RIGHT + constants.WRONG)
+    K, right = annotations.n_classes, constants.SMOOTHING + constants.DIAGONAL
+    right /= right + constants.SMOOTHING
     confusion = np.where(np.eye(K, dtype=bool), right, (1.0 - right) / (K - 1))
     confusions = np.tile(confusion, (annotations.n_annotators, 1, 1))
     model = DawidSkene(np.full(K, 1.0 / K), confusions, annotations.class_ids, annotations.annotator_ids)
@@ -210,70 +246,47 @@ def _unchecked(annotations: Annotations) -> Fit:
         "why": f"no item has two labels, so nothing shows who is right: every label is taken at {right:.0%}",
         "weights": {"labels": 1.0},
     }
-    predictor = Ensemble((model,), np.ones(1), np.ones(annotations.n_annotators), 0.0)
-    return Fit(model, posterior, log_likelihood, predictor=predictor, details=details)
+    return Fit(
+        model,
+        posterior,
+        log_likelihood,
+        predictor=lambda some: (model.posterior(some), vote_posterior(some)),
+        details=details,
+    )
 
 
-def _details(
-    annotations: Annotations,
-    shares: Mapping[str, float],
-    seen: Comparison,
-    hardness: float,
-    groups: Sequence[Copies],
-    correlation: float,
-) -> dict[str, Any]:
-    """Return what was chosen and why, in numbers and in words."""
-    evidence, gain, even = seen.evidence, seen.gain, seen.even
-    names = annotations.annotator_ids
-    copies = [[names[int(m)] for m in group.members] for group in groups]
-    if "subtypes" in shares:
-        why = (
-            f"annotators err together: two kinds of items in a class explain the labels better, so "
-            f"{', '.join(kind for kind in shares if kind != 'votes')} and the votes are averaged"
-        )
-    elif len(evidence) > 1:
-        better, other = sorted(evidence, key=lambda kind: -evidence[kind])
-        why = f"{_WORDS[better]} explains the labels better than {_WORDS[other]}"
-    else:
-        why = "there is one class only"
-    if "hard items" in shares:
-        why += "; some items are harder than others"
-    if len(shares) > 1 and "subtypes" not in shares:
-        counted = ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in shares.items())
-        why += f"; {len(shares)} models are averaged ({counted})"
-    elif even:
-        why += "; classes are taken to be equally frequent"
-    if copies:
-        votes = "one vote" if len(copies) == 1 else f"{len(copies)} votes"
-        why += f"; {sum(map(len, copies))} annotators who answer as one share {votes}"
-    if correlation > CHANCE:
-        why += f"; errors of different annotators correlate by {correlation:.2f}, and confidence allows for it"
-    return {
-        "chosen": "+".join(shares),
-        "why": why,
-        "evidence": dict(evidence),
-        "weights": dict(shares),
-        "prior": "uniform" if even else "learned",
-        "gain_of_subtypes": gain,
-        "gain_of_hard_items": hardness,
-        "copies": copies,
-        "error_correlation": correlation,
-        "silence": "random",
+def _votes_alone(annotations: Annotations) -> Fit:
+    """Return the vote shares, where a confusion matrix for everybody would not fit in memory."""
+    details = {
+        **_NO_DETAILS,
+        "chosen": "votes",
+        "why": f"{annotations.n_classes} classes are too many for a confusion matrix of every annotator: votes decide",
+        "weights": {"votes": 1.0},
     }
+    votes = vote_posterior(annotations)
+    return replace(Fit.from_posterior(annotations, votes, hint=votes), details=details)
 
 
-def _cautions(annotations: Annotations, groups: Sequence[Copies]) -> tuple[Caution, ...]:
-    cautions = []
+def _why(gain: float, dependent: float, groups: Sequence[Copies]) -> str:
+    """Return the choices in words."""
+    if gain > 0:
+        why = "annotators err together: kinds of items within a class explain the labels better"
+    else:
+        why = "a confusion matrix for every annotator explains the labels; no kinds of items within a class are needed"
+    if dependent < 1:
+        why += "; errors look independent, so the model counts for more than usual beside the votes"
+    else:
+        why += "; the model is tempered and combined with the votes"
+    if groups:
+        why += f"; {len(groups)} group{'s' * (len(groups) > 1)} of annotators who answer as one share one vote each"
+    return why
+
+
+def _shared(annotations: Annotations, groups: Sequence[Copies]) -> tuple[Caution, ...]:
+    """Return a caution about annotators who share one vote."""
+    sentences = []
     for group in groups:
-        sentence = (
-            f"annotators {_listed(list(annotations.annotators[group.members]))} answer as one: beyond chance they "
-            f"agree with each other by {group.within:.2f}, but with the others by {group.observed:.2f} where "
-            f"{group.expected:.2f} is expected. They are taken for copies and share one vote"
-        )
-        cautions.append((sentence, DataWarning))
-    return tuple(cautions)
-
-
-def _listed(names: Sequence[Any]) -> str:
-    shown = ", ".join(map(str, names[:6]))
-    return shown if len(names) <= 6 else f"{shown} and {len(names) - 6} more"
+        names = [str(annotations.annotator_ids[int(m)]) for m in group.members]
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        sentences.append(f"{len(names)} annotators answer as one ({shown}) and share one vote")
+    return tuple((sentence, DataWarning) for sentence in sentences)

@@ -1,36 +1,40 @@
-"""Known answers: how much to trust the models, and how much the annotators who were right about them.
+"""Known answers: how far to trust votes, model and annotators' records.
 
-Beside the models stands a vote in which every annotator counts by their record on the known answers,
+A vote in which every annotator counts by their record on the known answers joins the pool,
 
     s_n(k) = Σ over labels k of item n of  max(0, log a_m / (1 - a_m)),      a_m = (hits + 1) / (known + 2).
 
-The two are averaged, p = (1 - λ) q + λ softmax(c s).  λ and c are those under which the known answers are most
-probable.  No known answer predicts itself: q comes from a fit without any, and the record of an annotator leaves out
-the item that is predicted.  A small charge on λ keeps a handful of answers from deciding anything.
+With f_v and f_q the logarithms of the two factors of :mod:`consilience.auto.pool`, the probabilities are those of a
+logistic regression with three nonnegative coefficients,
 
-======= ================================ =============
-symbol  name                             shape
-======= ================================ =============
-q       ``blind``                        (N, K)
-λ, c    ``share``, ``scale``             numbers
-======= ================================ =============
+    p_n(k)  ∝  exp(c_v f_v(n, k) + c_q f_q(n, k) + c_s s_n(k)),
+
+fitted to the known answers under a normal prior around (1, 1, 0): a handful of answers changes little.  No known answer
+predicts itself: the model of a fifth of them is fitted without that fifth, and the records leave out the item that is
+predicted.
+
+====== ================================ =============
+symbol name                             shape
+====== ================================ =============
+f, s   ``features``                     (3, known, K)
+c      ``shares``                       (3,)
+====== ================================ =============
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from consilience.auto import constants
+from consilience.auto.pool import Pool, features, label_sums, normalised, votes_of
 from consilience.data.annotations import Annotations
-from consilience.data.ids import Ids
 from consilience.exceptions import DataWarning
-from consilience.fitting.fit import Caution, Fit
+from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["RecordVote", "known_items", "weigh_by_known_answers"]
+__all__ = ["contradiction", "known_items", "learn_from_known", "log_odds", "records"]
 
 
 def known_items(annotations: Annotations) -> Ints:
@@ -40,122 +44,75 @@ def known_items(annotations: Annotations) -> Ints:
     return np.flatnonzero((annotations.gold >= 0) & (annotations.labels_per_item > 0))
 
 
-def weigh_by_known_answers(annotations: Annotations, fit: Fit, blind: Fit) -> Fit:
-    """Return the fit averaged with the vote by record, as far as the known answers speak for it.
+def learn_from_known(
+    annotations: Annotations, pool: Pool, refit: Callable[[Annotations], Pool]
+) -> tuple[Pool, Floats, Floats]:
+    """Return the pool that the known answers make most probable, and what it and the usual one say about them.
 
-    ``blind`` saw no known answer, ``fit`` held them all.  A few of them can lead a fit astray, so the blind one is
-    taken, unless it is clearly wrong more often than a guess, or is so and the records are too short to tell.
+    The latter two, (known, K), leave out every item's own answer.  ``refit`` returns the pool of labels with some of
+    the known answers.
     """
-    a, items = annotations, known_items(annotations)
-    assert a.gold is not None
-    truth, q = a.gold[items], blind.posterior[items]
-    expected, found = float(1.0 - q.max(axis=1).mean()), float((q.argmax(axis=1) != truth).mean())
-    cautions = _contradiction(items.size, found, expected)
-    report = {"items": int(items.size), "error": found, "expected": expected, "share": 0.0}
-    hits, known = _records(a, items)
-    left_out = _scores_without_own(a, items, hits, known)
-    _, share, scale = max(
-        (_evidence(q, left_out, truth, share, scale), share, scale)
-        for share in constants.RECORD_SHARES
-        for scale in constants.RECORD_SCALES
-    )
-    above, short = found - (1.0 - 1.0 / a.n_classes), known[known > 0].mean() < constants.SHORT_RECORD
-    if above > constants.BELOW_GUESSING * np.sqrt(0.25 / items.size) or (above > 0 and short):
-        return replace(fit, details={**fit.details, "known_answers": report}, cautions=(*cautions, *fit.cautions))
-    assert blind.predictor is not None
-    why = blind.details["why"]
-    if share:
-        why += f"; by {share:.0%}, annotators count by their record on the known answers"
-    predictor = RecordVote(blind.predictor, np.maximum(_log_odds(hits, known), 0.0), a.annotator_ids, share, scale)
-    return replace(
-        blind,
-        posterior=predictor.mixed(a, blind.posterior),
-        hint=fit.hint,
-        predictor=predictor,
-        details={**blind.details, "why": why, "known_answers": {**report, "share": share}},
-        cautions=(*cautions, *blind.cautions),
-    )
-
-
-@dataclass(frozen=True)
-class RecordVote:
-    """A model averaged with the vote in which annotators count by their record."""
-
-    model: Callable[[Annotations], tuple[Floats, Floats]]
-    weights: Floats  #: of the annotators, (M,)
-    annotators: Ids
-    share: float
-    scale: float
-
-    def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
-        """Return probabilities and vote shares of any items, both (N, K)."""
-        posterior, votes = self.model(annotations)
-        return self.mixed(annotations, posterior), votes
-
-    def mixed(self, annotations: Annotations, posterior: Floats) -> Floats:
-        """Return the average; unlabelled items stay as they are, and those with a known answer are at it."""
-        codes = self.annotators.codes_of(annotations.annotator_ids.to_arrow())
-        weights = np.where(codes >= 0, self.weights[codes], 0.0)  # an unknown annotator has no record
-        scores = _scores(annotations, weights[annotations.annotator])
-        judged = annotations.labels_per_item > 0
-        if annotations.gold is not None:
-            judged &= annotations.gold < 0
-        mixed = posterior.copy()
-        if annotations.gold is not None:
-            held = annotations.gold >= 0
-            mixed[held] = np.arange(mixed.shape[1]) == annotations.gold[held, None]
-        mixed[judged] = (1.0 - self.share) * posterior[judged] + self.share * _softmax(self.scale * scores[judged])
-        return mixed
-
-
-def _records(annotations: Annotations, items: Ints) -> tuple[Floats, Floats]:
-    """Return the number of right answers and of all answers about these items, by annotator, (M,) both."""
-    who, right, _ = _answers(annotations, items)
-    M = annotations.n_annotators
-    return np.bincount(who, right, M).astype(np.float64), np.bincount(who, minlength=M).astype(np.float64)
-
-
-def _answers(annotations: Annotations, items: Ints) -> tuple[Codes, Floats, Annotations]:
-    """Return annotator and correctness of each label of these items, and the items."""
+    items = known_items(annotations)
+    assert annotations.gold is not None
     some = annotations.select_items(items)
     assert some.gold is not None
-    return some.annotator, (some.label == some.gold[some.item_of_label()]).astype(float), some
+    truth, blind = some.gold, some.with_gold(None)
+    posterior = np.empty((items.size, annotations.n_classes))
+    for part in _parts(blind, truth):
+        posterior[part] = refit(annotations.forgetting(items[part])).model(blind.select_items(part))
+    hits, known = records(some)
+    who, right = some.annotator, some.label == truth[some.item_of_label()]
+    own = np.maximum(log_odds(hits[who] - right, known[who] - 1.0), 0.0)
+    counted = None if pool.counted is None else pool.counted
+    votes, n_labels = votes_of(blind, counted)
+    three = np.stack([*features(votes, posterior, n_labels, pool.dependent), label_sums(some, own)])
+    usual = normalised(three[0] + three[1], pool.dependent)
+    shares = _shares(three, truth, pool.dependent)
+    judged = normalised(np.tensordot(shares, three, 1), pool.dependent)
+    learned = pool.learned(
+        (float(shares[0]), float(shares[1]), float(shares[2])), np.maximum(log_odds(hits, known), 0.0)
+    )
+    return learned, judged, usual
 
 
-def _scores_without_own(annotations: Annotations, items: Ints, hits: Floats, known: Floats) -> Floats:
-    """Return the scores of these items by records that leave out the item itself, (items, K)."""
-    who, right, some = _answers(annotations, items)
-    return _scores(some, np.maximum(_log_odds(hits[who] - right, known[who] - 1.0), 0.0))
+def _parts(some: Annotations, truth: Codes) -> list[Ints]:
+    """Divide known items into parts of about the same classes and votes, whatever the order of the rows."""
+    votes = votes_of(some, None)[0]
+    order = np.lexsort((votes[np.arange(truth.size), np.minimum(truth, votes.shape[1] - 1)], truth))
+    n = min(constants.FOLDS, truth.size)
+    return [np.sort(order[first::n]) for first in range(n)]
 
 
-def _log_odds(hits: Floats, known: Floats) -> Floats:
+def records(some: Annotations) -> tuple[Floats, Floats]:
+    """Return the number of right answers and of all answers about items of known truth, by annotator, (M,) both."""
+    assert some.gold is not None
+    right = (some.label == some.gold[some.item_of_label()]).astype(float)
+    M = some.n_annotators
+    return np.bincount(some.annotator, right, M), np.bincount(some.annotator, minlength=M).astype(float)
+
+
+def log_odds(hits: Floats, known: Floats) -> Floats:
+    """Return the log-odds of being right, with one right and one wrong answer added."""
     made: Floats = np.log((hits + 1.0) / (known - hits + 1.0))
     return made
 
 
-def _scores(annotations: Annotations, weights: Floats) -> Floats:
-    """Return the sum of the ``weights`` of the labels for each class, (N, K)."""
-    N, K = annotations.n_items, annotations.n_classes
-    cell = annotations.item_of_label() * K + annotations.label
-    scores: Floats = np.bincount(cell, weights, N * K).astype(np.float64).reshape(N, K)
-    return scores
+def _shares(features: Floats, truth: Codes, dependent: float) -> Floats:
+    """Return the coefficients of the logistic regression, (3,)."""
+    from scipy.optimize import minimize
+
+    centre, precision = np.array([1.0, 1.0, 0.0]), np.array(constants.PRECISION)
+    rows = np.arange(truth.size)
+
+    def loss(c: Floats) -> float:
+        p = normalised(np.tensordot(c, features, 1), dependent)
+        return float(0.5 * (precision * (c - centre) ** 2).sum() - np.log(p[rows, truth]).sum())
+
+    found = minimize(loss, centre, method="L-BFGS-B", bounds=[(0.0, None)] * 3)
+    return np.asarray(found.x)
 
 
-def _softmax(x: Floats) -> Floats:
-    p = np.exp(x - x.max(axis=1, keepdims=True))
-    made: Floats = p / p.sum(axis=1, keepdims=True)
-    return made
-
-
-def _evidence(blind: Floats, scores: Floats, truth: Codes, share: float, scale: float) -> float:
-    """Return the log-probability of the known answers, with a little doubt, less the charge for the share."""
-    p = (1.0 - share) * blind + share * _softmax(scale * scores)
-    right = p[np.arange(truth.size), truth]
-    doubt = constants.RECORD_DOUBT
-    return float(np.log((1.0 - doubt) * right + doubt / p.shape[1]).sum()) - constants.RECORD_CHARGE * share
-
-
-def _contradiction(n: int, found: float, expected: float) -> tuple[Caution, ...]:
+def contradiction(n: int, found: float, expected: float) -> tuple[Caution, ...]:
     """Return the caution where known answers contradict the labels' own estimate, by more than chance."""
     error = np.sqrt(max(expected * (1.0 - expected), 0.25 / n) / n)
     if found - expected < constants.CONTRADICTED * error:

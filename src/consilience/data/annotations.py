@@ -213,6 +213,14 @@ class Annotations:
         codes = None if gold is None else self.codes_of_truth(gold, "gold")
         return self._with(gold=codes)
 
+    def forgetting(self, items: Ints) -> Annotations:
+        """Return the same labels with the truth of these items unknown."""
+        if self.gold is None:
+            return self
+        gold = self.gold.copy()
+        gold[items] = -1
+        return self._with(gold=gold)
+
     def codes_of_truth(self, truth: Any, what: str = "truth", *, strict: bool = True) -> Codes:
         """Return the class code of every item under these truths, -1 where unknown.
 

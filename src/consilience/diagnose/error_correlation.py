@@ -35,7 +35,7 @@ from consilience.kernels.em import FLOOR
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.label_pairs import label_pairs, labels_of_some
 
-__all__ = ["CHANCE", "CLEAR", "TYPICAL", "LabelPairs", "error_correlation", "label_pair_agreement"]
+__all__ = ["CHANCE", "CLEAR", "TYPICAL", "LabelPairs", "correlation_and_error", "error_correlation", "label_pair_agreement"]
 
 
 class LabelPairs(NamedTuple):
@@ -111,6 +111,15 @@ def error_correlation(annotations: Annotations, model: DawidSkene | Parameters) 
 
     Gold is not used: the thresholds ``CHANCE`` and ``CLEAR`` were chosen without it.
     """
+    return correlation_and_error(annotations, model)[0]
+
+
+def correlation_and_error(annotations: Annotations, model: DawidSkene | Parameters) -> tuple[float, float]:
+    """Return the correlation of errors, and its standard error if annotators are independent."""
     pairs = label_pair_agreement(annotations, model, CROWD_PAIRS)
     scale = float(pairs.scale.sum())
-    return float(np.clip((pairs.agree - pairs.expected).sum() / scale, -1.0, 1.0)) if scale > 0 else 0.0
+    if scale <= 0:
+        return 0.0, 0.0
+    variance = float((pairs.expected * (1.0 - pairs.expected)).sum())
+    found = float(np.clip((pairs.agree - pairs.expected).sum() / scale, -1.0, 1.0))
+    return found, float(np.sqrt(variance)) / scale

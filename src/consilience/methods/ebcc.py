@@ -40,11 +40,13 @@ from consilience.fitting.variational import (
     Dirichlet,
     Expectation,
     VariationalAscent,
+    Weighted,
     fit_of,
     from_votes,
     informed,
     variational_ascent,
 )
+from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
 from consilience.kernels.subtypes import SubtypeSweep
 from consilience.methods.base.constants import LEAST_SUBTYPE
@@ -53,7 +55,7 @@ from consilience.methods.base.method import Method
 from consilience.methods.ibcc import pseudo_labels
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["EBCC", "METHOD", "Subtypes", "ebcc", "fit_subtypes"]
+__all__ = ["EBCC", "METHOD", "Subtypes", "ebcc", "fit_subtypes", "subtype_sweep"]
 
 
 class EBCC(IterativeEstimator):
@@ -124,7 +126,7 @@ def ebcc(
         smoothing=smoothing,
         diagonal=diagonal,
         concentration=concentration,
-        empirical=empirical,
+        pseudo_items=np.inf if empirical else None,
         starts=starts,
         max_iter=max_iter,
         tol=tol,
@@ -144,31 +146,37 @@ def fit_subtypes(
     smoothing: float,
     diagonal: float,
     concentration: float,
-    empirical: bool,
+    pseudo_items: float | None,
     starts: int,
     max_iter: int,
     tol: float,
     accelerate: bool = True,
     random_state: Any = 0,
     callback: Callback | None = None,
+    weights: Floats | None = None,
     start: Parameters | None = None,
-    enough: float = np.inf,
+    needed: float = -np.inf,
 ) -> Subtypes:
     """Fit as :func:`ebcc` does.
 
-    ``start`` are tables of an earlier result for the same annotators, instead of random starts.  A start that ends with
-    a lower bound of ``enough`` is the last.
+    α has the vote shares of the classes, at most ``pseudo_items`` together; None for one per class.  The labels of
+    annotator m count ``weights[m]`` times.  ``start`` are tables of an earlier result for the same annotators, instead
+    of random starts.  Once two starts have ended below a lower bound of ``needed``, there is no third.
     """
     rng = np.random.default_rng(random_state)
     a = informed(annotations)
     votes = from_votes(a)
-    beliefs = SubtypeBeliefs(
+    alpha = np.ones(a.n_classes)
+    if pseudo_items is not None:
+        alpha = np.maximum(votes.class_counts * min(1.0, pseudo_items / votes.class_counts.sum()), 0.1)
+    plain = SubtypeBeliefs(
         subtypes,
-        Dirichlet(np.maximum(votes.class_counts, 0.1) if empirical else np.ones(a.n_classes)),
+        Dirichlet(alpha),
         Dirichlet(np.full(subtypes, max(concentration / subtypes, LEAST_SUBTYPE))),
         Dirichlet(np.repeat(pseudo_labels(a, smoothing, diagonal), subtypes, axis=1), axis=-2),
     )
-    sweep = _sweep_of(a, subtypes)
+    beliefs: SubtypeBeliefs | Weighted = plain if weights is None else Weighted(plain, weights)
+    sweep = subtype_sweep(a, subtypes)
     stopped = False
 
     def tell(progress: Progress) -> bool:
@@ -177,16 +185,16 @@ def fit_subtypes(
         return stopped
 
     best: VariationalAscent | None = None
-    begins = [sweep(*start)] if start is not None else _starts(a, beliefs, votes, sweep, starts, rng)
-    for begin in begins:
+    begins = [sweep(*start)] if start is not None else _starts(a, plain, votes, sweep, starts, rng)
+    for i, begin in enumerate(begins):
         ascent = variational_ascent(sweep, beliefs, begin, accelerate=accelerate)
         ascent.run(max_iter=max_iter, tol=tol, callback=tell)
         if best is None or ascent.objective > best.objective:
             best = ascent
-        if stopped or best.objective >= enough:
+        if stopped or (i == 1 and best.objective < needed):
             break
     assert best is not None
-    return Subtypes(beliefs, best, tol)
+    return Subtypes(beliefs, best, tol, subtypes)
 
 
 @dataclass(frozen=True)
@@ -223,9 +231,10 @@ class SubtypeBeliefs:
 class Subtypes:
     """The result of the best start."""
 
-    beliefs: SubtypeBeliefs
+    beliefs: SubtypeBeliefs | Weighted
     ascent: VariationalAscent
     tol: float
+    subtypes: int  #: L
 
     @property
     def bound(self) -> float:
@@ -254,12 +263,13 @@ class Subtypes:
 
     def fit(self, annotations: Annotations) -> Fit:
         """Return labels and model for the annotations that this was fitted to."""
-        posterior = _sweep_of(annotations, self.beliefs.subtypes).posterior(*self.tables)
+        posterior = subtype_sweep(annotations, self.subtypes).posterior(*self.tables)
         model = DawidSkene(*self.means, annotations.class_ids, annotations.annotator_ids)
         return fit_of(annotations, model, posterior, model.log_likelihood(annotations), self.ascent, self.tol)
 
 
-def _sweep_of(annotations: Annotations, subtypes: int) -> SubtypeSweep:
+def subtype_sweep(annotations: Annotations, subtypes: int) -> SubtypeSweep:
+    """Return the E-step over these labels."""
     a = annotations
     return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, subtypes)
 
