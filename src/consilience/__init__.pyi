@@ -51,6 +51,7 @@ from consilience.methods.majority import MajorityVote as MajorityVote
 from consilience.methods.minimax_entropy import MinimaxEntropy as MinimaxEntropy
 from consilience.methods.multispa import MultiSPA as MultiSPA
 from consilience.methods.one_coin import OneCoin as OneCoin
+from consilience.methods.open_answers import OpenAnswers as OpenAnswers
 from consilience.methods.pg_tac import TensorAugmentation as TensorAugmentation
 from consilience.methods.propensity import PropensityDawidSkene as PropensityDawidSkene
 from consilience.methods.rob_symnmf import RobustSymNMF as RobustSymNMF
@@ -61,11 +62,13 @@ from consilience.methods.te import TriangularEstimation as TriangularEstimation
 from consilience.methods.tensor_admm import TensorADMM as TensorADMM
 from consilience.models.dawid_skene import DawidSkene as DawidSkene
 from consilience.models.hidden_markov import HiddenMarkov as HiddenMarkov
+from consilience.models.open_answers import OpenModel as OpenModel
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender
 from consilience.report import report as report
 from consilience.runs.consensus import Consensus as Consensus
+from consilience.runs.open_run import OpenRun as OpenRun
 from consilience.runs.sequence_run import SequenceRun as SequenceRun
 from consilience.streams.stream import Stream as Stream
 from consilience.structured.graph import nearest_neighbours as nearest_neighbours

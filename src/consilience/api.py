@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from consilience.answers.kinds import take_answers
 from consilience.data.sequences import SequenceAnnotations
 from consilience.diagnose.runs import LATER
 from consilience.engine.place import check_engine
@@ -23,6 +24,7 @@ def aggregate(
     *,
     graph: Any = None,
     gold: Any = None,
+    answers: str = "auto",
     seed: int | None = 0,
     engine: Any = "local",
     memory: int | str | None = None,
@@ -48,6 +50,9 @@ def aggregate(
         scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.
     gold
         Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
+    answers
+        What answers mean: "nominal" (classes that all items share), "open" (options that differ from item to item:
+        multiple choice, free text), or "auto": open only where there are too many different answers for classes.
     seed
         Seed of all random numbers.
     engine
@@ -76,7 +81,15 @@ def aggregate(
             data = read_sequences(data, **(reading or {}))
     if not isinstance(data, SequenceAnnotations) and graph is None:
         places: dict[str, Any] = {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint}
-        return run_method(data, method, reading=reading, later=LATER, **places, **rest)
+        data, taken = take_answers(data, answers, method, engine=engine, reading=reading)
+        if taken.kind == "open":
+            from consilience.answers.open_consensus import aggregate_open
+
+            return aggregate_open(data, taken, method, checkpoint=checkpoint, **rest)
+        found = run_method(data, method, reading=reading, later=LATER, **places, **rest)
+        return found.with_run({**found.run, "answers": taken.kind})
+    if answers not in ("auto", "nominal"):
+        raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {answers!r}")
     check_engine(engine)
     if engine == "stream" or (engine != "local" and graph is not None):
         kind = "networks run on the engine 'local' alone" if graph is not None else "sequences cannot be streamed"

@@ -60,6 +60,7 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "alpha": _SHARE,
     "accuracy": (lambda v: _is_number(v) and 0 < v < 1, "a number between 0 and 1"),
     "decay": (lambda v: v is None or (_is_number(v) and 0 < v < 1), "a number between 0 and 1, or None"),
+    "options": (lambda v: v is None or (_is_count(v) and v >= 2), "a whole number ≥ 2, or None"),
     "spread": (lambda v: v is None or _is_amount(v), "a number ≥ 0, or None"),
     "groups": (lambda v: v is None or _is_count(v), "a whole number ≥ 1, or None"),
     "prior": (lambda v: v in ("learned", "uniform"), "'learned' or 'uniform'"),

@@ -147,7 +147,7 @@ def _show_consensus(consensus: Consensus) -> None:
     state = "converged" if run["converged"] else "NOT converged"
     passes = f", {run['iterations']} passes, {state}" if run["iterations"] else ""
     lines = [
-        f"{run['labels']} labels of {_items(run)} by {run['M']} annotators, {run['K']} classes",
+        f"{run['labels']} labels of {_items(run)} by {run['M']} annotators, {_classes(run)}",
         f"method {run['method']}{passes}, {run['seconds']:.2f} s, log-likelihood {run['log_likelihood']:.4f}",
     ]
     if "read_as" in run:
@@ -164,14 +164,23 @@ def _show_consensus(consensus: Consensus) -> None:
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
     for line in lines:
         console.print(line, markup=False)
-    items = consensus.items_per_class()
-    shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
-    classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))
-    show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=len(classes))
+    if run.get("answers") != "open":
+        _show_classes(console, consensus)
     doubtful = nw.from_native(consensus.doubtful(_MOST_ROWS), eager_only=True)
     show_table(console, "Items to look at first", doubtful.rows(), doubtful.columns)
     annotators = nw.from_native(consensus.annotators, eager_only=True).sort("information", descending=True)
     show_table(console, "Annotators, most informative first", annotators.rows(), annotators.columns)
+
+
+def _show_classes(console: Console, consensus: Consensus) -> None:
+    items = consensus.items_per_class()
+    shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
+    classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))
+    show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=len(classes))
+
+
+def _classes(run: Mapping[str, Any]) -> str:
+    return f"{run['K']} {'different answers' if run.get('answers') == 'open' else 'classes'}"
 
 
 def _items(run: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ __all__ = ["command", "reading_options", "run_aggregate"]
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
 _READING = ("format", "question", *_COLUMNS, "encoding", "duplicates")
-_PARAMETERS = ("silence", "prior", "smoothing", "shrinkage", "max_iter", "tol")
+_PARAMETERS = ("silence", "answers", "prior", "smoothing", "shrinkage", "max_iter", "tol")
 
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
@@ -65,6 +65,11 @@ _MOST_REPORTED = 200_000
     "--silence",
     type=click.Choice(["auto", "random", "informative"]),
     help="With auto: whether annotators without a label had a choice, as labelling functions do.  [default: auto]",
+)
+@click.option(
+    "--answers",
+    type=click.Choice(["auto", "nominal", "open"]),
+    help="What answers mean: classes that items share, or options that differ from item to item.  [default: auto]",
 )
 @click.option(
     "--prior", type=click.Choice(["learned", "uniform"]), help="Estimate the class frequencies, or take them as equal."

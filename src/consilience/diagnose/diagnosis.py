@@ -33,6 +33,7 @@ from consilience.methods.base import registry
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import free_names
+from consilience.runs.open_run import OpenRun
 
 __all__ = ["Diagnosis", "Verdict", "diagnose", "smoothed_factor"]
 
@@ -253,6 +254,10 @@ def diagnose(
     annotations = as_annotations(data)
     if annotations.n_labels == 0:
         raise DataError("there are no labels: there is nothing to diagnose")
+    if isinstance(consensus, OpenRun):
+        from consilience.diagnose.open_answers import diagnose_open
+
+        return diagnose_open(annotations, consensus)  # type: ignore[return-value]
     model, used = _model_of(annotations, consensus, method)
     annotations = model.recoded(annotations)
     if annotations.n_annotators != len(model.annotators):

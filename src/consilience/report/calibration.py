@@ -23,9 +23,8 @@ _MOST_CLASSES = 12
 def calibration(view: View) -> dict[str, Any]:
     """Return the section."""
     consensus = view.consensus
-    truth = np.where(view.judged, np.asarray(view.truth), -1)
-    best = consensus.choice.best
-    found = metrics.reliability(consensus.posterior, truth, labels=best)
+    posterior, best, truth = consensus.judged_by(np.where(view.judged, np.asarray(view.truth), -1))
+    found = metrics.reliability(posterior, truth, labels=best)
     n, wrong = int(view.judged.sum()), int((best[view.judged] != truth[view.judged]).sum())
     low, high = wilson_interval(wrong, n)
     figures = [
@@ -33,8 +32,8 @@ def calibration(view: View) -> dict[str, Any]:
         ("error", f"{percent(wrong / n)} (95 %: {100 * low:.1f} to {100 * high:.1f} %)"),
         ("error expected by the model", percent(float(np.mean(1.0 - view.confidence[view.judged])))),
         ("expected calibration error", f"{found.calibration_error:.3f}"),
-        ("log-loss", f"{metrics.log_loss(consensus.posterior, truth):.3f}"),
-        ("Brier score", f"{metrics.brier_score(consensus.posterior, truth):.3f}"),
+        ("log-loss", f"{metrics.log_loss(posterior, truth):.3f}"),
+        ("Brier score", f"{metrics.brier_score(posterior, truth):.3f}"),
     ]
     spans = consensus.run.get("spans")
     if spans:
@@ -75,7 +74,7 @@ def _table(view: View) -> dict[str, Any] | None:
     """Count labels (rows) against truths (columns)."""
     classes = view.consensus.model.classes
     K = len(classes)
-    if K > _MOST_CLASSES:
+    if K > _MOST_CLASSES or view.is_open:
         return None
     truth = np.asarray(view.truth)[view.judged]
     cells = np.zeros((K, K + 1), np.int64)

@@ -41,7 +41,7 @@ def item_rows(view: View, most: int) -> list[dict[str, Any]]:
     accuracy = np.asarray([value or 0.0 for value in view.annotators["accuracy"]])
     rows = []
     for n in doubtful(view, most).tolist():
-        p = consensus.posterior[n]
+        p = consensus.probabilities_of(n)
         row: dict[str, Any] = {
             "name": _name(view, n),
             "label": marked(classes[int(best[n])], 32),
@@ -83,7 +83,7 @@ def _said(view: View, n: int, accuracy: Floats) -> list[dict[str, Any]] | None:
         return None
     here = slice(int(a.indptr[n]), int(a.indptr[n + 1]))
     who, said = a.annotator[here].astype(np.int64), a.label[here].astype(np.int64)
-    p = view.consensus.posterior[n]
+    p = view.consensus.probabilities_of(n)
     found = []
     named = sorted(np.unique(said).tolist(), key=lambda k: (-p[k], k))
     for k in named[:_MOST_SAID]:

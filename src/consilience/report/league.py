@@ -26,15 +26,17 @@ def league(view: View) -> dict[str, Any]:
     consensus = view.consensus
     columns = view.annotators
     M, K = len(consensus.model.annotators), len(consensus.model.classes)
+    matrices = K > 1 and not view.is_open
     # the classes of the small matrices: all, or the most frequent ones in their own order
-    classes = np.sort(np.argsort(-consensus.model.prior, kind="stable")[:_MOST_CLASSES])
+    prior = consensus.model.prior if matrices else np.ones(1)
+    classes = np.sort(np.argsort(-prior, kind="stable")[:_MOST_CLASSES])
     most = max(20, min(_MOST, _MOST_CELLS // classes.size**2))
     labels = np.asarray(columns["n_labels"])
     chosen = np.argsort(-labels, kind="stable")[:most]
     bits = np.asarray(columns["information"])
     chosen = chosen[np.argsort(-bits[chosen], kind="stable")]
-    numbers = chosen.size * classes.size**2 <= _MOST_NUMBERS and K > 1
-    rows = [_row(view, m, columns, classes, numbers) for m in chosen.tolist()]
+    numbers = chosen.size * classes.size**2 <= _MOST_NUMBERS
+    rows = [_row(view, m, columns, classes if matrices else None, numbers) for m in chosen.tolist()]
     return {
         "rows": rows,
         "of": M,
@@ -43,8 +45,8 @@ def league(view: View) -> dict[str, Any]:
         "flagged": any(row["flagged"] for row in rows),
         "bias": any(row["bias"] for row in rows),
         "names": [marked(consensus.model.classes[k], 16) for k in classes.tolist()],
-        "some_classes": f"{classes.size} most frequent of {count(K)} classes" if classes.size < K else "",
-        "matrices": K > 1,
+        "some_classes": f"{classes.size} most frequent of {count(K)} classes" if matrices and classes.size < K else "",
+        "matrices": matrices,
     }
 
 
@@ -58,9 +60,9 @@ def is_serious(flag: str) -> bool:
     return flag != "few labels" and not flag.startswith("specialist of ")
 
 
-def _row(view: View, m: int, columns: dict[str, list[Any]], classes: Ints, numbers: bool) -> dict[str, Any]:
+def _row(view: View, m: int, columns: dict[str, list[Any]], classes: Ints | None, numbers: bool) -> dict[str, Any]:
     model = view.consensus.model
-    matrix: Floats = model.confusions[m][np.ix_(classes, classes)]
+    matrix: Floats | None = None if classes is None else model.confusions[m][np.ix_(classes, classes)]
     accuracy, low, high = (columns[name][m] for name in ("accuracy", "low", "high"))
     name = model.annotators[m]
     said = accuracy is not None
@@ -77,6 +79,8 @@ def _row(view: View, m: int, columns: dict[str, list[Any]], classes: Ints, numbe
         "bias": shown(columns["bias"][m], 90).replace(" %", "\u00a0%") if columns["bias"][m] else "",
         "flags": [(shown(flag, 60), is_serious(flag)) for flag in flags_of(columns["flags"][m])],
         "flagged": any(is_serious(flag) for flag in flags_of(columns["flags"][m])),
-        "matrix": confusion(matrix, f"Confusion matrix of {shown(name)}") if len(model.classes) > 1 else "",
-        "numbers": [[f"{100 * p:.0f}" if p >= 0.005 else "" for p in row] for row in matrix] if numbers else None,
+        "matrix": "" if matrix is None else confusion(matrix, f"Confusion matrix of {shown(name)}"),
+        "numbers": [[f"{100 * p:.0f}" if p >= 0.005 else "" for p in row] for row in matrix]
+        if numbers and matrix is not None
+        else None,
     }

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from consilience.data.names import count, marked, percent, shown
+from consilience.diagnose.open_answers import OpenDiagnosis
 from consilience.report.svg import Frame, bar, confusion, element, picture, ticks
 from consilience.report.view import View
 
@@ -44,7 +45,9 @@ def verdict(view: View) -> dict[str, Any]:
         "headline": found.headline,
         "reasons": [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]],
         "advice": [shown(advice, 400) for advice in found.advice[:_MOST_SENTENCES]],
-        "note": "" if found.stability.draws else "The bootstrap over items was left out, to save time.",
+        "note": ""
+        if isinstance(found, OpenDiagnosis) or found.stability.draws
+        else "The bootstrap over items was left out, to save time.",
     }
 
 
@@ -96,6 +99,8 @@ def sentence(text: str) -> str:
 def class_rows(view: View) -> tuple[list[dict[str, Any]], str]:
     """Return a row for each class (if there are many, for the most frequent) and what was left out."""
     consensus = view.consensus
+    if view.is_open:
+        return [], ""
     K = len(consensus.model.classes)
     items = np.bincount(consensus.choice.best[view.labelled], minlength=K)
     expected = consensus.posterior.sum(axis=0, where=view.labelled[:, None])

@@ -10,8 +10,10 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis, diagnose
+from consilience.diagnose.open_answers import OpenDiagnosis, diagnose_open
 from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
+from consilience.runs.open_run import OpenRun
 
 __all__ = ["View", "quick_diagnosis"]
 
@@ -32,7 +34,7 @@ class View:
 
     consensus: Consensus
     truth: Codes | None  #: class codes, -1 if unknown, (N,)
-    diagnosis: Diagnosis | None
+    diagnosis: Diagnosis | OpenDiagnosis | None
     no_diagnosis: str  #: why there is none, or ""
 
     @cached_property
@@ -57,6 +59,11 @@ class View:
         return {name: column.to_pylist() for name, column in columns}
 
     @property
+    def is_open(self) -> bool:
+        """Whether options differ from item to item, so that there are no classes."""
+        return isinstance(self.consensus, OpenRun)
+
+    @property
     def sequences(self) -> Any:
         """The sequences of a run over tokens in order, else None."""
         return getattr(self.consensus, "sequences", None)
@@ -77,16 +84,18 @@ class View:
         return float(np.mean(self.consensus.choice.best[self.judged] != np.asarray(self.truth)[self.judged]))
 
 
-def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | None, str]:
+def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | OpenDiagnosis | None, str]:
     """Diagnose as thoroughly as a second or two allow, or return the reason why not."""
     done = consensus.__dict__.get("diagnosis")
-    if isinstance(done, Diagnosis):
+    if isinstance(done, Diagnosis | OpenDiagnosis):
         return done, ""
     a = consensus.annotations
     if a is None:
         return None, "The labels are not kept with this run. Run consilience diagnose on them for a verdict."
     if a.n_labels == 0:
         return None, "There are no labels."
+    if isinstance(consensus, OpenRun):
+        return diagnose_open(a, consensus), ""
     if _is_large(a):
         return None, f"With {a.n_labels:,} labels a verdict takes a while: run consilience diagnose for it."
     K = a.n_classes

@@ -15,7 +15,15 @@ import pyarrow as pa
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["FEW", "Change", "Health", "annotator_columns", "information"]
+__all__ = [
+    "FEW",
+    "Change",
+    "Health",
+    "accuracy_columns",
+    "annotator_columns",
+    "annotator_table",
+    "information",
+]
 
 #: With fewer labels than this, the figures of an annotator are mostly noise.
 FEW = 10
@@ -110,25 +118,39 @@ def annotator_columns(
     choose
         Whether annotators choose when to speak: then one who always says the same is no spammer, and not biased.
     """
-    M = len(counts)
-    n_labels = counts.sum(axis=(1, 2))
-    right = np.einsum("mkk->m", counts)
+    accuracy = accuracy_columns(np.einsum("mkk->m", counts), counts.sum(axis=(1, 2)), doubt)
+    bits = information(model.prior, model.confusions)
+    flags = _flags(model, counts, bits, np.asarray(accuracy["high"]), health or Health(), choose)
+    return annotator_table(accuracy, bits, _biases(model), flags)
+
+
+def accuracy_columns(right: Floats, n_labels: Floats, doubt: Floats | None = None) -> dict[str, pa.Array]:
+    """Return the columns n_labels, accuracy, low and high from expected right labels; see :func:`annotator_columns`."""
     nobody = n_labels < 0.5
-    accuracy = np.divide(right, n_labels, out=np.zeros(M), where=~nobody)
-    worth = np.ones(M) if doubt is None else _worth(right, n_labels, doubt)
+    accuracy = np.divide(right, n_labels, out=np.zeros(n_labels.size), where=~nobody)
+    worth = np.ones(n_labels.size) if doubt is None else _worth(right, n_labels, doubt)
     low, high = _interval(right * worth, n_labels * worth)
     # Jeffreys' interval may leave out an observed accuracy of exactly 0 or 1.
     low, high = np.minimum(low, accuracy), np.maximum(high, accuracy)
-    bits = information(model.prior, model.confusions)
     return {
         "n_labels": pa.array(np.rint(n_labels).astype(np.int64)),
         "accuracy": pa.array(accuracy, mask=nobody),
-        "information": pa.array(bits),
-        "bias": pa.array(_biases(model)),
-        "flags": pa.array(_flags(model, counts, bits, high, health or Health(), choose)),
         "low": pa.array(low),
         "high": pa.array(high),
     }
+
+
+def annotator_table(
+    accuracy: Mapping[str, pa.Array], bits: Floats, biases: list[str], flags: list[str]
+) -> dict[str, pa.Array]:
+    """Return the columns of an annotator table in their order."""
+    others = {
+        "information": pa.array(bits),
+        "bias": pa.array(biases, pa.string()),
+        "flags": pa.array(flags, pa.string()),
+    }
+    columns = {**accuracy, **others}
+    return {name: columns[name] for name in ("n_labels", "accuracy", *others, "low", "high")}
 
 
 def _worth(right: Floats, n: Floats, doubt: Floats) -> Floats:

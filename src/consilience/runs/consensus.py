@@ -158,6 +158,15 @@ class Consensus:
         counts: Ints = np.bincount(self.choice.best[self.n_labels > 0], minlength=len(self.model.classes))
         return counts
 
+    def probabilities_of(self, n: int) -> Floats:
+        """Return the probability of every class for item n, (K,)."""
+        row: Floats = self.posterior[n]
+        return row
+
+    def judged_by(self, truth: Codes) -> tuple[Floats, Codes, Codes]:
+        """Return posterior, labels and truths in codes that measures of calibration can use."""
+        return self.posterior, self.choice.best, truth
+
     def doubtful(self, most: int = 12) -> Any:
         """Return the rows of ``labels`` with the smallest margins: what to look at first."""
         there = np.flatnonzero(self.n_labels > 0)
@@ -229,7 +238,7 @@ class Consensus:
         """
         with atomic_folder(folder, SUMMARY) as fresh:
             with ItemTables(fresh, len(self.item_ids), labels) as tables:
-                tables.append(self.label_columns, self.posterior, self.choice, self.item_ids, self.n_labels)
+                tables.append(self.label_columns, self._posterior_table(), self.choice, self.item_ids, self.n_labels)
             self.save_rest(fresh, add)
 
     def save_rest(self, fresh: Path, add: Callable[[Path], object] | None = None) -> None:
@@ -247,6 +256,10 @@ class Consensus:
             add(fresh)
         content = {**self.summary(), "columns": origin}
         (fresh / SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8")
+
+    def _posterior_table(self) -> Floats:
+        """Return the columns p0, p1, … of ``posterior.parquet``."""
+        return self.posterior
 
     def _save_more(self, folder: Path) -> None:
         """Write the files that a subclass adds."""
@@ -271,9 +284,8 @@ class Consensus:
                 counts = file["counts"]
         except (OSError, pa.ArrowException, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise FormatError(f"{place} is damaged: {error}") from error
-        model = DawidSkene.load(place / "model.npz")
         columns = {name: table[name].combine_chunks() for name in table.column_names}
-        posterior = np.column_stack([columns[f"p{k}"] for k in range(len(model.classes))])
+        model, posterior, more = cls._load_more(place, columns)
         run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns", *_FOUND)}
         items, n_labels, origin = Ids(columns["item"]), np.asarray(columns["n_labels"]), Origin(**summary["columns"])
         return cls(
@@ -287,7 +299,14 @@ class Consensus:
             origin,
             annotations=_load_answers(place, n_labels, items, model, origin) if answers else None,
             examine=partial(_found_before, Health.from_dict(*(summary.get(name) for name in _FOUND))),
+            **more,
         )
+
+    @classmethod
+    def _load_more(cls, folder: Path, columns: Mapping[str, Any]) -> tuple[Any, Floats, dict[str, Any]]:
+        """Read the model, the posterior and the fields that a subclass adds."""
+        model = DawidSkene.load(folder / "model.npz")
+        return model, np.column_stack([columns[f"p{k}"] for k in range(len(model.classes))]), {}
 
     def _repr_html_(self) -> str:
         """Show the items to look at first and the most informative annotators in a notebook."""
@@ -322,7 +341,7 @@ def _save_answers(annotations: Annotations, folder: Path) -> None:
         write_table(pa.table({"gold": pa.array(annotations.gold)}), folder / _GOLD, compression="zstd")
 
 
-def _load_answers(folder: Path, n_labels: Ints, items: Ids, model: DawidSkene, origin: Origin) -> Annotations | None:
+def _load_answers(folder: Path, n_labels: Ints, items: Ids, model: Any, origin: Origin) -> Annotations | None:
     """Read what :func:`_save_answers` wrote; None if a run was saved without its labels."""
     if not (folder / _ANSWERS).is_file():
         return None

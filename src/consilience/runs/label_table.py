@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from consilience.data.ids import Ids
 from consilience.exceptions import ParameterError
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 
-__all__ = ["TIE", "Choice", "ItemTables", "TableFormat", "free_names", "label_columns"]
+__all__ = ["TIE", "Choice", "ItemTables", "TableFormat", "chosen_columns", "free_names", "label_columns"]
 
 #: Posteriors that differ by less are a tie.
 TIE = 1e-9
@@ -58,24 +58,36 @@ def label_columns(
     neighbours
         Whether an item without labels can get one from its neighbours.
     """
-    best, second, margin = choice.best, choice.second, choice.margin.copy()
     unlabelled = n_labels == 0
     if gold:
         unlabelled &= posterior.max(axis=1) < 1.0
     if neighbours:
         # a posterior equal to the prior means that the neighbours did not decide the label
         unlabelled &= np.abs(posterior - prior).max(axis=1) < TIE
-    confidence = posterior[np.arange(best.size), best]
-    confidence[unlabelled] = 0.0
-    margin[unlabelled] = 0.0
+    confidence = posterior[np.arange(choice.best.size), choice.best]
+    alone = unlabelled | (len(classes) == 1)
+    return chosen_columns(choice, confidence, items, n_labels, classes=classes, item=item, without=(unlabelled, alone))
+
+
+def chosen_columns(
+    choice: Choice,
+    confidence: Floats,
+    items: Ids,
+    n_labels: Ints,
+    *,
+    classes: Ids,
+    item: str,
+    without: tuple[Bools, Bools],
+) -> dict[str, pa.Array]:
+    """Return the columns of chosen labels; ``without`` are masks of items that have no label and no runner-up."""
+    unlabelled, alone = without
     names = free_names(item, ("label", "confidence", "runner_up", "margin", "n_labels"), "item")
-    only_one = len(classes) == 1
     columns = (
         items.to_arrow(),
-        classes.to_arrow().take(pa.array(best, mask=unlabelled)),
-        pa.array(confidence),
-        classes.to_arrow().take(pa.array(second, mask=unlabelled | only_one)),
-        pa.array(margin),
+        classes.to_arrow().take(pa.array(choice.best, mask=unlabelled)),
+        pa.array(np.where(unlabelled, 0.0, confidence)),
+        classes.to_arrow().take(pa.array(choice.second, mask=alone)),
+        pa.array(np.where(unlabelled, 0.0, choice.margin)),
         pa.array(n_labels),
     )
     return dict(zip(names, columns, strict=True))

@@ -197,6 +197,7 @@ OTHER: dict[str, Any] = {
     "decay": 0.5,
     "through": [0, 1],
     "spread": 0.9,
+    "options": 3,
     "evidence": 7.0,
     "silence": "random",
     "accuracy": 0.8,

@@ -60,6 +60,7 @@ class CrowdEstimator:
     """
 
     _method: ClassVar[str]
+    _new_answers: ClassVar[bool] = False  # whether new items may have answers that were not fitted
 
     def __init_subclass__(cls) -> None:
         dataclass(kw_only=True, eq=False, repr=False)(cls)
@@ -177,7 +178,8 @@ class CrowdEstimator:
         matrix = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
         if reset:
             return Annotations.from_matrix(matrix)
-        return Annotations.from_matrix(matrix, annotators=self.model_.annotators, classes=self.model_.classes)
+        classes = None if self._new_answers else self.model_.classes
+        return Annotations.from_matrix(matrix, annotators=self.model_.annotators, classes=classes)
 
     @staticmethod
     def _dress(X: Any, annotations: Annotations, values: np.ndarray[Any, Any]) -> Any:

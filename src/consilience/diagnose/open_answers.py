@@ -1,0 +1,168 @@
+"""Whether open answers show who is right: enough annotators, linked by common items, who agree on answers.
+
+With options that differ from item to item there are no classes to be told apart and no pair blocks.  What remains of
+the rules (:mod:`consilience.diagnose.rules`) is about overlap: agreement on an answer is evidence because wrong answers
+seldom agree.
+
+==============  ======================================================================================================
+verdict         when
+==============  ======================================================================================================
+``not``         fewer than three annotators; no item with two labels; more than ``OUTSIDE_NOT`` of the labels outside
+                the largest group of linked annotators; fewer than ``HARDLY`` of the pairs of labels agree
+``weakly``      more than ``OUTSIDE_NOTE`` of the labels outside that group; fewer than half of the items with three
+                labels; less than half of all labels right by estimate; more than ``FEW_SHARE`` of the labels from
+                annotators with fewer than ten
+``identified``  otherwise
+==============  ======================================================================================================
+
+With enough known answers, fewer than three annotators are enough, and so is little agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
+from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON, OUTSIDE_NOT, OUTSIDE_NOTE
+from consilience.diagnose.diagnosis import Verdict
+from consilience.diagnose.evidence import count, percent
+from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
+from consilience.diagnose.rules import Finding
+from consilience.kernels._arrays import Floats
+from consilience.kernels.open_answers import candidates_of
+from consilience.runs.annotator_table import FEW
+from consilience.runs.open_run import OpenRun
+
+__all__ = ["OpenDiagnosis", "agreement_of_pairs", "diagnose_open", "without_answers"]
+
+#: Share of agreeing pairs below which nothing shows that anybody is right.
+#: origin: by design; alternatives: none; sensitivity: not measured.
+HARDLY = 0.05
+
+_HEADLINE: dict[Verdict, str] = {
+    "identified": "Identified: annotators agree on answers often enough to show who is right.",
+    "weakly": "Weakly identified: agreement shows who is right, but parts of it rest on thin evidence.",
+    "not": "Not identified: these answers do not show who is right, whatever the method.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class OpenDiagnosis:
+    """Whether open answers show who is right, why, and what to collect."""
+
+    verdict: Verdict  #: "identified", "weakly" or "not"
+    reasons: list[str]  #: reasons for the verdict, the most important first
+    advice: list[str]  #: what to collect
+    graph: CoLabelGraph  #: annotators who share items
+    agreeing: float | None  #: share of pairs of labels of an item that agree; None without such pairs
+    agreement: None = None  #: coefficients of agreement are for classes
+
+    @property
+    def headline(self) -> str:
+        """The verdict as a sentence."""
+        return _HEADLINE[self.verdict]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in plain values, as in JSON."""
+        return {
+            "format": "consilience.OpenDiagnosis",
+            "version": 1,
+            "verdict": self.verdict,
+            "headline": self.headline,
+            "reasons": list(self.reasons),
+            "advice": list(self.advice),
+            "groups": self.graph.n_components,
+            "agreeing_pairs": self.agreeing,
+        }
+
+    def __str__(self) -> str:
+        lines = [self.headline, *(f"- {reason}" for reason in self.reasons)]
+        if self.advice:
+            lines += ["What to do:", *(f"- {advice}" for advice in self.advice)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<OpenDiagnosis: {self.verdict}, {self.graph.n_labels.size} annotators>"
+
+
+def without_answers(annotations: Annotations) -> Annotations:
+    """Return who labelled what, with one of two classes for all labels: for what does not depend on the answers."""
+    a = annotations
+    known = None if a.gold is None else np.minimum(a.gold, 0)
+    bare: Any = {"annotators": a.annotator_ids, "classes": Ids.range(2), "items": a.item_ids, "origin": a.origin}
+    return Annotations(a.indptr, a.annotator, np.zeros(a.n_labels, np.uint8), gold=known, **bare)
+
+
+def agreement_of_pairs(annotations: Annotations) -> float | None:
+    """Return the share of pairs of labels of the same item that agree."""
+    a = annotations
+    size = candidates_of(a.indptr, a.label, None, a.n_classes).size.astype(float)
+    all_pairs = float((a.labels_per_item * (a.labels_per_item - 1.0)).sum())
+    return float((size * (size - 1.0)).sum()) / all_pairs if all_pairs else None
+
+
+def diagnose_open(annotations: Annotations, consensus: OpenRun) -> OpenDiagnosis:
+    """Diagnose the labels that a run over open answers came from."""
+    a = annotations
+    bare = single_answers(without_answers(a), gold=False)
+    graph = co_label_graph(observed_pairs(bare), a.labels_per_annotator)
+    agreeing = agreement_of_pairs(a)
+    found = sorted(_findings(a, graph, agreeing, consensus.counts), key=lambda finding: -finding.weight)
+    verdict: Verdict = ("identified", "weakly", "not")[max((finding.weight for finding in found), default=0)]
+    reasons = [finding.reason for finding in found]
+    if verdict == "identified" and agreeing is not None:
+        same = consensus.model.same_error
+        reasons.insert(
+            0, f"{percent(agreeing)} of the pairs of labels of an item agree; of wrong ones, {percent(same)}."
+        )
+    advice = list(dict.fromkeys(finding.advice for finding in found if finding.advice))
+    return OpenDiagnosis(verdict, reasons, advice, graph, agreeing)
+
+
+def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, counts: Floats) -> Iterator[Finding]:
+    labels, total = a.labels_per_annotator, max(a.n_labels, 1)
+    people = int((labels > 0).sum())
+    gold = a.gold is not None and int((a.gold >= 0).sum()) >= LEAST_COMMON
+    more = f"Give at least {LEAST_COMMON} items to three annotators each."
+    if people < 3 and not gold:
+        few = "one annotator" if people == 1 else "two annotators"
+        yield Finding(2, f"There {'is' if people == 1 else 'are'} only {few}: nothing shows who is right.", more)
+    if agreeing is None:
+        yield Finding(0 if gold else 2, "No item was labelled by two annotators: nobody's labels are checked.", more)
+        return
+    outside = total - int(labels[graph.members(0)].sum())
+    if outside > 0:
+        weight = 2 if outside > OUTSIDE_NOT * total else 1 if outside > OUTSIDE_NOTE * total else 0
+        yield Finding(
+            weight,
+            f"{count(outside, 'label')} of {total} are by annotators who share no item with the largest group.",
+            f"Let annotators of different groups label at least {LEAST_COMMON} common items." if weight else "",
+        )
+    if agreeing < HARDLY:
+        yield Finding(
+            1 if gold else 2,
+            f"Only {percent(agreeing)} of the pairs of labels of an item agree: nothing shows that anybody is right.",
+            "Check that equal answers are written in the same way: numbers, units, capitals.",
+        )
+    triples = float(np.mean(a.labels_per_item[a.labels_per_item > 0] >= 3))
+    if triples < 0.5:
+        reason = f"Only {percent(triples)} of the items have three labels: where two differ, little shows who is right."
+        yield Finding(0 if gold else 1, reason, "Give every item to three annotators.")
+    right = float(counts[:, 0].sum()) / total
+    if right < 0.5:
+        yield Finding(
+            1,
+            f"Only {percent(right)} of the labels are right by estimate: a popular wrong answer can win.",
+            f"Label at least {LEAST_COMMON} items yourself and give them as known answers (gold).",
+        )
+    rare = labels[(labels > 0) & (labels < FEW)]
+    if rare.size and rare.sum() > FEW_SHARE * total:
+        reason = (
+            f"{rare.size} of {count(people, 'annotator')} gave fewer than {FEW} labels: little can be said of them."
+        )
+        yield Finding(1, reason, f"Give more items to fewer annotators, at least {LEAST_COMMON} each.")
