@@ -14,7 +14,7 @@ items × answers: the cost is linear in the number of labels.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -24,18 +24,22 @@ from consilience.fitting.em import Callback
 from consilience.fitting.fit import Caution, Fit, unconverged, vote_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.open_answers import OpenSums, UrnTables
+from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.constants import EASE_SPREAD, OPEN_ABILITY, OPEN_AGREE, OPEN_PAIRS
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
 from consilience.models.open_answers import OpenModel, OpenPass, OpenPosterior, urn_tables
 from consilience.runs.open_run import choose_answers
+from consilience.validation import check_parameters
 
 __all__ = ["METHOD", "OpenAnswers", "OpenFit", "fit_open", "open_answers"]
 
 #: Bounds of α: wrong answers agree in half of all cases at most, and hardly ever.
 _LEAST, _MOST = 1.0, 1e4
 _NEWTON_STEPS = 8
+#: Limit on the answers of an estimator with confusion matrices.
+_MOST_CLASSES = 64
 
 
 class OpenAnswers(SeededEstimator):
@@ -43,9 +47,8 @@ class OpenAnswers(SeededEstimator):
 
     .. math:: \Pr(m \text{ is right about } n) = \frac{1}{1 + \exp(-u_m - \sigma x_n)}, \qquad x_n \sim N(0, 1)
 
-    For multiple choice where letters mean nothing across questions, and for free text.  This class has the attributes
-    of all estimators, confusions included; with thousands of different answers, use
-    ``aggregate(…, answers="open")``, which makes no table of them.
+    For multiple choice where letters mean nothing across questions, and for free text.  With more than 64 different
+    answers, ``model_`` is the same as ``open_model_``, and there are no ``prior_`` and ``confusions_``.
 
     Parameters
     ----------
@@ -80,6 +83,25 @@ class OpenAnswers(SeededEstimator):
     max_iter: int = 1000
     tol: float = 1e-7
 
+    def fit(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Self:
+        """Learn the annotators from their answers; the parameters are those of all estimators."""
+        annotations = self._taught(X, gold, true_labels)
+        if annotations.n_classes <= _MOST_CLASSES:
+            return super().fit(X, y, gold=gold, true_labels=true_labels)
+        options = self._options()
+        check_parameters(options)
+        found = fit_open(annotations, **options)
+        warn_of([*cautions_of(annotations), *found.cautions])
+        model: Any = found.model
+        self.model_ = self.open_model_ = model
+        self.classes_ = annotations.classes
+        self.converged_, self.history_, self.n_iter_ = found.converged, found.history, max(len(found.history), 1)
+        self.log_likelihood_, self.details_ = found.log_likelihood, dict(found.details)
+        self._predictor = _Predictor(found.model)
+        self.probas_ = self._dress(X, annotations, _among_classes(found.posterior, annotations.n_classes))
+        self.labels_ = self._dress(X, annotations, self.classes_[choose_answers(found.posterior).best])
+        return self
+
     def predict(self, X: Any) -> Any:
         """Return the most probable answer to every item; its answers may be new."""
         from sklearn.utils.validation import check_is_fitted
@@ -91,7 +113,7 @@ class OpenAnswers(SeededEstimator):
 
     def _keep(self, X: Any, annotations: Annotations, fit: Fit) -> None:
         super()._keep(X, annotations, fit)
-        self.open_model_: Any = getattr(fit.predictor, "model", None)
+        self.open_model_ = getattr(fit.predictor, "model", None)
 
 
 def open_answers(
