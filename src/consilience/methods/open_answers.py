@@ -206,6 +206,9 @@ def fit_open(
     a = annotations
     model = _Model(a, spread, options)
     start = OpenPoint(np.full(a.n_annotators, OPEN_ABILITY), OPEN_ABILITY, 1.0 / OPEN_AGREE - 1.0)
+    if a.gold is not None:  # known answers decide where the ascent begins: the crowd alone may be wrong together
+        known = _Model(a.select_items(a.gold >= 0), spread, options)
+        start = known.m_step(known.e_step(start)[0])
     end = Ascent(model, start, labels=a.n_labels).run(max_iter=max_iter, tol=tol, callback=callback)
     found = OpenModel(*end.at, spread, options, model.run_pass.most_answers, a.class_ids, a.annotator_ids)
     right = model.e_step(end.at)[0].of_labels.right

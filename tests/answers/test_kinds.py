@@ -1,0 +1,74 @@
+"""What answers are taken for: open only where classes make no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.answers.conftest import open_crowd
+from tests.conftest import random_model
+
+import consilience as cs
+from consilience.answers.kinds import examine_answers
+from consilience.exceptions import DataWarning, ParameterError
+
+
+def test_free_text_is_open_and_letters_are_nominal() -> None:
+    text = open_crowd(100, 8, 5, seed=0).annotations
+    letters = open_crowd(100, 8, 5, shared_names=True, seed=0).annotations
+    assert text.n_classes > 200 > 20 > letters.n_classes
+    taken = examine_answers(text)
+    assert taken.kind == "open"
+    assert f"there are {text.n_classes} different answers, each to 1.0 items on average" in taken.reason
+    assert examine_answers(letters).kind == "nominal"
+
+
+@pytest.mark.parametrize("n_items", [500, 5000])
+def test_many_classes_that_items_share_stay_nominal(n_items: int) -> None:
+    a, _ = random_model(6, 60, seed=0, skill=0.8).sample(n_items, labels_per_item=4, random_state=0)
+    assert examine_answers(a).kind == "nominal"
+
+
+@pytest.mark.parametrize("name", ["dog52", "emotion_full", "movie_reviews", "trec", "llm_mmlu_pro"])
+def test_public_sets_of_classes_stay_nominal(name: str, data_folder: Path) -> None:
+    files = list((data_folder / name).glob("labels.csv*"))
+    if not files:
+        pytest.skip(f"{name} is not there")
+    frame = pd.read_csv(files[0])
+    columns = dict(zip(("item", "annotator", "label"), frame.columns, strict=False))
+    assert examine_answers(cs.Annotations.from_frame(frame, **columns)).kind == "nominal"
+
+
+def test_a_run_records_what_it_took_answers_for() -> None:
+    crowd = open_crowd(60, 8, 5, seed=0).annotations
+    with pytest.warns(DataWarning, match=r"options are taken to differ from item to item \(answers='open'\)"):
+        run = cs.aggregate(crowd)
+    assert isinstance(run, cs.OpenRun)
+    assert run.run["answers"] == "open"
+    assert run.run["chosen"] == "open-answers"
+    assert any("say answers='nominal'" in sentence for sentence in run.warnings)
+    asked = cs.aggregate(crowd, answers="open")
+    assert asked.warnings == []
+    np.testing.assert_array_equal(asked.choice.best, run.choice.best)
+    by_method = cs.aggregate(crowd, "open-answers")
+    assert (by_method.run["chosen_by"], by_method.run["answers"]) == ("user", "open")
+    for method in ("auto", "ds-em"):
+        letters = cs.simulate(50, 6, 2, seed=0).annotations
+        assert cs.aggregate(letters, method).run["answers"] == "nominal"
+        assert cs.aggregate(letters, method).summary()["answers"] == "nominal"
+
+
+def test_what_is_refused() -> None:
+    crowd = open_crowd(30, 5, 3, seed=0).annotations
+    with pytest.raises(ParameterError, match="answers must be one of auto, nominal, open, not 'ordinal'"):
+        cs.aggregate(crowd, answers="ordinal")
+    with pytest.raises(ParameterError, match="answers='open' is for the method 'auto' or 'open-answers', not 'ds-em'"):
+        cs.aggregate(crowd, "ds-em", answers="open")
+    with pytest.raises(ParameterError, match="answers='open' needs all labels in memory, on the engine 'local'"):
+        cs.aggregate(crowd, answers="open", engine="stream")
+    with pytest.raises(ParameterError, match="open-answers, for open answers, has no parameter 'smoothing'"):
+        cs.aggregate(crowd, answers="open", smoothing=0.1)
+    with pytest.raises(ParameterError, match="tokens in order and items on a graph have nominal answers, not 'open'"):
+        cs.aggregate(crowd, answers="open", graph=[(0, 1)])
