@@ -25,6 +25,12 @@ def test_free_text_is_open_and_letters_are_nominal() -> None:
     assert examine_answers(letters).kind == "nominal"
 
 
+def test_a_column_of_times_is_not_free_text() -> None:
+    """Where no two labels of an item ever agree, the column may be the wrong one: a warning would hide that."""
+    numbers = cs.Annotations.from_matrix(np.arange(400).reshape(80, 5))
+    assert examine_answers(numbers).kind == "nominal"
+
+
 @pytest.mark.parametrize("n_items", [500, 5000])
 def test_many_classes_that_items_share_stay_nominal(n_items: int) -> None:
     a, _ = random_model(6, 60, seed=0, skill=0.8).sample(n_items, labels_per_item=4, random_state=0)

@@ -52,7 +52,8 @@ def brute_force(
         for truth in [*given, -1]:
             weight = 0.0
             for x, share in zip(ease.nodes, ease.shares, strict=True):
-                p, before = float(share), []
+                p = float(share)
+                before: list[int] = []
                 for i in here:
                     right = 1.0 / (1.0 + np.exp(-ability[a.annotator[i]] - spread * x))
                     k = int(a.label[i])

@@ -3,8 +3,8 @@
 A label is nominal if it means the same for every item: then annotators have confusion matrices.  It is open if it only
 has a meaning within its item: options of a multiple-choice question, free text.  Names cannot show which it is, and
 letters A to D could be either, so ``"auto"`` takes answers as open only where confusion matrices make no sense: there
-are many different answers, and a K × K table has several times as many cells as there are different answers to all
-items together.
+are many different answers, a K × K table has several times as many cells as there are different answers to all items
+together, and annotators agree now and then (where nobody ever agrees, the column may be the wrong one).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Kind", "Taken", "examine_answers", "take_answers"]
 Kind = Literal["nominal", "open"]
 OPEN_METHOD = "open-answers"
 
-#: Least number of different answers that can be open, and how many cells of a K × K table there are at least for each
-#: different answer to an item.
+#: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
+#: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
 #: origin: by design, so that no public set of classes is taken for open; alternatives: none; sensitivity: with 1,200
 #: answers to 1,300 items by 44 annotators, a table has 15 or more cells for each.
-_MANY, _CELLS = 50, 4
+_MANY, _CELLS, _REPEATED = 50, 4, 0.05
 
 
 class Taken(NamedTuple):
@@ -45,7 +45,7 @@ def examine_answers(annotations: Annotations) -> Taken:
     if K < _MANY:
         return Taken("nominal")
     pairs = candidates_of(a.indptr, a.label, None, a.n_classes).answer.size
-    if _CELLS * pairs > K * K:
+    if _CELLS * pairs > K * K or a.n_labels - pairs < _REPEATED * a.n_labels:
         return Taken("nominal")
     return Taken(
         "open",

@@ -81,9 +81,9 @@ SILENCE_EVIDENCE, SILENCE_ACCURACY = 200.0, 0.9
 # ---- open-answers ------------------------------------------------------------------------------------------------
 
 #: Spread of the ease of items.
-#: origin: the value that hard-items finds on most public crowds (docs/decisions/0005); alternatives: 0, 0.35, 1.05,
-#: learned; sensitivity: on 31 public sets of few classes 24.9, 24.8, 24.9 (0.7) and 26.5 % error (votes 25.3 %), and
-#: learned spreads double the error of some; on llm_mmlu_pro, which did not choose it, 34.0, 32.4, 29.9 and 29.7 %.
+#: origin: the value that hard-items finds on most public crowds (docs/decisions/0005); alternatives: 0, 0.35, 1.05;
+#: sensitivity (``python -m benchmarks open_answers``): on 32 public sets of classes 25.0, 24.8, 25.0 (0.7) and 26.5 %
+#: error (votes 25.9 %); on llm_mmlu_pro, which did not choose it, 34.6, 32.5, 29.3 and 28.5 % (votes 39.2 %).
 EASE_SPREAD = 0.7
 
 #: Prior mean of the crowd's ability: right about 65 % of items of average ease.
@@ -91,6 +91,6 @@ EASE_SPREAD = 0.7
 OPEN_ABILITY = 0.6
 
 #: Pairs of wrong answers in the prior of the concentration, and the share of them that agree.
-#: origin: α is 1 to 3 on public crowds with five to thirteen classes; alternatives: 100 pairs; sensitivity: none with
-#: hundreds of items (24.8 % mean error on 31 public sets in both cases).
+#: origin: α is 1 to 5 on public crowds with five to thirteen classes; alternatives: 100 pairs; sensitivity: none with
+#: hundreds of items (the mean error on public sets of classes was the same).
 OPEN_PAIRS, OPEN_AGREE = 10.0, 1.0 / 3.0

@@ -114,5 +114,5 @@ def _check_memory(annotations: Labels) -> None:
         raise MethodError(
             f"{K} classes for {M} annotators and {N} items would need {needed / 1e9:.0f} GB of memory. "
             f"Is the label column the right one ({annotations.origin.label!r} has {K} different values)? "
-            "If it is, merge rare labels first"
+            "If it is, merge rare labels first, or say answers='open' if options differ from item to item"
         )
