@@ -86,8 +86,7 @@ def aggregate(
             from consilience.answers.open_consensus import aggregate_open
 
             return aggregate_open(data, taken, method, checkpoint=checkpoint, **rest)
-        found = run_method(data, method, reading=reading, later=LATER, **places, **rest)
-        return found.with_run({**found.run, "answers": taken.kind})
+        return run_method(data, method, reading=reading, later=LATER, **places, **rest)
     if answers not in ("auto", "nominal"):
         raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {answers!r}")
     check_engine(engine)

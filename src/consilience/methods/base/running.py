@@ -244,6 +244,7 @@ def run_summary(
         "M": annotations.n_annotators,
         "K": annotations.n_classes,
         "labels": annotations.n_labels,
+        "answers": "nominal",
         **more,
         "gold_items": int(passes_of(annotations).survey.known.sum()),
         "seed": seed,
