@@ -74,6 +74,9 @@ def test_what_is_refused() -> None:
         cs.aggregate(crowd, "ds-em", answers="open")
     with pytest.raises(ParameterError, match="answers='open' needs all labels in memory, on the engine 'local'"):
         cs.aggregate(crowd, answers="open", engine="stream")
+    with pytest.raises(ParameterError, match="with open answers, silence can only be 'random'"):
+        cs.aggregate(crowd, answers="open", silence="informative")
+    assert cs.aggregate(crowd, answers="open", silence="random").run["answers"] == "open"
     with pytest.raises(ParameterError, match="open-answers, for open answers, has no parameter 'smoothing'"):
         cs.aggregate(crowd, answers="open", smoothing=0.1)
     with pytest.raises(ParameterError, match="tokens in order and items on a graph have nominal answers, not 'open'"):

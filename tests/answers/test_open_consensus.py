@@ -67,6 +67,14 @@ def test_annotators_have_an_accuracy_and_no_table(run: Any, crowd: OpenCrowd) ->
     assert (np.diff(np.asarray(frame["information"])[order]) >= 0).all()
 
 
+def test_shown_in_a_notebook_and_with_another_record(run: Any) -> None:
+    assert "Items to look at first" in run._repr_html_()
+    other = run.with_run({**run.run, "title": "again"})
+    assert isinstance(other, cs.OpenRun)
+    assert other.summary()["title"] == "again"
+    np.testing.assert_array_equal(other.first, run.first)
+
+
 def test_a_guesser_is_flagged() -> None:
     rng = np.random.default_rng(0)
     truth = np.arange(300)[:, None] * 10

@@ -43,6 +43,8 @@ def aggregate_open(
     ``taken`` says why the answers are open, if that was decided from the labels.
     """
     begun = time.perf_counter()
+    if parameters.pop("silence", "auto") not in ("auto", "random"):
+        raise ParameterError("with open answers, silence can only be 'random': it says nothing about the truth")
     check_names(f"{OPEN_METHOD}, for open answers,", parameters, registry.METHODS[OPEN_METHOD].parameters)
     check_parameters(parameters)
     if checkpoint is not None:
