@@ -61,7 +61,7 @@ _DIGITS = 9
 #: The share of the agreement of wrong answers that is taken for the correlation of errors, and the least weight of a
 #: label.  origin: 14 public sets with three classes or more (mean calibration error 0.16; 0.18 with a share of a
 #: quarter, 0.15 with three quarters), the least weight from auto (docs/decisions/0005); alternatives: no least weight
-#: (0.12 there, but 0.16 instead of 0.08 on llm_mmlu_pro, which did not choose them).
+#: (0.12 there, but 0.16 instead of 0.08 on llm_mmlu_pro, which decided this).
 _CORRELATION, _LEAST_WEIGHT = 0.5, 0.25
 
 

