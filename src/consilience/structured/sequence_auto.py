@@ -5,6 +5,10 @@ the token before.  The lower bound chooses.  If it chooses the second, four chai
 backwards, with one and with two states per class.  The second state starts with the tokens on which annotators
 disagree, and allows annotators to err together.  So does ease, if it raises the lower bound: some names are overlooked
 by many (:mod:`consilience.structured.eased_beliefs`).
+
+If silence is a label, as with functions that name what they know and are silent elsewhere, one plain chain is fitted.
+It knows where a name begins and ends, but takes every silence for a verdict: a name that only one function knows would
+be lost to all the others that do not know it.  So its posterior is averaged with the votes of those who speak.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from consilience.data.sequences import SequenceAnnotations
 from consilience.engine.dask import Cluster
 from consilience.engine.progress import Callback
-from consilience.fitting.fit import Fit, vote_posterior
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.models.chain_mixture import ChainMixture, Never
 from consilience.models.ease import Ease
@@ -28,7 +32,7 @@ from consilience.structured.chain_beliefs import ChainBeliefs
 from consilience.structured.chain_fit import ChainFit, crowd_chain, fit_chain, statistics_of
 from consilience.structured.eased_beliefs import EasedBeliefs
 
-__all__ = ["TOL", "continues_span", "eased_labels", "fit_auto", "fit_bayes"]
+__all__ = ["TOL", "continues_span", "eased_labels", "fit_auto", "fit_bayes", "fit_silent"]
 
 #: Relative change of the objective that ends the passes: of a plain chain, and of chains in context.
 TOL, TOL_IN_CONTEXT = 1e-6, 1e-5
@@ -67,7 +71,7 @@ def fit_auto(
     chosen, fits, hardness = _PLAIN, [plain], 0.0
     why = "there are too few labels to learn more from"
     if a.n_annotators * (a.n_classes + 1) * a.n_classes**2 <= a.n_labels:
-        votes = vote_posterior(a)
+        votes = sequences.vote_shares()
         forward = fit_bayes(sequences, votes, never, context=True, states=1, **passes)
         bounds[_CONTEXT] = forward.history[-1]
         gain = bounds[_CONTEXT] - bounds[_PLAIN]
@@ -87,6 +91,28 @@ def fit_auto(
         tuple(dict.fromkeys(caution for fit in fits for caution in fit.cautions)),
         {"chosen": chosen, "why": why, "lower_bounds": bounds, "gain_of_hard_tokens": hardness},
     )
+
+
+def fit_silent(
+    sequences: SequenceAnnotations,
+    never: Never | None,
+    *,
+    max_iter: int,
+    tol: float | None,
+    callback: Callback | None,
+    cluster: Cluster | None = None,
+) -> ChainFit:
+    """Fit one chain where silence is a label; the mean of its posterior and the votes decides."""
+    passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback, "cluster": cluster}
+    votes = sequences.vote_shares()
+    fit = fit_bayes(sequences, votes, never, context=False, states=1, tol=TOL if tol is None else tol, **passes)
+    assert sequences.silence is not None
+    label = sequences.tokens.class_ids[sequences.silence]
+    why = (
+        f"silence counts as {label!r}: a chain in which everybody answers is averaged with the votes of those who speak"
+    )
+    details = {"chosen": "chain+votes", "why": why}
+    return replace(fit, model=replace(fit.model, votes=True), details=details)
 
 
 def _in_context(
@@ -135,7 +161,7 @@ def fit_bayes(
     """
     a = sequences.tokens
     K = a.n_classes
-    votes = vote_posterior(a)
+    votes = sequences.vote_shares()
     ease = Ease(spread, np.repeat(eased_labels(sequences), states))
     degrees = ease.shares.size
     sweep = chain_sweep(sequences, context=context, states=states * degrees)

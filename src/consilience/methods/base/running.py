@@ -163,7 +163,7 @@ class _Task:
             sentence = f"{self.method} keeps no checkpoint on its way: a run that is killed starts over"
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
         look = InMemory(a)
-        warn_of([*cautions_of(look), *fit.cautions])
+        warn_of([*cautions_of(look, silence=fit.details.get("silence", "random")), *fit.cautions])
         return Consensus(
             fit.model,
             fit.posterior,
@@ -233,7 +233,8 @@ def run_summary(
 
     Where items do not stand ``alone``, those without labels are judged by their neighbours.
     """
-    sentences = [sentence for sentence, _ in (*cautions_of(annotations, alone=alone), *fit.cautions)]
+    limits = cautions_of(annotations, alone=alone, silence=fit.details.get("silence", "random"))
+    sentences = [sentence for sentence, _ in (*limits, *fit.cautions)]
     if not alone:
         more = {**more, "neighbours": True}
     return {
