@@ -287,7 +287,9 @@ class SequenceAnnotations:
             raise IdError(f"none of the {unknown} tokens in {what} is among the labelled tokens; are the ids the same?")
         if unknown:
             warn(f"{what}: {unknown} tokens are not among the labelled tokens", DataWarning)
-        return pa.table({"token": pa.array(token[known]), "label": values.to_arrow().take(pa.array(codes[known]))})
+        return pa.table(
+            {self.tokens.origin.item: pa.array(token[known]), "label": values.to_arrow().take(pa.array(codes[known]))}
+        )
 
     def _token_names(self, frame: Any, what: str) -> tuple[dict[str, str], dict[str, pa.Array]]:
         """Return the names of the columns that identify tokens, by role, and the columns."""

@@ -38,9 +38,19 @@ class ChainFit:
 
 
 def forbidden(sequences: SequenceAnnotations) -> Never | None:
-    """Return what the rules of BIO tags forbid; None if the classes are not such tags."""
-    classes = list(sequences.tokens.class_ids)
-    return Never(forbidden_starts(classes), forbidden_transitions(classes)) if are_tags(classes) else None
+    """Return what the rules of BIO tags forbid, except for what gold does; None if the classes are not such tags."""
+    classes, gold = list(sequences.tokens.class_ids), sequences.tokens.gold
+    if not are_tags(classes):
+        return None
+    never = Never(forbidden_starts(classes), forbidden_transitions(classes))
+    if gold is not None:
+        known = np.flatnonzero(gold >= 0)
+        follows = has_predecessor(sequences.indptr)[known]
+        never.start[gold[known[~follows]]] = False
+        later = known[follows]
+        later = later[gold[later - 1] >= 0]
+        never.pair[gold[later], gold[later - 1]] = False
+    return never
 
 
 def crowd_chain(

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
 from consilience.engine.dask import Cluster
 from consilience.engine.progress import Callback
@@ -71,7 +72,7 @@ def fit_auto(
     chosen, fits, hardness = _PLAIN, [plain], 0.0
     why = "there are too few labels to learn more from"
     if a.n_annotators * (a.n_classes + 1) * a.n_classes**2 <= a.n_labels:
-        votes = sequences.vote_shares()
+        votes = crowd.posterior if _misled(a) else sequences.vote_shares()
         forward = fit_bayes(sequences, votes, never, context=True, states=1, **passes)
         bounds[_CONTEXT] = forward.history[-1]
         gain = bounds[_CONTEXT] - bounds[_PLAIN]
@@ -132,6 +133,22 @@ def _in_context(
     return fits, hardness
 
 
+def _misled(tokens: Annotations) -> bool:
+    """Return whether labels of tokens with gold agree with it best if classes trade names: then votes mislead.
+
+    The fit of independent tokens has learned from gold which class is which.
+    """
+    if tokens.gold is None:
+        return False
+    from scipy.optimize import linear_sum_assignment
+
+    K, truth = tokens.n_classes, np.repeat(tokens.gold, tokens.labels_per_item)
+    known = truth >= 0
+    counts = np.bincount(tokens.label[known].astype(np.int64) * K + truth[known], minlength=K * K).reshape(K, K)
+    order = linear_sum_assignment(-counts)[1]
+    return bool(counts[np.arange(K), order].sum() > np.trace(counts))
+
+
 def _independent(sequences: SequenceAnnotations, crowd: Fit, never: Never | None) -> ChainFit:
     """Return tokens without dependence: if no token has two labels, a learned order would only confirm the labels."""
     prior = crowd.model.prior
@@ -156,8 +173,8 @@ def fit_bayes(
 ) -> ChainFit:
     """Fit one chain by variational Bayes from a posterior (N, K).
 
-    The prior of every annotator is the confusion of the crowd with the votes.  With a ``spread``, tokens differ in
-    ease; ``backward`` says that the sequences are read from their ends.
+    The prior of every annotator is the confusion of the crowd with the votes, or with ``posterior`` if gold contradicts them.
+    With a ``spread``, tokens differ in ease; ``backward`` says that the sequences are read from their ends.
     """
     a = sequences.tokens
     K = a.n_classes
@@ -166,7 +183,8 @@ def fit_bayes(
     degrees = ease.shares.size
     sweep = chain_sweep(sequences, context=context, states=states * degrees)
     crowd = chain_sweep(sequences, context=context, states=1) if states * degrees > 1 else sweep
-    pooled = statistics_of(sequences, crowd, votes).counts.sum(axis=0).reshape(-1, K, K) + 0.5
+    judged = posterior if _misled(a) else votes
+    pooled = statistics_of(sequences, crowd, judged).counts.sum(axis=0).reshape(-1, K, K) + 0.5
     pooled /= pooled.sum(axis=1, keepdims=True)
     pseudo = np.repeat(_SMOOTHING + _SHRINKAGE * pooled, states, axis=2)
     by_state = _in_states(posterior, votes) if states > 1 else posterior

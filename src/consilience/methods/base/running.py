@@ -77,7 +77,13 @@ def run_method(
     if fits(labels):
         return task.in_memory(labels.annotations())
     if method == "auto":
-        return replace(task, method=_INSTEAD).streamed(labels, chosen=_INSTEAD, why=_WHY)
+        kept = {name: value for name, value in parameters.items() if name != "silence"}
+        if parameters.get("silence") == "informative":
+            raise MethodError(
+                f"silence='informative' needs all labels in memory, where these {labels.n_labels} do not fit. "
+                "Allow more memory, or aggregate some of the items"
+            )
+        return replace(task, method=_INSTEAD, parameters=kept).streamed(labels, chosen=_INSTEAD, why=_WHY)
     able = ", ".join(each.name for each in registry.METHODS.values() if each.everywhere)
     raise MethodError(
         f"{method} needs all labels in memory, where these {labels.n_labels} do not fit. These methods can stream "
