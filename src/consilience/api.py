@@ -100,12 +100,14 @@ def aggregate(
     if not isinstance(data, SequenceAnnotations):
         from consilience.structured.network_consensus import aggregate_network
 
-        data = _in_memory(data, items, engine, reading)
-        if is_label(silence, data.class_ids):
-            data = filled(data, silence)
-        elif silence not in (None, "auto", "random"):
+        annotations, start = _in_memory(data, items, engine, reading), () if method == "auto" else (method,)
+        if is_label(silence, annotations.class_ids):
+            given = {"silence": silence, "given_labels": annotations.n_labels}
+            found = aggregate_network(filled(annotations, silence), graph, *start, **rest)
+            return found.with_run({**found.run, **given})
+        if silence not in (None, "auto", "random"):
             raise ParameterError(f"on a graph, silence must be a label or 'random', not {silence!r}")
-        return aggregate_network(data, graph, *(() if method == "auto" else (method,)), **rest)
+        return aggregate_network(annotations, graph, *start, **rest)
     if graph is not None:
         raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
     from consilience.structured.sequence_consensus import aggregate_sequences

@@ -173,8 +173,8 @@ def fit_bayes(
 ) -> ChainFit:
     """Fit one chain by variational Bayes from a posterior (N, K).
 
-    The prior of every annotator is the confusion of the crowd with the votes, or with ``posterior`` if gold contradicts them.
-    With a ``spread``, tokens differ in ease; ``backward`` says that the sequences are read from their ends.
+    The prior of every annotator is the confusion of the crowd with the votes, or with ``posterior`` if gold contradicts
+    them.  With a ``spread``, tokens differ in ease; ``backward`` says that the sequences are read from their ends.
     """
     a = sequences.tokens
     K = a.n_classes
