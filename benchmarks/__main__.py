@@ -21,7 +21,7 @@ SETS = {
     # every method on public and thinned crowds; calibration, peers, label acquisition
     "field": ("field", "thinned", "calibration", "peers", "plan"),
     # sequences and networks
-    "structured": ("chain_pass", "sequences", "conll", "networks"),
+    "structured": ("chain_pass", "sequences", "conll", "span_functions", "networks"),
     # joint distributions of tables, provable NMF
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     # sketched subspace clustering

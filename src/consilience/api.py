@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from consilience.answers.kinds import take_answers
+from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
+from consilience.data.silence import MEANINGS, MOST_FILLED, filled, is_label
 from consilience.diagnose.runs import LATER
-from consilience.engine.place import check_engine
+from consilience.engine.place import check_engine, holds_parquet
 from consilience.exceptions import ParameterError
 from consilience.fitting.em import Callback
 from consilience.methods.base.running import run_method
@@ -25,6 +27,8 @@ def aggregate(
     graph: Any = None,
     gold: Any = None,
     answers: str = "auto",
+    silence: Any = None,
+    items: Any = None,
     seed: int | None = 0,
     engine: Any = "local",
     memory: int | str | None = None,
@@ -53,6 +57,13 @@ def aggregate(
     answers
         What answers mean: "nominal" (classes that all items share), "open" (options that differ from item to item:
         multiple choice, free text), or "auto": open only where there are too many different answers for classes.
+    silence
+        What it means that an annotator gave no label: "random" (items were assigned), "informative" (annotators see
+        every item and choose to speak), or a label, such as "O": then silence *is* that answer, and annotators see
+        every item.  By default the labels decide between the first two.
+    items
+        Items that belong to the data although nobody may have labelled them: ids, a frame or a file with an item
+        column (sequence and position for tokens).  Where silence says something, they get a label.
     seed
         Seed of all random numbers.
     engine
@@ -80,13 +91,20 @@ def aggregate(
 
             data = read_sequences(data, **(reading or {}))
     if not isinstance(data, SequenceAnnotations) and graph is None:
-        places: dict[str, Any] = {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint}
         data, taken = take_answers(data, answers, method, engine=engine, reading=reading)
         if taken.kind == "open":
             from consilience.answers.open_consensus import aggregate_open
 
-            return aggregate_open(data, taken, method, checkpoint=checkpoint, **rest)
-        return run_method(data, method, reading=reading, later=LATER, **places, **rest)
+            if items is not None:
+                raise ParameterError("items=… is for answers that items share: an item without answers has no options")
+            return aggregate_open(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
+        rest |= {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint, "later": LATER}
+        if items is None and (silence is None or silence in MEANINGS):
+            return run_method(data, method, reading=reading, **_given(silence=silence), **rest)
+        annotations = _in_memory(data, items, engine, reading)
+        if not is_label(silence, annotations.class_ids):
+            return run_method(annotations, method, **_given(silence=silence), **rest)
+        return _with_silence(annotations, silence, method, rest)
     if answers not in ("auto", "nominal"):
         raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {answers!r}")
     check_engine(engine)
@@ -96,9 +114,59 @@ def aggregate(
     if not isinstance(data, SequenceAnnotations):
         from consilience.structured.network_consensus import aggregate_network
 
-        return aggregate_network(data, graph, *(() if method == "auto" else (method,)), **rest)
+        annotations, start = _in_memory(data, items, engine, reading), () if method == "auto" else (method,)
+        if is_label(silence, annotations.class_ids):
+            given = {"silence": silence, "given_labels": annotations.n_labels}
+            found = aggregate_network(filled(annotations, silence), graph, *start, **rest)
+            return found.with_run({**found.run, **given})
+        if silence not in (None, "auto", "random"):
+            raise ParameterError(f"on a graph, silence must be a label or 'random', not {silence!r}")
+        return aggregate_network(annotations, graph, *start, **rest)
     if graph is not None:
         raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
     from consilience.structured.sequence_consensus import aggregate_sequences
 
-    return aggregate_sequences(data, method, engine=engine, scheduler=scheduler, checkpoint=checkpoint, **rest)
+    rest |= {"engine": engine, "scheduler": scheduler, "checkpoint": checkpoint, "silence": silence}
+    if items is not None:
+        rest["items"] = _items(items, sequence=data.sequence_column, position=data.position_column)
+    return aggregate_sequences(data, method, **rest)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _in_memory(data: Any, items: Any, engine: Any, reading: Mapping[str, Any] | None) -> Annotations:
+    """Read the labels into memory, with items that nobody labelled."""
+    from consilience.engine.scanned import Scanned
+    from consilience.io.coercion import as_annotations
+
+    is_path = isinstance(data, str | os.PathLike)
+    if engine == "stream" or (is_path and holds_parquet(data)) or isinstance(data, Scanned):
+        raise ParameterError("items=… and a label for silence need labels in memory: they cannot be streamed")
+    annotations = as_annotations(data, **(reading or {} if is_path else {}))
+    return annotations if items is None else annotations.including(_items(items, item=annotations.origin.item))
+
+
+def _items(items: Any, **own: str) -> Any:
+    """Return items as they are, or read from a file; ``own`` are the names of their columns among the labels."""
+    if not isinstance(items, str | os.PathLike):
+        return items
+    from consilience.io.tables import read_items
+
+    return read_items(items, own)
+
+
+def _with_silence(annotations: Annotations, silence: Any, method: str, rest: dict[str, Any]) -> Consensus:
+    """Run a method where silence is a label: listed label by label, or counted without a list if that is too long."""
+    cells = annotations.n_items * annotations.n_annotators
+    given = {"silence": silence, "given_labels": annotations.n_labels}
+    if method == "propensity" or (method == "auto" and cells > MOST_FILLED):
+        found = run_method(annotations.with_class(silence), "propensity", silent_label=silence, **rest)
+        if method == "auto":
+            why = f"silence counts as {silence!r}, and {cells} labels are too many to list"
+            given |= {"chosen_by": "auto", "chosen": "propensity", "why": why}
+    else:
+        found = run_method(filled(annotations, silence), method, **rest)
+    return found.with_run({**found.run, **given})

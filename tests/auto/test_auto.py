@@ -15,7 +15,7 @@ from consilience.auto.auto import auto
 from consilience.data.annotations import Annotations
 from consilience.datasets import path
 from consilience.datasets.hard_cases import clones, long_tail
-from consilience.exceptions import DataWarning, FewLabelsWarning, ParameterError
+from consilience.exceptions import DataWarning, IdError, ParameterError
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Ints
 from consilience.methods.ds_em import dawid_skene_em
@@ -339,12 +339,11 @@ def test_labelling_functions_are_believed_by_when_they_speak() -> None:
 
 def test_labelling_functions_are_no_spammers_and_new_items_are_judged_alike() -> None:
     a, truth = labelling_functions(1000, seed=1)
-    with pytest.warns(FewLabelsWarning, match="no label"):
-        consensus = cs.aggregate(a)
+    consensus = cs.aggregate(a)
+    assert consensus.label_columns["label"].null_count == 0  # silence decides where nobody speaks
     assert set(consensus.annotator_columns["flags"].to_pylist()) == {""}
     assert "only ever use one class" in consensus.run["why"]
-    with pytest.warns(FewLabelsWarning, match="no label"):
-        model = cs.Auto().fit(a)
+    model = cs.Auto().fit(a)
     np.testing.assert_allclose(model.predict_proba(a), model.probas_, atol=1e-12)
     known = a.with_gold(np.where(np.arange(1000) < 50, 1 - truth, -1))
     np.testing.assert_array_equal(auto(known).posterior[:50].argmax(axis=1), 1 - truth[:50])
@@ -353,8 +352,10 @@ def test_labelling_functions_are_no_spammers_and_new_items_are_judged_alike() ->
 def test_crowds_are_not_judged_by_silence() -> None:
     crowd = cs.simulate(300, 15, 3, labels_per_item=6, seed=3).annotations
     assert auto(crowd).details["silence"] == "random"
-    with pytest.raises(ParameterError, match="silence must be 'auto', 'random' or 'informative'"):
+    with pytest.raises(IdError, match="'golden' cannot be a class beside 0, 1, 2"):
         cs.aggregate(crowd, silence="golden")
+    with pytest.raises(ParameterError, match="silence must be 'auto', 'random' or 'informative'"):
+        cs.Auto(silence="golden").fit(crowd)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("data_folder")

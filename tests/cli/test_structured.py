@@ -123,3 +123,46 @@ def test_what_cannot_be_done_is_one_sentence(run: Run, tokens: Path, arguments: 
     assert said in result.err
     assert "Traceback" not in result.err
     assert not (tokens / "run").exists()
+
+
+def test_silence_of_functions_is_o(run: Run, tmp_path: Path) -> None:
+    rows = [("d", n, f, tag) for n, tag in ((3, "B-x"), (4, "I-x"), (8, "B-x")) for f in "fgh"]
+    rows += [("e", 1, "f", "B-x"), ("e", 1, "g", "B-x")]
+    names = ["sequence", "position", "worker", "label"]
+    pd.DataFrame(rows, columns=names).to_csv(tmp_path / "labels.csv", index=False)
+    truth = [("d", 3, "B-x"), ("d", 4, "I-x"), ("d", 5, "O"), ("d", 8, "B-x"), ("e", 1, "B-x"), ("e", 7, "B-x")]
+    pd.DataFrame(truth, columns=["sequence", "position", "label"]).to_csv(tmp_path / "truth.csv", index=False)
+    (tmp_path / "tokens.csv").write_text("doc,token\n" + "".join(f"{d},{n}\n" for d in "def" for n in range(10)))
+    options = ("--sequence", "sequence", "--position", "position", "--silence", "O", "--truth", tmp_path / "truth.csv")
+    result = run("aggregate", tmp_path / "labels.csv", *options, "--json")
+    assert result.status == 0
+    summary = json.loads(result.out)
+    assert summary["silence"] == "O"
+    assert summary["K"] == 3
+    assert summary["N"] == 8 + 1  # from position 1 to the last labelled one
+    assert summary["spans"]["precision"] == 1.0
+    assert summary["spans"]["recall"] == pytest.approx(3 / 4)
+    assert summary["error_rate"] == pytest.approx(100 / 6)
+    result = run(
+        "aggregate", tmp_path / "labels.csv", *options, "--items", tmp_path / "tokens.csv", "--out", tmp_path / "run"
+    )
+    assert result.status == 0
+    labels = pd.read_csv(tmp_path / "run" / "labels.csv")
+    assert len(labels) == 30
+    assert labels["label"].notna().all()
+    assert (labels.query("sequence == 'f'")["label"] == "O").all()
+
+
+def test_silence_and_items_of_plain_labels(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("item,worker,label\n" + "".join(f"{n},{m},1\n" for n in (1, 2) for m in "abc"))
+    (tmp_path / "items.csv").write_text("item,text\n1,x\n2,y\n3,z\n")
+    result = run(
+        "aggregate", tmp_path / "labels.csv", "--silence", "0", "--items", tmp_path / "items.csv",
+        "--method", "majority", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert result.status == 0
+    labels = pd.read_csv(tmp_path / "run" / "labels.csv")
+    assert dict(zip(labels["item"], labels["label"], strict=True)) == {1: 1, 2: 1, 3: 0}
+    result = run("aggregate", tmp_path / "labels.csv", "--silence", "informativ")
+    assert result.status == 2
+    assert "did you mean 'informative'?" in result.err

@@ -20,6 +20,7 @@ from consilience.engine.dask import Cluster, OnCluster, connect, cut_for
 from consilience.engine.passes import InMemory
 from consilience.exceptions import EngineError, EngineWarning, ParameterError
 from consilience.kernels import blocks
+from consilience.kernels.chains import ChainSweep
 from consilience.kernels.cpd import TablePass
 from consilience.methods.base import registry
 from consilience.models.hidden_markov import chain_sweep
@@ -84,7 +85,9 @@ def test_scanned_labels_are_mapped_by_the_workers_and_others_travel(
 @pytest.mark.parametrize("method", ["ds-em+hmm+em", "auto"])
 def test_sequences_on_dask_are_those_in_memory(client: Any, method: str) -> None:
     crowd = cs.datasets.simulate_sequences(600, 12, 5, 3, seed=0).annotations
-    assert chain_sweep(crowd, context=False, states=1).share.n > 2
+    sweep = chain_sweep(crowd, context=False, states=1)
+    assert isinstance(sweep, ChainSweep)
+    assert sweep.share.n > 2
     options: dict[str, Any] = {"max_iter": 8, "tol": 0.0}
     here = cs.aggregate(crowd, method, **options)
     there = cs.aggregate(crowd, method, engine=client, **options)

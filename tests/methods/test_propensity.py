@@ -10,7 +10,8 @@ from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
 from consilience.data.ids import Ids
-from consilience.exceptions import FewLabelsWarning, ParameterError
+from consilience.data.silence import filled
+from consilience.exceptions import ParameterError
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.propensity import Speaking, SpeakingModel, propensity
@@ -99,8 +100,7 @@ def test_new_items_are_judged_by_silence_too() -> None:
     a, _, _ = functions(2000, 6, 3, seed=6)
     matrix = np.full((a.n_items, 6), -1)
     matrix[a.item_of_label(), a.annotator] = a.label
-    with pytest.warns(FewLabelsWarning, match="no label"):
-        model = cs.PropensityDawidSkene().fit(matrix)
+    model = cs.PropensityDawidSkene().fit(matrix)
     np.testing.assert_allclose(model.predict_proba(matrix), model.probas_, atol=1e-12)
     # a stranger counts as the average annotator: here one whose answer does not depend on the truth
     new = cs.Annotations(
@@ -109,6 +109,31 @@ def test_new_items_are_judged_by_silence_too() -> None:
     )  # fmt: skip
     nothing = propensity(a).posterior[a.labels_per_item == 0][0]
     np.testing.assert_allclose(model.predict_proba(new)[0], nothing, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_annotators", [5, 120])
+def test_silence_as_a_label_is_dawid_and_skene_with_every_silence_listed(n_annotators: int) -> None:
+    rng = np.random.default_rng(n_annotators)
+    truth = rng.integers(0, 3, 80)
+    # explicit labels of class 0, which is silence, too; half of all is silence
+    said = np.where(rng.random((80, n_annotators)) < 0.7, truth[:, None], rng.integers(0, 3, (80, n_annotators)))
+    said[(said == 0) & (rng.random(said.shape) < 0.8)] = -1
+    a = cs.Annotations.from_matrix(said).with_gold(np.where(np.arange(80) % 5 == 0, truth, -1))
+    fit = propensity(a, silent_label=0, max_iter=5, tol=0)
+    dense = filled(a, 0)
+    posterior, log_likelihood = fit.model.posterior_and_likelihood(dense)
+    np.testing.assert_allclose(fit.posterior, posterior, atol=1e-10)
+    assert fit.log_likelihood == pytest.approx(log_likelihood, rel=1e-10)
+    assert np.diff(propensity(a, silent_label=0, max_iter=60, tol=0).history).min() >= -1e-9
+    assert fit.hint is not None
+    np.testing.assert_allclose(fit.hint, vote_posterior(dense), atol=1e-12)
+    assert (fit.posterior.argmax(axis=1) == truth).mean() > 0.75
+
+
+def test_silent_label_must_be_a_class() -> None:
+    a, _, _ = functions(60, 5, 3, seed=1)
+    with pytest.raises(ParameterError, match="must be one of the classes"):
+        propensity(a, silent_label="x")
 
 
 def test_parameters_are_checked() -> None:

@@ -9,6 +9,8 @@ import pytest
 from sklearn.base import clone
 
 import consilience as cs
+from consilience import Annotations
+from consilience.data.silence import filled
 from consilience.datasets.networks import NetworkSimulation, simulate_network
 from consilience.exceptions import FewLabelsWarning, ParameterError
 from consilience.structured import network_consensus
@@ -139,3 +141,15 @@ def test_where_errors_go_together_the_probabilities_are_more_modest() -> None:
     assert errors[0] < errors[1]
     joined = careful.posterior.max(axis=1).mean()
     assert joined < bold.posterior.max(axis=1).mean() - 0.02
+
+
+def test_silence_can_be_a_label(network: NetworkSimulation) -> None:
+    frame = network.annotations.to_frame("pandas")
+    spoken = frame[frame["label"] != 0]
+    found = cs.aggregate(spoken, graph=network.edges, silence=0, items=network.annotations.items, delta=1.0)
+    listed = filled(Annotations.from_frame(spoken, items=network.annotations.items), 0)
+    np.testing.assert_array_equal(found.posterior, cs.aggregate(listed, graph=network.edges, delta=1.0).posterior)
+    assert found.run["silence"] == 0
+    assert found.run["given_labels"] == len(spoken)
+    with pytest.raises(ParameterError, match="on a graph"):
+        cs.aggregate(spoken, graph=network.edges, silence="informative")

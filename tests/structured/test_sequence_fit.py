@@ -267,7 +267,8 @@ def test_single_tokens_are_said_to_have_no_order() -> None:
 def test_the_class_takes_what_the_function_takes() -> None:
     from consilience.validation import keywords
 
-    assert {"method", *keywords(fit_sequences)} == set(SequenceConsensus().get_params())
+    # silence is a property of the data that the function takes
+    assert {"method", "silence", *keywords(fit_sequences)} == set(SequenceConsensus().get_params())
     from sklearn.base import clone
 
     assert clone(SequenceConsensus(method="hmm", valid=False)).get_params()["valid"] is False

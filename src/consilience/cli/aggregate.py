@@ -13,7 +13,7 @@ __all__ = ["command", "reading_options", "run_aggregate"]
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
 _READING = ("format", "question", *_COLUMNS, "encoding", "duplicates")
-_PARAMETERS = ("silence", "answers", "prior", "smoothing", "shrinkage", "max_iter", "tol")
+_PARAMETERS = ("silence", "items", "answers", "prior", "smoothing", "shrinkage", "max_iter", "tol")
 
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
@@ -63,9 +63,11 @@ _MOST_REPORTED = 200_000
 )
 @click.option(
     "--silence",
-    type=click.Choice(["auto", "random", "informative"]),
-    help="With auto: whether annotators without a label had a choice, as labelling functions do.  [default: auto]",
+    metavar="[auto|random|informative|LABEL]",
+    help="What it means to give no label: nothing (random), a choice (informative), or a label, such as O.  "
+    "[default: auto]",
 )
+@click.option("--items", type=click.Path(), help="File of all items, for those that nobody labelled.")
 @click.option(
     "--answers",
     type=click.Choice(["auto", "nominal", "open"]),

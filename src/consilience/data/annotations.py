@@ -34,8 +34,8 @@ from consilience.data.building import (
     times_of_frame,
 )
 from consilience.data.frames import Origin
-from consilience.data.ids import Ids, encode_all
-from consilience.data.truth import truth_codes
+from consilience.data.ids import Ids, encode, encode_all, joined, numbers_where_all_are, to_column
+from consilience.data.truth import item_column, truth_codes
 from consilience.exceptions import DataError, IdError
 from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
 
@@ -126,6 +126,7 @@ class Annotations:
         classes: Sequence[Any] | None = None,
         duplicates: Duplicates = "last",
         gold: Any = None,
+        items: Any = None,
         time: str | None = None,
     ) -> Annotations:
         """Build from a long frame: one row for each label.
@@ -143,21 +144,24 @@ class Annotations:
             if they were independent, or raise an "error".
         gold
             Known truths; see :meth:`with_gold`.
+        items
+            Items that belong to the data although nobody may have labelled them; see :meth:`including`.
         time
             Name of the column with the time of each label: dates, text such as 2026-11-17T08:30:00, or increasing
             numbers.  A column called timestamp, created_at, submitted_at, completed_at or time needs no naming.
         """
         columns, names = columns_of_frame(frame, item=item, annotator=annotator, label=label)
         origin = Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame))
-        return cls.from_columns(
+        made = cls.from_columns(
             **columns,
             classes=classes,
             duplicates=duplicates,
-            gold=gold,
             origin=origin,
             where="the frame",
             time=times_of_frame(frame, time, origin),
         )
+        made = made if items is None else made.including(items)
+        return made if gold is None else made.with_gold(gold)
 
     @classmethod
     def from_columns(
@@ -232,6 +236,42 @@ class Annotations:
     def with_items(self, items: Ids) -> Annotations:
         """Return the same labels with other names for the items."""
         return self._with(items=items)
+
+    def among_items(self, at: Ints, items: Ids) -> Annotations:
+        """Return the same labels among more items: item n becomes number ``at[n]``, ascending, of these."""
+        lengths = np.zeros(len(items), np.int64)
+        lengths[at] = self.labels_per_item
+        gold = None
+        if self.gold is not None:
+            gold = np.full(len(items), -1, np.int32)
+            gold[at] = self.gold
+        return self._with(indptr=np.concatenate([[0], np.cumsum(lengths)]), items=items, gold=gold)
+
+    def including(self, items: Any) -> Annotations:
+        """Return the same labels with these items too, whether anybody labelled them or not.
+
+        Parameters
+        ----------
+        items
+            A frame with an item column, a series, or ids.
+        """
+        names = self._items.to_arrow()
+        wanted = item_column(items, self.origin.item)
+        new = encode(wanted.filter(pa.array(self._items.codes_of(wanted) < 0)))[1]
+        if not len(new):
+            return self
+        return self.among_items(np.arange(self.n_items), Ids(joined(names, new.to_arrow())))
+
+    def with_class(self, label: Any) -> Annotations:
+        """Return the same labels with this class among the classes."""
+        if self._classes.codes_of([label])[0] >= 0:
+            return self
+        wider = numbers_where_all_are(Ids(joined(self._classes.to_arrow(), to_column([label], "the label"))))
+        if wider.to_arrow().type != self._classes.to_arrow().type:
+            raise IdError(f"{label!r} cannot be a class beside {', '.join(map(repr, self._classes[:5]))}: types differ")
+        if self._classes == self._classes.sorted()[0]:
+            wider = wider.sorted()[0]
+        return self.recode(self._annotators, wider)
 
     # ---- sizes and names --------------------------------------------------------------------------------
 

@@ -125,13 +125,20 @@ def parts_of_codes(
     untyped: bool = False,
     time: Times | None = None,
 ) -> Parts:
-    """Group coded rows by item; rows without a label and repeated answers are left out with a warning."""
+    """Group coded rows by item; rows without a label and repeated answers are left out with a warning.
+
+    The items of such rows stay, so a row with neither annotator nor label declares an item.
+    """
     check_duplicates(duplicates)
     origin = origin or Origin()
     (item_code, items), (annotator_code, annotators), (label_code, label_ids) = item, annotator, label
-    for role, codes, name in (("item", item_code, origin.item), ("annotator", annotator_code, origin.annotator)):
-        if codes.size and codes.min() < 0:
-            raise no_id(where, role, name, np.flatnonzero(codes < 0))
+    if item_code.size and item_code.min() < 0:
+        raise no_id(where, "item", origin.item, np.flatnonzero(item_code < 0))
+    if annotator_code.size and annotator_code.min() < 0:
+        nobody = annotator_code < 0
+        if (wrong := nobody & (label_code >= 0)).any():
+            raise no_id(where, "annotator", origin.annotator, np.flatnonzero(wrong))
+        annotator_code = np.where(nobody, 0, annotator_code)  # without a label too: the row declares its item
     if untyped:
         items, annotators, label_ids = map(numbers_where_all_are, (items, annotators, label_ids))
     class_ids, label_code = code_classes(label_ids, label_code, classes, where)

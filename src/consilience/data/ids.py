@@ -22,6 +22,7 @@ __all__ = [
     "encode",
     "encode_all",
     "is_text",
+    "joined",
     "name_rows",
     "numbers_where_all_are",
     "text_buffers",
@@ -350,6 +351,13 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_floating(column.type):
         return pa.array([None if x is None else repr(x) for x in column.to_pylist()], pa.string())
     return column.cast(pa.string())
+
+
+def joined(first: pa.Array, second: pa.Array) -> pa.Array:
+    """Return two columns of ids one after the other; as text if their types differ."""
+    if first.type != second.type:
+        first, second = _as_text(first), _as_text(second)
+    return pa.concat_arrays([first, second])
 
 
 def name_rows(rows: Ints, most: int = 5) -> str:

@@ -28,12 +28,16 @@ import pyarrow.compute as pc
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Duplicates, Origin, entries_of, min_median_max
 from consilience.data.building import RowOptions, columns_of_frame
-from consilience.data.ids import Ids, encode, encode_all, name_rows, numbers_where_all_are, to_column
+from consilience.data.ids import Ids, encode, encode_all, joined, name_rows, numbers_where_all_are, to_column
 from consilience.data.truth import arrow_or_values
 from consilience.exceptions import DataError, DataWarning, IdError, warn
-from consilience.kernels._arrays import Codes, Ints
+from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels.votes import vote_shares
 
 __all__ = ["SequenceAnnotations"]
+
+#: With silence as an answer: the most tokens for each labelled one (or for a thousand, if there are fewer).
+_MOST_GAPS = 10_000
 
 
 @final
@@ -52,6 +56,7 @@ class SequenceAnnotations:
     words: pa.Array | None = None
     sequence_column: str = "sequence"
     position_column: str = "position"
+    silence: int | None = None  #: code of the class that silence stands for, if it is an answer
 
     def __post_init__(self) -> None:
         S, N = len(self.sequence_ids), self.tokens.n_items
@@ -161,6 +166,87 @@ class SequenceAnnotations:
             position_column,
         )
 
+    def with_silence(self, label: Any) -> SequenceAnnotations:
+        """Return the same labels where silence is an answer: who gave a token no label said this ``label``.
+
+        If positions are whole numbers, those that nobody labelled are tokens too, from the lowest position of all
+        sequences to the last labelled one of each.
+        """
+        tokens = self.tokens.with_class(label)
+        whole = replace(self, tokens=tokens, silence=int(tokens.class_ids.codes_of([label])[0]))
+        if self.n_tokens == 0 or not pa.types.is_integer(self.position_ids.to_arrow().type):
+            return whole
+        place = self.position_ids.to_numpy()
+        lasts = place[self.position[self.indptr[1:] - 1]][self.lengths > 0]
+        there, lengths = np.flatnonzero(self.lengths > 0), lasts - place[0] + 1
+        if lengths.sum() > _MOST_GAPS * max(self.n_tokens, 1000):
+            raise DataError(
+                f"positions go up to {place[-1]}, which leaves {lengths.sum() - self.n_tokens} gaps between the "
+                f"{self.n_tokens} labelled tokens; with silence={label!r} tokens must be numbered one by one"
+            )
+        begin = np.concatenate([[0], np.cumsum(lengths)])
+        position = np.arange(begin[-1]) - np.repeat(begin[:-1], lengths) + place[0]
+        return whole.with_tokens(self.sequence_ids.take(np.repeat(there, lengths)).to_arrow(), pa.array(position))
+
+    def with_tokens(self, sequence: pa.Array, position: pa.Array) -> SequenceAnnotations:
+        """Return the same labels with more tokens, given by sequence and position, which nobody labelled."""
+        own = self.token_columns()
+        (s, sequences), (p, positions) = (
+            encode(joined(own[name], more))
+            for name, more in ((self.sequence_column, sequence), (self.position_column, position))
+        )
+        positions, rank = positions.sorted()
+        key = s.astype(np.int64) * len(positions) + rank[p]
+        every, place = np.unique(key, return_inverse=True)
+        at = place[: self.n_tokens]
+        if (np.diff(at) <= 0).any():
+            kinds = self.position_ids.to_arrow().type, position.type
+            raise IdError(
+                f"positions of labelled tokens are of type {kinds[0]}, those of other tokens of type {kinds[1]}"
+            )
+        tokens = self.tokens.among_items(at, Ids.range(every.size))
+        token_sequence, token_position = np.divmod(every, len(positions))
+        words = None
+        if self.words is not None:
+            from_own = np.full(every.size, -1)
+            from_own[at] = np.arange(self.n_tokens)
+            words = self.words.take(pa.array(from_own, mask=from_own < 0))
+        return replace(
+            self,
+            tokens=tokens,
+            indptr=np.concatenate([[0], np.cumsum(np.bincount(token_sequence, minlength=len(sequences)))]),
+            sequence_ids=sequences,
+            position=token_position.astype(np.int32),
+            position_ids=positions,
+            words=words,
+        )
+
+    def with_tokens_of(self, frame: Any) -> SequenceAnnotations:
+        """Return the same labels with the tokens that a frame names, whether anybody labelled them or not."""
+        _, columns = self._token_names(frame, "the tokens")
+        return self.with_tokens(columns["sequence"], columns["position"])
+
+    def recode(self, annotators: Ids, classes: Ids) -> SequenceAnnotations:
+        """Return the same labels in the codes of other vocabularies; see :meth:`consilience.Annotations.recode`."""
+        silence = self.silence
+        if silence is not None:
+            label = self.tokens.class_ids[silence]
+            if (silence := int(classes.codes_of([label])[0])) < 0:
+                raise IdError(f"silence stands for {label!r}, which is not among the classes {list(classes[:10])}")
+        return replace(self, tokens=self.tokens.recode(annotators, classes), silence=silence)
+
+    def vote_shares(self) -> Floats:
+        """Return the vote shares of each token among those who gave it a label, (N, K); gold tokens at their gold.
+
+        If nobody did, they are uniform, or the label that silence stands for.
+        """
+        a = self.tokens
+        shares = vote_shares(a.indptr, a.label, a.gold, a.n_classes)
+        if self.silence is not None:
+            known = np.zeros(a.n_items, np.bool_) if a.gold is None else a.gold >= 0
+            shares[(a.labels_per_item == 0) & ~known] = np.arange(a.n_classes) == self.silence
+        return shares
+
     def with_gold(self, gold: Any) -> SequenceAnnotations:
         """Return the same labels with known truths of some tokens, which every method keeps fixed.
 
@@ -189,15 +275,10 @@ class SequenceAnnotations:
         import narwhals as nw
 
         table = nw.from_native(truth, eager_only=True)
-        own = {"sequence": self.sequence_column, "position": self.position_column}
-        names = {
-            role: _frames.find_column(table.columns, role, name if name in table.columns else None, what)
-            for role, name in own.items()
-        }
+        names, columns = self._token_names(truth, what)
         others = [name for name in table.columns if name not in names.values()]
         own_label = self.tokens.origin.label if self.tokens.origin.label in others else None
         label = _frames.find_truth_column(others, "", own_label, what)
-        columns = {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
         token = self.token_of(columns["sequence"], columns["position"])
         codes, values = encode(to_column(arrow_or_values(table[label]), label))
         known = (token >= 0) & (codes >= 0)
@@ -206,7 +287,21 @@ class SequenceAnnotations:
             raise IdError(f"none of the {unknown} tokens in {what} is among the labelled tokens; are the ids the same?")
         if unknown:
             warn(f"{what}: {unknown} tokens are not among the labelled tokens", DataWarning)
-        return pa.table({"token": pa.array(token[known]), "label": values.to_arrow().take(pa.array(codes[known]))})
+        return pa.table(
+            {self.tokens.origin.item: pa.array(token[known]), "label": values.to_arrow().take(pa.array(codes[known]))}
+        )
+
+    def _token_names(self, frame: Any, what: str) -> tuple[dict[str, str], dict[str, pa.Array]]:
+        """Return the names of the columns that identify tokens, by role, and the columns."""
+        import narwhals as nw
+
+        table = nw.from_native(frame, eager_only=True)
+        own = {"sequence": self.sequence_column, "position": self.position_column}
+        names = {
+            role: _frames.find_column(table.columns, role, name if name in table.columns else None, what)
+            for role, name in own.items()
+        }
+        return names, {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}
 
     def token_of(self, sequence: Any, position: Any) -> Ints:
         """Return the number of each token, given its sequence and position; -1 for an unknown one."""

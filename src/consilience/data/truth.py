@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from consilience.data import frames as _frames
-from consilience.data.ids import Ids, encode, to_column
+from consilience.data.ids import Ids, encode, name_rows, to_column
 from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Codes
 
-__all__ = ["arrow_or_values", "is_named", "truth_codes", "truth_columns"]
+__all__ = ["arrow_or_values", "is_named", "item_column", "truth_codes", "truth_columns"]
 
 
 def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str, strict: bool) -> Codes:
@@ -94,6 +94,23 @@ def truth_columns(truth: Any, items: Ids | None, column: str, what: str) -> tupl
             f"got {type(truth).__name__} of shape {values.shape}"
         )
     return items.to_arrow(), to_column(values, what)
+
+
+def item_column(items: Any, column: str) -> pa.Array:
+    """Return the ids in a frame with an item column (one of this name, if there is), in a series or in a sequence."""
+    what = "items"
+    if _frames.is_frame(items):
+        import narwhals as nw
+
+        table = nw.from_native(items, eager_only=True)
+        what = _frames.find_column(table.columns, "item", column if column in table.columns else None, what)
+        items = arrow_or_values(table[what])
+    elif not hasattr(items, "to_arrow"):
+        items = items if isinstance(items, np.ndarray | pa.Array | pa.ChunkedArray) else list(items)
+    names = to_column(items, what)
+    if (blank := np.asarray(names.is_null())).any():
+        raise IdError(f"items has no id in {name_rows(np.flatnonzero(blank))} (column {what!r})")
+    return names
 
 
 def arrow_or_values(series: Any) -> Any:

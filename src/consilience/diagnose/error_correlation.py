@@ -35,7 +35,15 @@ from consilience.kernels.em import FLOOR
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.label_pairs import label_pairs, labels_of_some
 
-__all__ = ["CHANCE", "CLEAR", "TYPICAL", "LabelPairs", "correlation_and_error", "error_correlation", "label_pair_agreement"]
+__all__ = [
+    "CHANCE",
+    "CLEAR",
+    "TYPICAL",
+    "LabelPairs",
+    "correlation_and_error",
+    "error_correlation",
+    "label_pair_agreement",
+]
 
 
 class LabelPairs(NamedTuple):

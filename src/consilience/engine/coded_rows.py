@@ -89,9 +89,10 @@ class CodedRows:
             with _naming(file):
                 annotator, label = self.annotators.encode(annotators), self.labels.encode(labels)
             if annotator.min() < 0:
-                raise no_id(
-                    file.name, "annotator", self.files.columns["annotator"], row + np.flatnonzero(annotator < 0)
-                )
+                nobody = annotator < 0
+                if (wrong := np.flatnonzero(nobody & (label >= 0))).size:
+                    raise no_id(file.name, "annotator", self.files.columns["annotator"], row + wrong)
+                annotator[nobody] = 0  # without a label too: the row declares its item
             self.kind = items.type.value_type if pa.types.is_dictionary(items.type) else items.type
             if label.min() < 0:
                 self.unlabelled += int(np.count_nonzero(label < 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from consilience.exceptions import ColumnError, DataError, FormatError
 from consilience.io.formats import table_format
 from consilience.kernels._arrays import Codes
 
-__all__ = ["Columns", "naming", "read_columns", "read_per_annotator", "read_truth"]
+__all__ = ["Columns", "naming", "read_columns", "read_items", "read_per_annotator", "read_truth"]
 
 
 class Columns(NamedTuple):
@@ -98,6 +98,20 @@ def read_truth(
         return {"item": found, "label": frames.find_truth_column(columns, found, label_name, where)}
 
     read = read_columns(path, format, encoding, find, "names no truth")
+    return pa.table({role: read.ids(role) for role in read.names})
+
+
+def read_items(path: str | os.PathLike[str], own: Mapping[str, str], *, encoding: str = "utf-8") -> pa.Table:
+    """Read which items there are: a table with a column for each role of ``own``, under that name or a usual one."""
+    where = Path(path).name
+
+    def find(columns: list[str]) -> dict[str, str]:
+        return {
+            role: frames.find_column(columns, role, name if name in columns else None, where)
+            for role, name in own.items()
+        }
+
+    read = read_columns(path, None, encoding, find, "names no items")
     return pa.table({role: read.ids(role) for role in read.names})
 
 

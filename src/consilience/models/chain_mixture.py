@@ -2,8 +2,8 @@
 
     Pr(y_n = k)  =  mean over chains of their posterior of token n
 
-One chain decides by its most probable path (Viterbi).  Several decide by the valid path with the largest
-Σ log Pr(y_n): if nothing is forbidden, that is each token's most probable class.
+With ``votes``, the shares of the votes count half.  One chain alone decides by its most probable path (Viterbi).  Else
+the valid path with the largest Σ log Pr(y_n) does: if nothing is forbidden, each token's most probable class.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from consilience.models.hidden_markov import HiddenMarkov
 __all__ = ["ChainMixture", "Never"]
 
 _FORMAT = {"format": "consilience.ChainMixture", "version": 1}
+#: Posteriors that differ by less are a tie.
+_TIE = 1e-9
 _ARRAYS = ("start", "transitions", "emissions")
 
 
@@ -40,6 +42,7 @@ class ChainMixture:
     """The model of a crowd of token annotators: one chain, or several that are averaged."""
 
     chains: tuple[HiddenMarkov, ...]
+    votes: bool = False  #: whether the chains are averaged with the votes
 
     def __post_init__(self) -> None:
         first = self.chains[0] if self.chains else None
@@ -74,7 +77,10 @@ class ChainMixture:
         mean = self.chains[0].posterior(sequences)
         for chain in self.chains[1:]:
             mean = mean + chain.posterior(sequences)
-        return mean / len(self.chains)
+        mean /= len(self.chains)
+        if not self.votes:
+            return mean
+        return (mean + sequences.recode(self.annotators, self.classes).vote_shares()) / 2
 
     def log_likelihood(self, sequences: SequenceAnnotations) -> float:
         """Return the log-probability of all labels (and gold): the mean over chains."""
@@ -82,8 +88,10 @@ class ChainMixture:
 
     def decode(self, sequences: SequenceAnnotations, posterior: Floats, never: Never | None = None) -> Codes:
         """Return the class of every token, (N,); ``posterior`` is that of the same sequences."""
-        if len(self.chains) == 1:
+        if len(self.chains) == 1 and not self.votes:
             return self.chains[0].decode(sequences, never)
+        if self.votes:  # they decide between classes of the same probability
+            posterior = posterior + _TIE * sequences.recode(self.annotators, self.classes).vote_shares()
         if never is None:
             return np.asarray(posterior.argmax(axis=1), np.int32)
         N, K = posterior.shape
@@ -102,6 +110,7 @@ class ChainMixture:
             "classes": self.classes.to_json(),
             "annotators": self.annotators.to_json(),
             "backward": [chain.backward for chain in self.chains],
+            "votes": self.votes,
         }
         arrays = {f"{name}_{c}": getattr(chain, name) for c, chain in enumerate(self.chains) for name in _ARRAYS}
         save_arrays(path, content, **arrays)
@@ -119,4 +128,4 @@ class ChainMixture:
         for c, turned in enumerate(backward):
             start, transitions, emissions = (arrays[f"{name}_{c}"] for name in _ARRAYS)
             chains.append(HiddenMarkov(start, transitions, emissions, classes, annotators, bool(turned)))
-        return cls(tuple(chains))
+        return cls(tuple(chains), bool(content.get("votes", False)))

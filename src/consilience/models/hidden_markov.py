@@ -24,7 +24,8 @@ sequence tagging with crowds" (2019).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -32,12 +33,14 @@ import numpy as np
 from consilience.data.ids import Ids
 from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ParameterError
-from consilience.kernels._arrays import Bools, Codes, Floats, code_dtype
-from consilience.kernels.chains import ChainSweep
+from consilience.kernels._arrays import Bools, Codes, Floats, Ints, code_dtype
+from consilience.kernels.chains import ChainStatistics, ChainSweep, Tokens
 from consilience.kernels.lagged import has_predecessor
+from consilience.kernels.silence import add_silence, pool_silence
+from consilience.kernels.votes import said_counts
 from consilience.models.dawid_skene import set_distribution, set_names
 
-__all__ = ["HiddenMarkov", "chain_sweep", "labels_in_context", "stationary_of"]
+__all__ = ["HiddenMarkov", "SilentChains", "chain_sweep", "labels_in_context", "stationary_of"]
 
 
 def labels_in_context(sequences: SequenceAnnotations) -> Codes:
@@ -57,12 +60,14 @@ def labels_in_context(sequences: SequenceAnnotations) -> Codes:
     return (context * K + a.label).astype(code_dtype(K * (K + 1)))
 
 
-def chain_sweep(sequences: SequenceAnnotations, *, context: bool, states: int) -> ChainSweep:
+def chain_sweep(sequences: SequenceAnnotations, *, context: bool, states: int) -> ChainSweep | SilentChains:
     """Return the E-step of these sequences."""
     a = sequences.tokens
+    if context and sequences.silence is not None:
+        raise ParameterError("where silence is a label, labels cannot depend on the one before: use a chain without it")
     symbol, contexts = (labels_in_context(sequences), a.n_classes + 1) if context else (a.label, 1)
     owner = np.repeat(np.arange(a.n_classes, dtype=np.int32), states)
-    return ChainSweep(
+    sweep = ChainSweep(
         sequences.indptr,
         a.indptr,
         a.annotator,
@@ -73,6 +78,56 @@ def chain_sweep(sequences: SequenceAnnotations, *, context: bool, states: int) -
         a.n_classes * states,
         owner,
     )
+    if sequences.silence is None:
+        return sweep
+    said = said_counts(a.annotator, a.label, a.n_annotators, a.n_classes)
+    return SilentChains(sweep, sequences.silence, said, sweep)
+
+
+@dataclass(frozen=True, eq=False)
+class SilentChains:
+    """Forward-backward where silence is a label: all silence together is a factor of start and transitions.
+
+    See :mod:`consilience.kernels.silence`.
+    """
+
+    plain: ChainSweep  #: over the labels given
+    silence: int
+    said: Ints  #: labels i of annotator m, (M, K)
+    run: Callable[[Floats, Floats, Floats], ChainStatistics]  #: ``plain``, or the same pass on a cluster
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, K and H."""
+        return self.plain.shape
+
+    @property
+    def tokens(self) -> Tokens:
+        """The labels given."""
+        return self.plain.tokens
+
+    def _pooled(self, start: Floats, transitions: Floats, emissions: Floats) -> tuple[Floats, Floats, Floats, float]:
+        """Return what the plain sweep runs with, and what is missing from its log-likelihood."""
+        pooled, ratios, log_pooled, log_ratios = pool_silence(emissions.reshape(self.shape), self.silence)
+        missing = log_pooled * (self.tokens.indptr.size - 1) + float((self.said * log_ratios).sum())
+        return start * pooled, transitions * pooled[:, None], ratios, missing
+
+    def __call__(self, start: Floats, transitions: Floats, emissions: Floats) -> ChainStatistics:
+        """Run the E-step, as :class:`~consilience.kernels.chains.ChainSweep`; the counts include silence."""
+        *tables, missing = self._pooled(start, transitions, emissions)
+        found = self.run(*tables)
+        counts = add_silence(found.counts, found.class_counts, self.silence)
+        return found._replace(counts=counts, log_likelihood=found.log_likelihood + missing)
+
+    def posterior(self, start: Floats, transitions: Floats, emissions: Floats) -> tuple[Floats, float]:
+        """Return the posterior of every token (N, H) and the log-likelihood."""
+        *tables, missing = self._pooled(start, transitions, emissions)
+        posterior, log_likelihood = self.plain.posterior(*tables)
+        return posterior, log_likelihood + missing
+
+    def decode(self, start: Floats, transitions: Floats, emissions: Floats) -> Codes:
+        """Return the most probable path through each sequence, (N,)."""
+        return self.plain.decode(*self._pooled(start, transitions, emissions)[:3])
 
 
 def stationary_of(transitions: Floats) -> Floats:
@@ -161,8 +216,8 @@ class HiddenMarkov:
         """Return the labels in this model's codes, and emissions; an unknown annotator has the average ones."""
         a, emissions = sequences.tokens, self.emissions
         if a.annotator_ids != self.annotators or a.class_ids != self.classes:
-            a = a.recode(self.annotators, self.classes)
-            sequences = replace(sequences, tokens=a)
+            sequences = sequences.recode(self.annotators, self.classes)
+            a = sequences.tokens
         if self.backward:
             sequences = sequences.backwards()
         strangers = a.n_annotators - len(self.annotators)

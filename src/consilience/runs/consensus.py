@@ -109,7 +109,7 @@ class Consensus:
         """Frame with a row for each item: item, label, confidence, runner_up, margin, n_labels.
 
         An item that nobody labelled has no label, confidence 0 and margin 0, unless its neighbours in a sequence or on
-        a graph decide its label.
+        a graph decide its label, or silence does.
         """
         return _frames.make(self.label_columns, self.origin.frame)
 
@@ -126,10 +126,14 @@ class Consensus:
     @cached_property
     def annotator_columns(self) -> Mapping[str, pa.Array]:
         """The columns of ``annotators``, computed once for all tables, files and reports."""
-        choose = self.run.get("silence") == "informative"
-        columns = annotator_columns(self.model, self.counts, self._doubt(), self.health, choose=choose)
+        columns = annotator_columns(self.model, self.counts, self._doubt(), self.health, choose=self.silence_speaks)
         names = free_names(self.origin.annotator, tuple(columns), "annotator")
         return MappingProxyType(dict(zip(names, (self.model.annotators.to_arrow(), *columns.values()), strict=True)))
+
+    @property
+    def silence_speaks(self) -> bool:
+        """Whether silence says something about an item, so that items get a label even if all are silent."""
+        return bool(self.run.get("silence", "random") != "random")
 
     @property
     def warnings(self) -> list[str]:
@@ -142,7 +146,7 @@ class Consensus:
         ``truth`` has any form that :meth:`consilience.Annotations.with_gold` takes.
         """
         codes = self.codes_of_truth(truth)
-        judged = (codes >= 0) & (self.n_labels > 0)
+        judged = (codes >= 0) & ((self.n_labels > 0) | self.silence_speaks)
         if not judged.any():
             raise DataError(f"no {self._unit} has both a truth and a label")
         return 100.0 * float(np.mean(self.choice.best[judged] != codes[judged]))
@@ -155,7 +159,8 @@ class Consensus:
 
     def items_per_class(self) -> Ints:
         """Return the number of items with each class as their label, (K,)."""
-        counts: Ints = np.bincount(self.choice.best[self.n_labels > 0], minlength=len(self.model.classes))
+        labelled = (self.n_labels > 0) | self.silence_speaks
+        counts: Ints = np.bincount(self.choice.best[labelled], minlength=len(self.model.classes))
         return counts
 
     def probabilities_of(self, n: int) -> Floats:
@@ -196,6 +201,7 @@ class Consensus:
             item=self.origin.item,
             gold=bool(self.run.get("gold_items")),
             neighbours=bool(self.run.get("neighbours")),
+            silence=self.silence_speaks,
         )
 
     def _doubt(self) -> Floats | None:

@@ -42,6 +42,7 @@ def label_columns(
     item: str,
     gold: bool = False,
     neighbours: bool = False,
+    silence: bool = False,
 ) -> dict[str, pa.Array]:
     """Return the columns item, label, confidence, runner_up, margin and n_labels.
 
@@ -57,8 +58,10 @@ def label_columns(
         Whether some truths were known: their items have a label even if no annotator gave one.
     neighbours
         Whether an item without labels can get one from its neighbours.
+    silence
+        Whether silence says something about an item: all have a label.
     """
-    unlabelled = n_labels == 0
+    unlabelled = (n_labels == 0) & (not silence)
     if gold:
         unlabelled &= posterior.max(axis=1) < 1.0
     if neighbours:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,30 @@ class SequenceRun(Consensus):
         """Return the class code of every token; :meth:`consilience.SequenceAnnotations.with_gold` has the forms."""
         return self.sequences.codes_of_truth(truth, strict=False)
 
+    def error_rate(self, truth: Any) -> float:
+        """Return the percentage of wrong labels, over the tokens that have both a truth and a label."""
+        sequences, best = self._among(truth)
+        if sequences is self.sequences:
+            return super().error_rate(truth)
+        codes = sequences.codes_of_truth(truth, strict=False)
+        return 100.0 * float(np.mean(best[codes >= 0] != codes[codes >= 0]))
+
     def span_scores(self, truth: Any) -> SpanScores:
         """Return precision, recall and F1 of the spans, as ``conlleval`` counts them."""
-        codes = self.sequences.codes_of_truth(truth)
-        return span_scores(self.choice.best, codes, self.sequences.indptr, self.model.classes)
+        sequences, best = self._among(truth)
+        return span_scores(best, sequences.codes_of_truth(truth), sequences.indptr, self.model.classes)
+
+    def _among(self, truth: Any) -> tuple[SequenceAnnotations, Codes]:
+        """Return the sequences and the labels; where silence is a label, tokens that only the truth has get it."""
+        sequences, best = self.sequences, self.choice.best
+        if sequences.silence is None or not _frames.is_frame(truth):
+            return sequences, best
+        wider = sequences.with_tokens_of(truth)
+        columns = sequences.token_columns()
+        at = wider.token_of(columns[sequences.sequence_column], columns[sequences.position_column])
+        labels = np.full(wider.n_tokens, sequences.silence, np.int32)
+        labels[at] = best
+        return wider, labels
 
     def _label_columns(self) -> dict[str, pa.Array]:
         columns = super()._label_columns()
@@ -132,6 +152,8 @@ class SequenceRun(Consensus):
         sequences = SequenceAnnotations(
             tokens, bounds, sequence_ids, rank[p], position_ids, words[0] if words else None, *names[:2]
         )
+        if (silence := run.run.get("silence", "random")) != "random":
+            sequences = replace(sequences, silence=int(run.model.classes.codes_of([silence])[0]))
         chains = ChainMixture.load(Path(folder) / "chains.npz")
         fields = {name: getattr(run, name) for name in run.__dataclass_fields__}
         return cls(**fields, chains=chains, sequences=sequences)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from consilience.fitting.fit import Caution, Fit, unconverged
 from consilience.kernels._arrays import Floats
 from consilience.kernels.chains import ChainStatistics, ChainSweep
 from consilience.kernels.lagged import has_predecessor
+from consilience.kernels.silence import add_silence
 from consilience.models.chain_mixture import ChainMixture, Never
-from consilience.models.hidden_markov import HiddenMarkov
+from consilience.models.hidden_markov import HiddenMarkov, SilentChains
 from consilience.spans import are_tags, forbidden_starts, forbidden_transitions
 from consilience.structured.baum_welch import ChainMStep, run_baum_welch
 
@@ -37,9 +38,19 @@ class ChainFit:
 
 
 def forbidden(sequences: SequenceAnnotations) -> Never | None:
-    """Return what the rules of BIO tags forbid; None if the classes are not such tags."""
-    classes = list(sequences.tokens.class_ids)
-    return Never(forbidden_starts(classes), forbidden_transitions(classes)) if are_tags(classes) else None
+    """Return what the rules of BIO tags forbid, except for what gold does; None if the classes are not such tags."""
+    classes, gold = list(sequences.tokens.class_ids), sequences.tokens.gold
+    if not are_tags(classes):
+        return None
+    never = Never(forbidden_starts(classes), forbidden_transitions(classes))
+    if gold is not None:
+        known = np.flatnonzero(gold >= 0)
+        follows = has_predecessor(sequences.indptr)[known]
+        never.start[gold[known[~follows]]] = False
+        later = known[follows]
+        later = later[gold[later - 1] >= 0]
+        never.pair[gold[later], gold[later - 1]] = False
+    return never
 
 
 def crowd_chain(
@@ -52,7 +63,9 @@ def crowd_chain(
     return HiddenMarkov(*parameters, sequences.tokens.class_ids, sequences.tokens.annotator_ids)
 
 
-def statistics_of(sequences: SequenceAnnotations, sweep: ChainSweep, posterior: Floats) -> ChainStatistics:
+def statistics_of(
+    sequences: SequenceAnnotations, sweep: ChainSweep | SilentChains, posterior: Floats
+) -> ChainStatistics:
     """Return the expected counts under a posterior of independent tokens, (N, H)."""
     a = sequences.tokens
     M, R, H = sweep.shape
@@ -61,10 +74,13 @@ def statistics_of(sequences: SequenceAnnotations, sweep: ChainSweep, posterior: 
     counts = np.empty((M * R, H))
     for h in range(H):
         counts[:, h] = np.bincount(cell, posterior[token, h], M * R)
+    said: Floats = counts.reshape(M, R, H)
+    if sequences.silence is not None:
+        said = add_silence(said, posterior.sum(axis=0), sequences.silence)
     later = np.flatnonzero(has_predecessor(sequences.indptr))
     firsts = sequences.indptr[:-1][sequences.lengths > 0]
     return ChainStatistics(
-        counts.reshape(M, R, H),
+        said,
         posterior.sum(axis=0),
         posterior[firsts].sum(axis=0),
         posterior[later].T @ posterior[later - 1],
@@ -74,7 +90,7 @@ def statistics_of(sequences: SequenceAnnotations, sweep: ChainSweep, posterior: 
 
 def fit_chain(
     sequences: SequenceAnnotations,
-    sweep: ChainSweep,
+    sweep: ChainSweep | SilentChains,
     begin: ChainStatistics,
     step: ChainMStep,
     *,
@@ -86,7 +102,11 @@ def fit_chain(
 ) -> ChainFit:
     """Run Baum-Welch from the counts of ``begin`` and return the fitted chain."""
     a = sequences.tokens
-    run = sweep if cluster is None else cluster.distribute(ChainSweep, sweep.portion, sweep.share.n)
+    run: Callable[[Floats, Floats, Floats], ChainStatistics] = sweep
+    if cluster is not None:
+        plain = sweep.plain if isinstance(sweep, SilentChains) else sweep
+        run = cluster.distribute(ChainSweep, plain.portion, plain.share.n)
+        run = replace(sweep, run=run) if isinstance(sweep, SilentChains) else run
     result = run_baum_welch(
         run, begin, step, max_iter=max_iter, tol=tol, callback=callback, labels=a.n_labels, keeper=keeper
     )

@@ -130,7 +130,9 @@ def network_em(
     if shrinkage:
         pseudo = smoothing + shrinkage * inner.n_classes * crowd_confusion(inner)
     em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference)
-    fitted = em(begin, np.ascontiguousarray(start.posterior[order][:, here]), max_iter, tol, callback)
+    # known answers may contradict the votes: the confusions have learned from them, vote shares have not
+    q = start.posterior if annotations.gold is None else start.model.posterior(annotations)
+    fitted = em(begin, np.ascontiguousarray(q[order][:, here]), max_iter, tol, callback)
     posterior = fitted.posterior[rank]
     if correlation == "auto" and fitted.details["correlation"] > 0:
         modest = _crowd_fit("auto", annotations, random_state).posterior[:, here]

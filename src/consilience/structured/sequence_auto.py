@@ -5,6 +5,10 @@ the token before.  The lower bound chooses.  If it chooses the second, four chai
 backwards, with one and with two states per class.  The second state starts with the tokens on which annotators
 disagree, and allows annotators to err together.  So does ease, if it raises the lower bound: some names are overlooked
 by many (:mod:`consilience.structured.eased_beliefs`).
+
+If silence is a label, as with functions that name what they know and are silent elsewhere, one plain chain is fitted.
+It knows where a name begins and ends, but takes every silence for a verdict: a name that only one function knows would
+be lost to all the others that do not know it.  So its posterior is averaged with the votes of those who speak.
 """
 
 from __future__ import annotations
@@ -14,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
 from consilience.engine.dask import Cluster
 from consilience.engine.progress import Callback
-from consilience.fitting.fit import Fit, vote_posterior
+from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.models.chain_mixture import ChainMixture, Never
 from consilience.models.ease import Ease
@@ -28,7 +33,7 @@ from consilience.structured.chain_beliefs import ChainBeliefs
 from consilience.structured.chain_fit import ChainFit, crowd_chain, fit_chain, statistics_of
 from consilience.structured.eased_beliefs import EasedBeliefs
 
-__all__ = ["TOL", "continues_span", "eased_labels", "fit_auto", "fit_bayes"]
+__all__ = ["TOL", "continues_span", "eased_labels", "fit_auto", "fit_bayes", "fit_silent"]
 
 #: Relative change of the objective that ends the passes: of a plain chain, and of chains in context.
 TOL, TOL_IN_CONTEXT = 1e-6, 1e-5
@@ -67,7 +72,7 @@ def fit_auto(
     chosen, fits, hardness = _PLAIN, [plain], 0.0
     why = "there are too few labels to learn more from"
     if a.n_annotators * (a.n_classes + 1) * a.n_classes**2 <= a.n_labels:
-        votes = vote_posterior(a)
+        votes = crowd.posterior if _misled(a) else sequences.vote_shares()
         forward = fit_bayes(sequences, votes, never, context=True, states=1, **passes)
         bounds[_CONTEXT] = forward.history[-1]
         gain = bounds[_CONTEXT] - bounds[_PLAIN]
@@ -89,6 +94,28 @@ def fit_auto(
     )
 
 
+def fit_silent(
+    sequences: SequenceAnnotations,
+    never: Never | None,
+    *,
+    max_iter: int,
+    tol: float | None,
+    callback: Callback | None,
+    cluster: Cluster | None = None,
+) -> ChainFit:
+    """Fit one chain where silence is a label; the mean of its posterior and the votes decides."""
+    passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback, "cluster": cluster}
+    votes = sequences.vote_shares()
+    fit = fit_bayes(sequences, votes, never, context=False, states=1, tol=TOL if tol is None else tol, **passes)
+    assert sequences.silence is not None
+    label = sequences.tokens.class_ids[sequences.silence]
+    why = (
+        f"silence counts as {label!r}: a chain in which everybody answers is averaged with the votes of those who speak"
+    )
+    details = {"chosen": "chain+votes", "why": why}
+    return replace(fit, model=replace(fit.model, votes=True), details=details)
+
+
 def _in_context(
     sequences: SequenceAnnotations, votes: Floats, never: Never | None, forward: ChainFit, **passes: Any
 ) -> tuple[list[ChainFit], float]:
@@ -104,6 +131,22 @@ def _in_context(
     backwards = sequences.backwards(), votes[sequences.turned()], reverse
     fits += [fit_bayes(*backwards, states=states, backward=True, **options) for states in (1, 2)]
     return fits, hardness
+
+
+def _misled(tokens: Annotations) -> bool:
+    """Return whether labels of tokens with gold agree with it best if classes trade names: then votes mislead.
+
+    The fit of independent tokens has learned from gold which class is which.
+    """
+    if tokens.gold is None:
+        return False
+    from scipy.optimize import linear_sum_assignment
+
+    K, truth = tokens.n_classes, np.repeat(tokens.gold, tokens.labels_per_item)
+    known = truth >= 0
+    counts = np.bincount(tokens.label[known].astype(np.int64) * K + truth[known], minlength=K * K).reshape(K, K)
+    order = linear_sum_assignment(-counts)[1]
+    return bool(counts[np.arange(K), order].sum() > np.trace(counts))
 
 
 def _independent(sequences: SequenceAnnotations, crowd: Fit, never: Never | None) -> ChainFit:
@@ -130,17 +173,18 @@ def fit_bayes(
 ) -> ChainFit:
     """Fit one chain by variational Bayes from a posterior (N, K).
 
-    The prior of every annotator is the confusion of the crowd with the votes.  With a ``spread``, tokens differ in
-    ease; ``backward`` says that the sequences are read from their ends.
+    The prior of every annotator is the confusion of the crowd with the votes, or with ``posterior`` if gold contradicts
+    them.  With a ``spread``, tokens differ in ease; ``backward`` says that the sequences are read from their ends.
     """
     a = sequences.tokens
     K = a.n_classes
-    votes = vote_posterior(a)
+    votes = sequences.vote_shares()
     ease = Ease(spread, np.repeat(eased_labels(sequences), states))
     degrees = ease.shares.size
     sweep = chain_sweep(sequences, context=context, states=states * degrees)
     crowd = chain_sweep(sequences, context=context, states=1) if states * degrees > 1 else sweep
-    pooled = statistics_of(sequences, crowd, votes).counts.sum(axis=0).reshape(-1, K, K) + 0.5
+    judged = posterior if _misled(a) else votes
+    pooled = statistics_of(sequences, crowd, judged).counts.sum(axis=0).reshape(-1, K, K) + 0.5
     pooled /= pooled.sum(axis=1, keepdims=True)
     pseudo = np.repeat(_SMOOTHING + _SHRINKAGE * pooled, states, axis=2)
     by_state = _in_states(posterior, votes) if states > 1 else posterior

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -16,13 +16,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from consilience.data.frames import is_frame
 from consilience.data.sequences import SequenceAnnotations
+from consilience.data.silence import is_label
 from consilience.diagnose.runs import diagnose_run
 from consilience.engine.dask import placed
-from consilience.exceptions import FewLabelsWarning
+from consilience.exceptions import FewLabelsWarning, ParameterError
 from consilience.fitting.em import Callback, ConfusionStep
 from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.em import Statistics
+from consilience.kernels.silence import add_silence
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.running import run_summary
@@ -47,6 +50,8 @@ def aggregate_sequences(
     scheduler: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     valid: bool = True,
+    silence: Any = None,
+    items: Any = None,
     **parameters: Any,
 ) -> SequenceRun:
     """Aggregate labels of tokens in sequences into labels with probabilities.
@@ -67,11 +72,16 @@ def aggregate_sequences(
         As for :func:`consilience.aggregate`; the engines are "local" and "dask".
     valid
         If the classes are BIO tags: return no sequence that breaks their rules.
+    silence
+        None or "random" if annotators labelled every token that they saw; or the label that silence stands for, such as
+        "O"; see :meth:`consilience.SequenceAnnotations.with_silence`.
+    items
+        A frame with the sequence and the position of tokens that nobody may have labelled.
     **parameters
         ``smoothing``, ``shrinkage``, ``max_iter`` and ``tol`` of :class:`consilience.SequenceConsensus`.
     """
     check_names(f"{method}, for sequences,", parameters, keywords(fit_sequences))
-    sequences = _as_sequences(data, gold)
+    sequences = _as_sequences(data, gold, silence, items)
     begun = time.perf_counter()
     given = {"valid": valid, "random_state": seed, "callback": callback, "checkpoint": checkpoint, **parameters}
     with placed(engine, scheduler) as cluster:
@@ -79,12 +89,14 @@ def aggregate_sequences(
         fit, posterior, best, statistics = _fit_and_label(sequences, method=method, engine=place, **given)
     a = sequences.tokens
     told = {**parameters, "valid": valid}
+    if sequences.silence is not None:
+        told["silence"] = fit.details["silence"]
     run = run_summary(
         a, fit, method=method, by_user=method != "auto", parameters=told, seed=seed, begun=begun, alone=False,
         sequences=sequences.n_sequences,
     )  # fmt: skip
     return SequenceRun(
-        DawidSkene(*ConfusionStep(0.01)(statistics), a.class_ids, a.annotator_ids),
+        _confusions(sequences, statistics, posterior),
         posterior,
         _choice(posterior, best),
         a.item_ids,
@@ -99,9 +111,17 @@ def aggregate_sequences(
     )
 
 
-def _as_sequences(data: Any, gold: Any = None) -> SequenceAnnotations:
-    """Return sequences as they are, or build them from a long frame; add known truths."""
+def _as_sequences(data: Any, gold: Any = None, silence: Any = None, items: Any = None) -> SequenceAnnotations:
+    """Return sequences as they are, or build them from a long frame; add what silence means, tokens and truths."""
     sequences = data if isinstance(data, SequenceAnnotations) else SequenceAnnotations.from_frame(data)
+    if items is not None:
+        sequences = sequences.with_tokens_of(items)
+    if is_label(silence, sequences.tokens.class_ids):
+        if is_frame(gold):  # that nobody speaks about a known token is information, too
+            sequences = sequences.with_tokens_of(gold)
+        sequences = sequences.with_silence(silence)
+    elif silence not in (None, "random", "auto"):
+        raise ParameterError(f"for sequences, silence must be a label such as 'O', or 'random', not {silence!r}")
     return sequences if gold is None else sequences.with_gold(gold)
 
 
@@ -110,13 +130,25 @@ def _fit_and_label(
 ) -> tuple[ChainFit, Floats, Codes, Statistics]:
     """Return the fit, the posterior of every token, its label on the best path, and the counts of the confusions."""
     fit = fit_sequences(sequences, valid=valid, **options)
-    cautions = [*cautions_of(sequences.tokens, alone=False), *fit.cautions]
+    if sequences.silence is not None:
+        fit = replace(fit, details={**fit.details, "silence": sequences.tokens.class_ids[sequences.silence]})
+    limits = cautions_of(sequences.tokens, alone=False, silence=fit.details.get("silence", "random"))
+    cautions = [*limits, *fit.cautions]
     if int(sequences.lengths.max(initial=0)) < 2:
         cautions.append(("no sequence has two tokens: transitions cannot be learned", FewLabelsWarning))
     warn_of(cautions)
     a, posterior = sequences.tokens, fit.model.posterior(sequences)
     best = fit.model.decode(sequences, posterior, forbidden(sequences) if valid else None)
     return fit, posterior, best, vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)
+
+
+def _confusions(sequences: SequenceAnnotations, statistics: Statistics, posterior: Floats) -> DawidSkene:
+    """Return each annotator's confusion over all tokens, silence included if it is a label."""
+    a = sequences.tokens
+    if sequences.silence is not None:
+        tokens = posterior.sum(axis=0)
+        statistics = Statistics(add_silence(statistics.counts, tokens, sequences.silence), tokens, float("nan"))
+    return DawidSkene(*ConfusionStep(0.01)(statistics), a.class_ids, a.annotator_ids)
 
 
 def _choice(posterior: Floats, best: Codes) -> Choice:
@@ -147,6 +179,9 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         ``+hmm+em`` (then Baum-Welch), such as "rob-symnmf+hmm+em".
     valid
         If the classes are BIO tags: return no sequence that breaks their rules.
+    silence
+        The label that silence stands for, such as "O", if annotators see every token and name only what they know;
+        see :meth:`consilience.SequenceAnnotations.with_silence`.
     smoothing, shrinkage
         For ``+hmm+em``: labels added to every cell of the confusions, evenly (default 0.01) and as the whole crowd
         answers (default 0.25).
@@ -189,6 +224,7 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
 
     method: str = "auto"
     valid: bool = True
+    silence: Any = None
     smoothing: float | None = None
     shrinkage: float | None = None
     max_iter: int = 500
@@ -210,27 +246,28 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         gold
             Known truths, held fixed.
         """
-        sequences = _as_sequences(X, gold)
-        fit, self.probas_, best, statistics = _fit_and_label(sequences, **self.get_params(deep=False))
+        sequences = _as_sequences(X, gold, self.silence)
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "silence"}
+        fit, self.probas_, best, statistics = _fit_and_label(sequences, **options)
         self.model_, self.sequences_, self.classes_ = fit.model, sequences, sequences.tokens.classes
         self.transitions_, self.start_ = fit.model.transitions, fit.model.start
         self.converged_, self.history_, self.n_iter_ = fit.converged, fit.history, max(len(fit.history), 1)
         self.log_likelihood_, self.details_ = fit.log_likelihood, dict(fit.details)
         self.labels_ = self.classes_[best]
-        self.confusions_ = ConfusionStep(0.01)(statistics).confusions
+        self.confusions_ = _confusions(sequences, statistics, self.probas_).confusions
         return self
 
     def predict(self, X: Any) -> Any:
         """Return the label of every token; an unknown annotator counts as the average one."""
         check_is_fitted(self, "model_")
-        sequences = _as_sequences(X)
+        sequences = _as_sequences(X, silence=self.silence)
         never = forbidden(self.sequences_) if self.valid else None
         return self.classes_[self.model_.decode(sequences, self.model_.posterior(sequences), never)]
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of every class for every token."""
         check_is_fitted(self, "model_")
-        posterior: Floats = self.model_.posterior(_as_sequences(X))
+        posterior: Floats = self.model_.posterior(_as_sequences(X, silence=self.silence))
         return posterior
 
     def fit_predict(self, X: Any, y: Any = None, *, gold: Any = None) -> Any:

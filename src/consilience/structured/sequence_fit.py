@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from consilience.data.sequences import SequenceAnnotations
+from consilience.data.silence import filled
 from consilience.engine.checkpoint import Checkpoint, Keeper
 from consilience.engine.dask import Cluster, OnCluster, placed
 from consilience.engine.fingerprint import digest_of_array, fingerprint
@@ -27,7 +28,7 @@ from consilience.models.hidden_markov import chain_sweep
 from consilience.moments.lagged import lagged_moments
 from consilience.structured.baum_welch import ModeStep
 from consilience.structured.chain_fit import ChainFit, crowd_chain, fit_chain, forbidden
-from consilience.structured.sequence_auto import TOL, fit_auto
+from consilience.structured.sequence_auto import TOL, fit_auto, fit_silent
 from consilience.validation import check_parameters
 
 __all__ = ["CHAIN", "fit_hmm", "fit_sequences", "split_name"]
@@ -92,8 +93,12 @@ def fit_sequences(
         of = {"method": method, "parameters": given, "seed": random_state}
         labels = fingerprint(sequences.tokens) + digest_of_array(sequences.indptr).hex()
         keeper = Keeper(Checkpoint(checkpoint, of).of_labels(labels), "baum-welch")
+    if method != "auto" and sequences.silence is not None:
+        sequences = _filled(sequences)
     with placed(engine) as cluster:
         passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback, "cluster": cluster}
+        if sequences.silence is not None:
+            return fit_silent(sequences, never, tol=tol, **passes)
         crowd = _crowd_fit(sequences, base, random_state, cluster)
         if method == "auto":
             return fit_auto(sequences, crowd, never, tol=tol, **passes)
@@ -109,6 +114,14 @@ def fit_sequences(
         begin = sweep(chain.start, chain.transitions, chain.emissions.reshape(sweep.shape))
         fitted = fit_chain(sequences, sweep, begin, step, tol=TOL if tol is None else tol, keeper=keeper, **passes)
     return replace(fitted, cautions=(*first.cautions, *fitted.cautions), details=first.details)
+
+
+def _filled(sequences: SequenceAnnotations) -> SequenceAnnotations:
+    """Return the same labels with every silence as a label of its own."""
+    assert sequences.silence is not None
+    return replace(
+        sequences, tokens=filled(sequences.tokens, sequences.tokens.class_ids[sequences.silence]), silence=None
+    )
 
 
 def _crowd_fit(sequences: SequenceAnnotations, method: str, random_state: Any, cluster: Cluster | None) -> Fit:

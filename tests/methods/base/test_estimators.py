@@ -201,6 +201,7 @@ OTHER: dict[str, Any] = {
     "evidence": 7.0,
     "silence": "random",
     "accuracy": 0.8,
+    "silent_label": 0,
     "weights": [1.0, 0.5, 1.0, 0.5],
     "random_state": 17,
     "callback": print,

@@ -79,7 +79,7 @@ class CrowdEstimator:
         """
         annotations = self._taught(X, gold, true_labels)
         fit = registry.fit(self._name(), annotations, **self._options())
-        warn_of([*cautions_of(annotations), *fit.cautions])
+        warn_of([*cautions_of(annotations, silence=fit.details.get("silence", "random")), *fit.cautions])
         self._keep(X, annotations, fit)
         if annotations.origin.frame == "pandas" and _is_long_frame(X):
             self.priors_, self.errors_ = _as_crowd_kit(fit.model, annotations)

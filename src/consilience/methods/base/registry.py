@@ -85,6 +85,8 @@ def fit(name: str, annotations: Labels, *, place: Place = nullcontext, **options
     check_parameters(options)
     _check_memory(annotations)
     used, classes, inner = annotations.used_classes, annotations.class_ids, annotations
+    if (silent := options.get("silent_label")) is not None:  # whoever is silent uses it
+        used = used | (np.arange(len(classes)) == classes.codes_of([silent])[0])
     if isinstance(inner, Passes):
         if not used.all():
             unused = [repr(name) for name in classes.take(np.flatnonzero(~used))]

@@ -77,7 +77,13 @@ def run_method(
     if fits(labels):
         return task.in_memory(labels.annotations())
     if method == "auto":
-        return replace(task, method=_INSTEAD).streamed(labels, chosen=_INSTEAD, why=_WHY)
+        kept = {name: value for name, value in parameters.items() if name != "silence"}
+        if parameters.get("silence") == "informative":
+            raise MethodError(
+                f"silence='informative' needs all labels in memory, where these {labels.n_labels} do not fit. "
+                "Allow more memory, or aggregate some of the items"
+            )
+        return replace(task, method=_INSTEAD, parameters=kept).streamed(labels, chosen=_INSTEAD, why=_WHY)
     able = ", ".join(each.name for each in registry.METHODS.values() if each.everywhere)
     raise MethodError(
         f"{method} needs all labels in memory, where these {labels.n_labels} do not fit. These methods can stream "
@@ -163,7 +169,7 @@ class _Task:
             sentence = f"{self.method} keeps no checkpoint on its way: a run that is killed starts over"
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
         look = InMemory(a)
-        warn_of([*cautions_of(look), *fit.cautions])
+        warn_of([*cautions_of(look, silence=fit.details.get("silence", "random")), *fit.cautions])
         return Consensus(
             fit.model,
             fit.posterior,
@@ -233,7 +239,8 @@ def run_summary(
 
     Where items do not stand ``alone``, those without labels are judged by their neighbours.
     """
-    sentences = [sentence for sentence, _ in (*cautions_of(annotations, alone=alone), *fit.cautions)]
+    limits = cautions_of(annotations, alone=alone, silence=fit.details.get("silence", "random"))
+    sentences = [sentence for sentence, _ in (*limits, *fit.cautions)]
     if not alone:
         more = {**more, "neighbours": True}
     return {
