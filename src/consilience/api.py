@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from consilience.answers.kinds import take_answers
+from consilience.auto.expected_error import LATER
 from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
 from consilience.data.silence import MEANINGS, MOST_FILLED, filled, is_label
-from consilience.diagnose.runs import LATER
 from consilience.engine.place import check_engine, holds_parquet
 from consilience.exceptions import ParameterError
 from consilience.fitting.em import Callback

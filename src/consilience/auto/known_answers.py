@@ -30,6 +30,7 @@ import numpy as np
 from consilience.auto import constants
 from consilience.auto.pool import Pool, features, label_sums, normalised, votes_of
 from consilience.data.annotations import Annotations
+from consilience.diagnose.rules import surprising
 from consilience.exceptions import DataWarning
 from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats, Ints
@@ -87,8 +88,9 @@ def records(some: Annotations) -> tuple[Floats, Floats]:
     """Return the number of right answers and of all answers about items of known truth, by annotator, (M,) both."""
     assert some.gold is not None
     right = (some.label == some.gold[some.item_of_label()]).astype(float)
-    M = some.n_annotators
-    return np.bincount(some.annotator, right, M), np.bincount(some.annotator, minlength=M).astype(float)
+    counts = (np.bincount(some.annotator, each, some.n_annotators) for each in (right, np.ones_like(right)))
+    hits, known = (count.astype(np.float64) for count in counts)
+    return hits, known
 
 
 def log_odds(hits: Floats, known: Floats) -> Floats:
@@ -114,8 +116,7 @@ def _shares(features: Floats, truth: Codes, dependent: float) -> Floats:
 
 def contradiction(n: int, found: float, expected: float) -> tuple[Caution, ...]:
     """Return the caution where known answers contradict the labels' own estimate, by more than chance."""
-    error = np.sqrt(max(expected * (1.0 - expected), 0.25 / n) / n)
-    if found - expected < constants.CONTRADICTED * error:
+    if not surprising(n, found, expected):
         return ()
     sentence = (
         f"on your {n} known answers, the consensus of the labels alone is {found:.0%} wrong; it expected "

@@ -80,6 +80,13 @@ DELTA = 0.05
 #: origin: ten for each class determine a confusion to ±0.16; sensitivity: 0 and 0.
 COMMON_PER_CLASS, LEAST_COMMON, MOST_COMMON = 10, 20, 200
 
+#: What subtypes add to the log-probability of the labels, in nats per label, from which annotators err together.
+#: origin: 0.047 and more on duck and three panels, 0.014 and less on other sets; sensitivity: none between these.
+ERR_TOGETHER = 0.02
+#: Standard errors by which the error on known answers must exceed the expected one to contradict it.
+#: origin: by design; sensitivity: not measured.
+CONTRADICTED = 3.0
+
 # ---- plan ----------------------------------------------------------------------------------------------------------
 
 #: Share of the budget for joining annotators where that is not urgent.  origin: by design; sensitivity: not measured.

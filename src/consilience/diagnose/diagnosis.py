@@ -5,6 +5,7 @@ The rules are in :mod:`consilience.diagnose.rules`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -218,7 +219,7 @@ def diagnose(
     data: Any,
     *,
     consensus: Consensus | DawidSkene | None = None,
-    method: str = "ds-em",
+    method: str = "auto",
     bootstrap: int = 20,
     search: bool = True,
     intervals: bool = True,
@@ -258,7 +259,7 @@ def diagnose(
         from consilience.diagnose.open_answers import diagnose_open
 
         return diagnose_open(annotations, consensus)  # type: ignore[return-value]
-    model, used = _model_of(annotations, consensus, method)
+    model, used, run = _model_of(annotations, consensus, method)
     annotations = model.recoded(annotations)
     if annotations.n_annotators != len(model.annotators):
         raise ParameterError("the consensus is of other annotators than the data; give that of these labels")
@@ -277,6 +278,7 @@ def diagnose(
         scatter=scatter(smoothed_factor(counts.counts, counts.class_counts), seed=seed, search=search),
         stability=_stability.bootstrap(a, model, draws=bootstrap, seed=seed),
         items_of_class=counts.class_counts,
+        run=run,
     )
     found = findings(evidence)
     verdict: Verdict = ("identified", "weakly", "not")[max((finding.weight for finding in found), default=0)]
@@ -310,12 +312,14 @@ def _agreement(annotations: Annotations, seed: int, intervals: bool) -> Agreemen
 
 def _model_of(
     annotations: Annotations, consensus: Consensus | DawidSkene | None, method: str
-) -> tuple[DawidSkene, str]:
+) -> tuple[DawidSkene, str, Mapping[str, Any]]:
+    """Return a model of the labels, how it was found, and what its run reports."""
     if consensus is None:
-        return registry.fit(method, annotations).model, registry.resolve(method)[2]
+        fit = registry.fit(method, annotations)
+        return fit.model, registry.resolve(method)[2], fit.details
     if isinstance(consensus, DawidSkene):
-        return consensus, "given"
-    return consensus.model, str(consensus.run["method"])
+        return consensus, "given", {}
+    return consensus.model, str(consensus.run["method"]), consensus.run
 
 
 def smoothed_factor(counts: Floats, class_counts: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ class Evidence(NamedTuple):
     scatter: Scatter
     stability: Stability
     items_of_class: Floats
+    run: Mapping[str, Any]  #: what the run of the model reports, such as ``gain_of_subtypes`` and ``known_answers``
 
     @property
     def active(self) -> Ints:

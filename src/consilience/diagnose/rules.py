@@ -5,17 +5,19 @@ The Dawid-Skene model is identified when enough annotators, linked by common ite
 ==============  ======================================================================================================
 verdict         when
 ==============  ======================================================================================================
-``not``         fewer than three annotators; one class only; no item with two labels; more than ``OUTSIDE_NOT`` of the
-                labels outside the largest group of linked annotators; two camps that share items only with each
-                other; agreement that chance explains (``GUESSING``), or fewer than three annotators whose agreement
-                it does not explain; a class of more than ``OUTSIDE_NOT`` of the labels that annotators confuse with
-                another (``BLURRED``); a class without labels or items, or with an error above ``CLASS_NOT``
-``weakly``      more than ``OUTSIDE_NOTE`` of the labels outside the largest group; no three annotators who all share
-                items; agreement that chance may explain (``SLIGHT``); a class that may be confused with another; more
-                than ``LABELS_CHANGED`` of the labels change under a bootstrap; a class with fewer than ten items, with
-                an error above ``CLASS_WEAK``, or farther than ``NO_SPECIALIST`` from a specialist; more than
-                ``FEW_SHARE`` of the labels from annotators with fewer than ten; more than ``OUTSIDE_NOT`` from
-                annotators with hardly a common item; pairs of labels only, and rows not scattered (``SHORTFALL``)
+``not``         known answers that contradict the consensus (``CONTRADICTED``); fewer than three annotators; one class
+                only; no item with two labels; more than ``OUTSIDE_NOT`` of the labels outside the largest group of
+                linked annotators; two camps that share items only with each other; agreement that chance explains
+                (``GUESSING``), or fewer than three annotators whose agreement it does not explain; a class of more than
+                ``OUTSIDE_NOT`` of the labels that annotators confuse with another (``BLURRED``); a class without labels
+                or items, or with an error above ``CLASS_NOT``
+``weakly``      annotators who err together (``ERR_TOGETHER``); more than ``OUTSIDE_NOTE`` of the labels outside the
+                largest group; no three annotators who all share items; agreement that chance may explain (``SLIGHT``);
+                a class that may be confused with another; more than ``LABELS_CHANGED`` of the labels change under a
+                bootstrap; a class with fewer than ten items, with an error above ``CLASS_WEAK``, or farther than
+                ``NO_SPECIALIST`` from a specialist; more than ``FEW_SHARE`` of the labels from annotators with fewer
+                than ten; more than ``OUTSIDE_NOT`` from annotators with hardly a common item; pairs of labels only, and
+                rows not scattered (``SHORTFALL``)
 ``identified``  otherwise
 ==============  ======================================================================================================
 
@@ -35,6 +37,8 @@ from consilience.diagnose.constants import (
     BLURRED,
     CLASS_NOT,
     CLASS_WEAK,
+    CONTRADICTED,
+    ERR_TOGETHER,
     FEW_SHARE,
     FEW_TRIPLES,
     GUESSING,
@@ -48,7 +52,7 @@ from consilience.diagnose.constants import (
 from consilience.diagnose.evidence import Evidence, count, percent
 from consilience.runs.annotator_table import FEW
 
-__all__ = ["Finding", "findings", "what_holds"]
+__all__ = ["Finding", "findings", "surprising", "what_holds"]
 
 
 class Finding(NamedTuple):
@@ -294,13 +298,55 @@ def _pairs_only(e: Evidence) -> Iterator[Finding]:
         )
 
 
+def _contradicted(e: Evidence) -> Iterator[Finding]:
+    known = e.run.get("known_answers")
+    if known and surprising(known["items"], known["error_with"], known["expected"]):
+        yield Finding(
+            2,
+            f"On {count(known['items'], 'known answer')} the consensus is {percent(known['error_with'])} wrong; the "
+            f"labels led to expect {percent(known['expected'])}.",
+            "Find out what annotators misunderstand, or collect more known answers: they show whom to believe.",
+        )
+
+
+def _err_together(e: Evidence) -> Iterator[Finding]:
+    if e.run.get("gain_of_subtypes", 0.0) > ERR_TOGETHER and not e.gold:
+        yield Finding(
+            1,
+            "Annotators err together: on some kinds of items many give the same answer, right or wrong. Labels alone "
+            "do not show which.",
+            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+        )
+
+
+def _by_choice(e: Evidence) -> Iterator[Finding]:
+    if not e.gold:
+        yield Finding(
+            1,
+            "Annotators choose when to speak, and agreement says little of those who name one class only: the labels "
+            "rest on the assumption that annotators are mostly right when they speak.",
+            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+        )
+
+
+#: Where annotators choose when to speak, how often they agree is no evidence.
+_OF_SPEAKERS: Sequence[_Rule] = (_contradicted, _too_few, _empty_classes, _by_choice)
 #: Where one of these finds the model not identified, the others are skipped.
-_FIRST: Sequence[_Rule] = (_too_few, _groups, _camps, _signal, _blurred, _empty_classes)
-_SECOND: Sequence[_Rule] = (_unstable, _uncertain_classes, _unchecked, _pairs_only, _few_labels)
+_FIRST: Sequence[_Rule] = (_contradicted, _too_few, _groups, _camps, _signal, _blurred, _empty_classes)
+_SECOND: Sequence[_Rule] = (_err_together, _unstable, _uncertain_classes, _unchecked, _pairs_only, _few_labels)
+
+
+def surprising(n: int, found: float, expected: float) -> bool:
+    """Whether so many errors on n known answers are more than chance explains."""
+    error = np.sqrt(max(expected * (1.0 - expected), 0.25 / n) / n)
+    return bool(found - expected >= CONTRADICTED * error)
 
 
 def findings(e: Evidence) -> list[Finding]:
     """Apply the rules; findings of the largest weight first."""
+    if e.run.get("silence") == "informative":
+        found = [finding for rule in _OF_SPEAKERS for finding in rule(e)]
+        return sorted(found, key=lambda finding: -finding.weight)
     found = [finding for rule in _FIRST for finding in rule(e)]
     if all(finding.weight < 2 for finding in found):
         found += [finding for rule in _SECOND for finding in rule(e)]

@@ -188,7 +188,9 @@ def _look_at_items(annotations: Annotations, members: Ints) -> bool:
     said, others = inside[kept].astype(float), outside[kept].astype(float)
     group = said.argmax(axis=1)
     said[np.arange(group.size), group] = 0.0  # what differs is left
-    usual = np.stack([np.bincount(group, others[:, k], K) for k in range(K)], axis=1)  # (g, y)
+    usual: Floats = np.stack([np.bincount(group, others[:, k], K) for k in range(K)], axis=1).astype(
+        np.float64
+    )  # (g, y)
     usual = _ratio(usual, np.broadcast_to(usual.sum(axis=1, keepdims=True), usual.shape))[group]
     beyond = (said * (others / others.sum(axis=1, keepdims=True) - usual)).sum(axis=1)
     room = (said * (1.0 - usual)).sum(axis=1)

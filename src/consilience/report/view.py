@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose import Diagnosis, diagnose
+from consilience.diagnose import Diagnosis
 from consilience.diagnose.open_answers import OpenDiagnosis, diagnose_open
+from consilience.diagnose.runs import diagnose_run
 from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
 from consilience.runs.open_run import OpenRun
@@ -19,13 +20,6 @@ __all__ = ["View", "quick_diagnosis"]
 
 #: Beyond so many labels, pairs of annotators with common items, or cells of their tables, there is no diagnosis.
 _MOST_LABELS, _MOST_PAIRS, _MOST_CELLS = 3_000_000, 1_500_000, 40_000_000
-#: Beyond so many steps of one pass there is no bootstrap.
-_MOST_STEPS = 1_000_000
-#: Beyond so many classes there is no search for the shortfall of the sufficiently scattered condition.
-_MOST_CLASSES = 6
-_DRAWS = 20
-#: Approximate number of labels in one draw of the bootstrap.
-_LABELS_IN_DRAW = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +68,6 @@ class View:
         return self.labelled & (np.asarray(self.truth) >= 0)
 
     @property
-    def estimated_error(self) -> float:
-        """Share of wrong labels that the model expects: the mean of 1 - confidence."""
-        return float(np.mean(1.0 - self.confidence[self.labelled])) if self.labelled.any() else float("nan")
-
-    @property
     def error(self) -> float:
         """Share of wrong labels by the given truth."""
         return float(np.mean(self.consensus.choice.best[self.judged] != np.asarray(self.truth)[self.judged]))
@@ -98,17 +87,7 @@ def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | OpenDiagnosis | N
         return diagnose_open(a, consensus), ""
     if _is_large(a):
         return None, f"With {a.n_labels:,} labels a verdict takes a while: run consilience diagnose for it."
-    K = a.n_classes
-    steps = min(a.n_labels, _LABELS_IN_DRAW) * K + 10 * a.n_annotators * K * K
-    found = diagnose(
-        a,
-        consensus=consensus,
-        bootstrap=_DRAWS if steps <= _MOST_STEPS else 0,
-        search=K <= _MOST_CLASSES,
-        intervals=False,  # none is shown
-        seed=consensus.run.get("seed") or 0,
-    )
-    return found, ""
+    return diagnose_run(a, consensus), ""
 
 
 def _is_large(a: Annotations) -> bool:

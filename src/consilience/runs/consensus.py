@@ -25,6 +25,7 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.choice import two_best
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.annotator_table import Health, annotator_columns
+from consilience.runs.estimated_error import EstimatedError, estimate
 from consilience.runs.label_table import TIE, Choice, ItemTables, TableFormat, free_names, label_columns
 
 __all__ = ["SUMMARY", "TIE", "Choice", "Consensus", "choose"]
@@ -33,6 +34,8 @@ _FORMAT = {"format": "consilience.Consensus", "version": 1}
 SUMMARY = "summary.json"
 #: What the summary says of annotators, beside ``run``.
 _FOUND = ("effective_annotators", "health")
+#: What it says of the estimated error.
+_ERROR = ("estimated_error", "estimated_error_low", "estimated_error_high", "estimated_error_basis")
 #: Files with the codes of all labels and of known truths, item after item.
 _ANSWERS, _GOLD = "answers.parquet", "gold.parquet"
 
@@ -78,6 +81,8 @@ class Consensus:
     annotations: Annotations | None = field(default=None, repr=False, kw_only=True)
     #: Finds copies and changes over time; a loaded run returns what was found before.
     examine: Callable[[Consensus], Health] | None = field(default=None, repr=False, kw_only=True)
+    #: Estimates the share of wrong labels; a loaded run returns what was estimated before.
+    estimate: Callable[[Consensus], EstimatedError] | None = field(default=None, repr=False, kw_only=True)
 
     _unit = "item"  # what a label belongs to, in messages
 
@@ -90,6 +95,27 @@ class Consensus:
         if self.diagnose is None:
             raise DataError("a loaded run has no diagnosis; use diagnose(run.annotations, consensus=run)")
         return self.diagnose(self)
+
+    @cached_property
+    def verdict(self) -> str | None:
+        """Whether the labels determine who is right: "identified", "weakly" or "not"; None if nobody has looked."""
+        if self.diagnose is None:
+            return self.run.get("verdict")
+        return str(self.diagnosis.verdict)
+
+    @cached_property
+    def estimated_error(self) -> EstimatedError:
+        """The share of wrong labels, over items whose truth is not known: value, low, high (90 %), and basis.
+
+        The basis is "known answers", or "labels": then it rests on the labels alone, and the interval is as wide as
+        such estimates were off on public data.
+        """
+        if self.estimate is not None:
+            return self.estimate(self)
+        columns = self.label_columns
+        labelled = np.asarray(columns["label"].is_valid())
+        confidence = np.asarray(columns["confidence"])[labelled]
+        return estimate(float(1.0 - confidence.mean()) if confidence.size else 0.0, confidence.size)
 
     @cached_property
     def health(self) -> Health:
@@ -188,7 +214,14 @@ class Consensus:
     def summary(self) -> dict[str, Any]:
         """Return the run in plain values: the content of ``summary.json``."""
         found = self.effective_annotators, self.health.to_dict()
-        return {**_FORMAT, **self.run, **dict(zip(_FOUND, found, strict=True))}
+        error = self.estimated_error
+        return {
+            **_FORMAT,
+            "verdict": self.verdict,
+            **dict(zip(_ERROR, error, strict=True)),
+            **self.run,
+            **dict(zip(_FOUND, found, strict=True)),
+        }
 
     def _label_columns(self) -> dict[str, pa.Array]:
         return label_columns(
@@ -292,7 +325,7 @@ class Consensus:
             raise FormatError(f"{place} is damaged: {error}") from error
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         model, posterior, more = cls._load_more(place, columns)
-        run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns", *_FOUND)}
+        run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns", *_FOUND, *_ERROR)}
         items, n_labels, origin = Ids(columns["item"]), np.asarray(columns["n_labels"]), Origin(**summary["columns"])
         return cls(
             model,
@@ -333,8 +366,16 @@ class Consensus:
         return f"<Consensus: {run['N']} items, {run['M']} annotators, {run['K']} classes by {run['method']}{state}>"
 
 
-def _found_before(health: Health, _: Consensus) -> Health:
-    return health
+def _found_before(found: Any, _: Consensus) -> Any:
+    return found
+
+
+def _estimated_before(summary: Mapping[str, Any]) -> Callable[[Consensus], EstimatedError] | None:
+    """Return what was estimated when a run was saved; None for runs of earlier releases."""
+    if any(summary.get(name) is None for name in _ERROR):
+        return None
+    error: Any = [summary[name] for name in _ERROR]
+    return partial(_found_before, EstimatedError(*error))
 
 
 def _save_answers(annotations: Annotations, folder: Path) -> None:

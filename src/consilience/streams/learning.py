@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from consilience.auto.expected_error import LATER
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
-from consilience.diagnose.runs import LATER
 from consilience.exceptions import DataWarning, ParameterError
 from consilience.fitting.em import Callback, Parameters
 from consilience.fitting.fit import vote_posterior

@@ -39,6 +39,7 @@ class Later:
 
     diagnose: Callable[[Annotations, Consensus], Any]
     examine: Callable[[Annotations, Consensus], Any]
+    estimate: Callable[[Annotations, Consensus], Any] | None = None
 
 
 def run_method(
@@ -182,6 +183,7 @@ class _Task:
             partial(self.later.diagnose, a) if self.later else None,
             annotations=a,
             examine=partial(self.later.examine, a) if self.later else None,
+            estimate=partial(self.later.estimate, a) if self.later and self.later.estimate else None,
         )
 
     def streamed(self, scanned: Scanned, **more: Any) -> Consensus:
