@@ -54,8 +54,8 @@ LEAST_KNOWN = 5
 
 #: Precision of the prior of each share: votes, model, vote by record.
 #: origin: 26 public sets, three draws of 10, 30 and 100 known answers; alternatives: 0.03 to 10, and 0.3 to 1000 for
-#: the record; sensitivity: mean error with 30 answers 22.0 to 22.6 % (23.8 without any), with 100 21.3 to 21.6 %, up to a
-#: precision of 10 for all three; left out, the same as the choice hardly matters.
+#: the record; sensitivity: mean error with 30 answers 22.0 to 22.6 % (23.8 without any), with 100 21.3 to 21.6 %, up to
+#: a precision of 10 for all three.
 PRECISION = 0.3, 0.3, 1.0
 
 #: Parts of the known answers that are left out in turn.  origin: convention; alternatives: none.

@@ -64,11 +64,7 @@ def tiles(view: View, flagged: int) -> list[dict[str, str]]:
         _tile(what, count(run["N"]), f"{count(missing)} without a label" if missing else ""),
         _tile("Labels", count(run["labels"]), f"{each:.1f} for each {what.lower()[:-1]}"),
         _tile("Annotators", count(run["M"]), _of_annotators(view, flagged)),
-        _tile(
-            "Estimated error",
-            percent(error.value),
-            f"{percent(error.low)} to {percent(error.high)}, from {error.basis}",
-        ),
+        _tile("Estimated error", percent(error.value), between),
         _tile(f"Sure {what.lower()}", percent(sure / labelled if labelled else None), f"{count(sure)} at 95 % or more"),
     ]
     agreed = None if view.diagnosis is None else view.diagnosis.agreement
