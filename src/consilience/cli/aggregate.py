@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-__all__ = ["command", "reading_options", "run_aggregate"]
+__all__ = ["SEED", "command", "reading_options", "run_aggregate"]
 
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
-_READING = ("format", "question", *_COLUMNS, "encoding", "duplicates")
+_READING = ("format", "question", *_COLUMNS, "encoding", "max_bytes", "duplicates")
 _PARAMETERS = ("silence", "prior", "smoothing", "shrinkage", "max_iter", "tol")
 
+#: The seeds that every method takes.
+SEED = click.IntRange(0, 2**32 - 1)
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
 
@@ -27,7 +29,7 @@ _MOST_REPORTED = 200_000
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--out", type=click.Path(), help="Folder for tables, model, summary and report.html.")
-@click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--engine", default="local", show_default=True, help="Where the passes run: local, stream or dask.")
 @click.option("--memory", help="With labels on disk: memory to use, such as 2GiB.  [default: half of it]")
 @click.option("--scheduler", help="With --engine dask: address.  [default: a local cluster]")
@@ -54,6 +56,9 @@ _MOST_REPORTED = 200_000
 )
 @click.option("--delta", type=float, help="With --edges: how strongly neighbours agree.  [default: estimated]")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
+@click.option(
+    "--max-bytes", help="Size that a gzipped file or a JSON document may have, such as 20GB.  [default: by memory]"
+)
 @click.option(
     "--duplicates",
     type=click.Choice(["last", "first", "keep", "error"]),
@@ -99,11 +104,14 @@ def command(
     options |= {"title": Path(labels).name, "encoding": reading["encoding"]}
     if in_order and (edges is not None or reading["item"] is not None):
         raise click.UsageError(_NOT_BOTH)
+    if options["scheduler"] is not None and options["engine"] != "dask":
+        raise click.UsageError("--scheduler needs --engine dask")
     if delta is not None and edges is None:
         raise click.UsageError("--delta needs --edges")
     if not in_order and edges is None and (options["engine"] == "stream" or holds_parquet(labels)):
         if reading.pop("question") is not None:
             raise click.UsageError("--question is for exports of annotation tools, which cannot be streamed")
+        del reading["max_bytes"]  # a stream needs no memory for the whole file
         reading = {name: value for name, value in reading.items() if value is not None}
         run_aggregate(labels, **options, reading=reading, **parameters)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from consilience.cli.aggregate import reading_options
+from consilience.cli.aggregate import SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose import Diagnosis
@@ -23,7 +23,7 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 @click.option(
     "--bootstrap", default=20, show_default=True, help="Number of fits to items drawn with replacement; 0 for none."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draws.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of sentences and tables.")
 def command(labels: str, method: str, bootstrap: int, seed: int, as_json: bool, **reading: Any) -> None:
     """Check whether LABELS, a table with a row for each label, show how good every annotator is.

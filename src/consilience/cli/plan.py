@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from consilience.cli.aggregate import reading_options
+from consilience.cli.aggregate import SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
@@ -25,7 +25,7 @@ __all__ = ["command"]
 )
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is used; +em refines any.")
-@click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", type=click.Path(), help="File for the plan, as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of tables.")
 def command(
