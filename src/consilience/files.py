@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -20,7 +21,16 @@ from typing import Any
 
 from consilience.exceptions import FolderError, FormatError
 
-__all__ = ["atomic_file", "atomic_folder", "check_replaceable", "load_arrays", "save_arrays"]
+__all__ = [
+    "CHECKSUMS",
+    "atomic_file",
+    "atomic_folder",
+    "check_checksums",
+    "check_replaceable",
+    "load_arrays",
+    "save_arrays",
+    "write_checksums",
+]
 
 
 @contextmanager
@@ -181,6 +191,54 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+# ---- checksums -----------------------------------------------------------------------------------------------------
+
+#: Holds the SHA-256 of every other file of a folder.
+CHECKSUMS = "checksums.json"
+_SUMS = {"format": "consilience.Checksums", "version": 1}
+
+
+def write_checksums(folder: Path, leave_out: tuple[str, ...] = ()) -> None:
+    """Write the checksums of all files of a folder, but those that may change later."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in (CHECKSUMS, *leave_out))
+    sums = {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+    (folder / CHECKSUMS).write_text(json.dumps({**_SUMS, "sha256": sums}, indent=2) + "\n", "utf-8")
+
+
+def check_checksums(folder: Path, leave_out: tuple[str, ...] = ()) -> bool:
+    """Raise if a file, other than those left out, is not as it was written; return False if there are no checksums."""
+    if not (folder / CHECKSUMS).exists():
+        return False
+    try:
+        content = json.loads((folder / CHECKSUMS).read_bytes())
+        if {name: content[name] for name in _SUMS} != _SUMS:
+            raise ValueError("another format")
+        sums = dict(content["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{folder} is damaged: cannot read its {CHECKSUMS}") from error
+    for name, expected in sums.items():
+        if name in leave_out:
+            continue
+        try:
+            same = _sha256(folder / name) == expected
+        except OSError as error:
+            raise FormatError(f"{folder} is damaged: cannot read its {name} ({error.strerror})") from error
+        if not same:
+            raise FormatError(
+                f"{folder} is damaged: {name} is not as it was written. Restore it, or run again. (After a change on "
+                f"purpose, delete {CHECKSUMS}: the folder is then read unchecked)"
+            )
+    return True
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# ---- arrays --------------------------------------------------------------------------------------------------------
 
 
 def save_arrays(path: str | os.PathLike[str], content: dict[str, Any], **arrays: Any) -> None:

@@ -176,6 +176,8 @@ def run_aggregate(
             if "sequences" in run and cs.spans.are_tags(consensus.model.classes):
                 scores = consensus.span_scores(expected)
                 run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
+    if out is not None and (note := _output.note_on_formulas(consensus)):
+        sentences.append(note)
     run["warnings"] = list(dict.fromkeys([*run["warnings"], *sentences]))
     consensus = consensus.with_run(run)
     _ = consensus.health  # cached: the tables, the summary and the report need it

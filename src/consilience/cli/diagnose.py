@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,7 +40,7 @@ def command(labels: str, method: str, bootstrap: int, seed: int, as_json: bool, 
         found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
     _output.show_notes(list(annotations.origin.notes))
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        _output.show_json(found.to_dict())
     else:
         _show(found)
 
@@ -52,20 +51,20 @@ def _show(found: Diagnosis) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from consilience.cli._output import show_table
+    from consilience.cli._output import safe, show_table
 
     console = Console(highlight=False, soft_wrap=True)
     M, K = len(found.annotator_ids), len(found.class_ids)
     console.print(f"{found.n_labels} labels of {found.n_items} items by {M} annotators, {K} classes\n", markup=False)
-    console.print(Text(found.headline, style=_COLOURS[found.verdict]))
+    console.print(Text(safe(found.headline), style=_COLOURS[found.verdict]))
     for title, sentences in (("Why", found.reasons), ("What to do", found.advice)):
         if sentences:
             console.print(Text(f"\n{title}", style="bold"))
         for sentence in sentences:
-            console.print(Text(f"- {sentence}"))
+            console.print(Text(safe(f"- {sentence}")))
     console.print(Text("\nIn numbers", style="bold"))
     for line in _numbers(found):
-        console.print(Text(f"- {line}"))
+        console.print(Text(safe(f"- {line}")))
     tables = Console(highlight=False)
     classes = nw.from_native(found.classes, eager_only=True).with_columns(nw.col("items").round(0).cast(nw.Int64))
     rows = _rows(classes)

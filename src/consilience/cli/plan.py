@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,7 +69,7 @@ def command(
         found.save(out)
     _output.show_notes([*annotations.origin.notes, *found.notes])
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        _output.show_json(found.to_dict())
         return
     _show(found)
     if out is not None:
