@@ -118,3 +118,22 @@ def test_items_of_equal_content_have_their_share() -> None:
     whole, sampled = (np.bincount(content[i], minlength=8) for i in (np.arange(6000), found.items))
     assert found.items.size == found.first.size == 3000
     assert np.abs(sampled - whole / 2).max() <= 1.0
+
+
+def test_sums_over_a_sample_estimate_sums_over_all_pairs() -> None:
+    """A panel that labels everything: 36 pairs on each item, of which 25 are sampled."""
+    rng = np.random.default_rng(1)
+    hard = rng.random((2000, 1)) < 0.2
+    label = (rng.random((2000, 9)) < np.where(hard, 0.5, np.linspace(0.6, 0.95, 9))).astype(int)
+    annotations = cs.Annotations.from_matrix(label)
+    every, some = item_pairs(annotations, 10**6), item_pairs(annotations, 50_000)
+    assert (every.first.size, some.first.size) == (72_000, 50_000)
+    agree = [(p.label[p.first] == p.label[p.second]).mean() for p in (every, some)]
+    error = np.sqrt(agree[0] * (1 - agree[0]) / 50_000 * (1 - 50 / 72))
+    assert abs(agree[1] - agree[0]) < 3.5 * error
+    # every two annotators have about as many pairs
+    one, other = (some.annotator[s] for s in (some.first, some.second))
+    uses = np.bincount(np.minimum(one, other) * 9 + np.maximum(one, other), minlength=81)
+    uses = uses[uses > 0]
+    assert uses.size == 36
+    assert np.abs(uses - 50_000 / 36).max() < 5 * np.sqrt(2000 * 25 / 36 * 11 / 36)

@@ -73,8 +73,8 @@ def main(arguments: list[str] | None = None) -> Any:
 
 #: What to do when memory runs out.
 _MEMORY = (
-    "there is not enough memory. Stream the labels from disk (--engine stream, for CSV and Parquet tables), use a method "
-    "that needs less (--method ds-em or majority), or merge rare classes"
+    "there is not enough memory. Stream the labels from disk (--engine stream, for CSV and Parquet tables), use a "
+    "method that needs less (--method ds-em or majority), or merge rare classes"
 )
 
 

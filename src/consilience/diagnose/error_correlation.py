@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR, CROWD_PAIRS, TYPICAL
+from consilience.diagnose.constants import CHANCE, CLEAR, CROWD_CELLS, CROWD_PAIRS, TYPICAL
 from consilience.fitting.m_steps import Parameters
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import FLOOR
@@ -38,7 +38,7 @@ from consilience.moments.label_pairs import ItemPairs, item_pairs
 __all__ = ["CHANCE", "CLEAR", "TYPICAL", "LabelPairs", "error_correlation", "label_pair_agreement"]
 
 #: Numbers in q that are in memory at a time.
-_CELLS = 1 << 25
+_CELLS = 1 << 23
 
 
 class LabelPairs(NamedTuple):
@@ -125,6 +125,7 @@ def error_correlation(annotations: Annotations, model: DawidSkene | Parameters) 
 
     Gold is not used: the thresholds ``CHANCE`` and ``CLEAR`` were chosen without it.
     """
-    pairs = label_pair_agreement(annotations, model, CROWD_PAIRS)
+    most = max(CROWD_PAIRS, CROWD_CELLS // model.prior.size)
+    pairs = label_pair_agreement(annotations, model, most)
     scale = float(pairs.scale.sum())
     return float(np.clip((pairs.agree - pairs.expected).sum() / scale, -1.0, 1.0)) if scale > 0 else 0.0

@@ -59,10 +59,9 @@ def item_pairs(annotations: Annotations, most: int) -> ItemPairs:
     annotator, label = (codes[places].astype(np.int64) for codes in (annotations.annotator, annotations.label))
     if not is_sample:
         return ItemPairs(items, indptr, annotator, label, *_all_pairs(indptr))
-    b = hashes.item[items]
-    order = np.lexsort(
-        (_mixed(hashes.of(annotator, label) + np.repeat(b, n[items])), np.repeat(np.arange(b.size), n[items]))
-    )
+    # another order of labels on every item: items of equal content would have the same pairs otherwise
+    rank = np.repeat(np.arange(items.size, dtype=np.uint64), n[items])
+    order = np.lexsort((_mixed(hashes.of(annotator, label) + _mixed(rank)), rank))
     first, second = _some_pairs(indptr, most)
     return ItemPairs(items, indptr, annotator, label, order[first], order[second])
 
