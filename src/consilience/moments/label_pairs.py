@@ -104,10 +104,13 @@ class _Content(NamedTuple):
 def _hashes(annotations: Annotations) -> _Content:
     """Compute the hashes of the content, a block of items at a time."""
     a, indptr = annotations, annotations.indptr
-    c = _mixed(np.bincount(a.label, minlength=a.n_classes).astype(np.uint64))
-    made = _Content(c, np.zeros(a.n_annotators, np.uint64), np.zeros(a.n_items, np.uint64))
     cuts = np.unique(np.append(np.searchsorted(indptr, np.arange(0, a.n_labels, _BLOCK)), a.n_items)).tolist()
     blocks = [(low, high, slice(int(indptr[low]), int(indptr[high]))) for low, high in pairwise(cuts)]
+    times = np.zeros(a.n_classes, np.uint64)
+    for *_, inside in blocks:
+        times += np.bincount(a.label[inside], minlength=a.n_classes).astype(np.uint64)
+    c = _mixed(times)
+    made = _Content(c, np.zeros(a.n_annotators, np.uint64), np.zeros(a.n_items, np.uint64))
     for low, high, inside in blocks:
         n = np.diff(indptr[low : high + 1])
         h = _mixed(c[a.label[inside]] + np.repeat(_mixed(n.astype(np.uint64)), n))
