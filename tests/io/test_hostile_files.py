@@ -238,4 +238,4 @@ def test_swapped_bytes_are_read(kind: str) -> None:
     assert (read.label == plain.ravel()).all()
     assert read.time is not None
     gold = cs.Annotations.from_matrix(plain, gold=plain[:, 0].astype(kind)).gold
-    assert (gold == plain[:, 0]).all()
+    np.testing.assert_array_equal(gold, plain[:, 0])

@@ -159,8 +159,8 @@ def test_an_item_with_many_labels_adds_a_sample_of_its_pairs() -> None:
     small = cs.Annotations.from_frame(frame[frame["item"] > 0])
     found = pair_moments(annotations)
     code = {name: at for at, name in enumerate(annotations.annotators)}
-    said = {(n, code[m]): k for n, m, k in rows}
-    expected: dict[tuple[int, ...], int] = {}
+    said = {(n, code[m]): int(k) for n, m, k in rows}
+    expected: dict[tuple[int, int, int, int], int] = {}
     for n in range(1, 201):
         start, stop = small.indptr[n - 1], small.indptr[n]
         who = sorted(code[small.annotators[int(m)]] for m in small.annotator[start:stop])
@@ -177,4 +177,4 @@ def test_an_item_with_many_labels_adds_a_sample_of_its_pairs() -> None:
             assert extra == 0 or (extra == 1 and (a, b) == here)
             dense += int(extra)
     assert dense == 1000 * 999 // 2
-    assert all(found.counts[place[key[:2]]][key[2:]] >= times for key, times in expected.items())
+    assert all(found.counts[place[m, j]][a, b] >= times for (m, j, a, b), times in expected.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_ten_thousand_labels_on_one_item_take_little_memory() -> None:
     assert peak < 30e6
 
 
-def _contents(annotations: cs.Annotations, found: ItemPairs) -> list[tuple[int, ...]]:
+def _contents(annotations: cs.Annotations, found: ItemPairs) -> list[Any]:
     """Describe sampled pairs without names or positions: sizes of the item, the annotators and the classes."""
     a, n, k = annotations, annotations.labels_per_annotator, np.bincount(annotations.label)
     item = found.items[np.searchsorted(found.indptr, found.first, side="right") - 1]

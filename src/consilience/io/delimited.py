@@ -155,7 +155,9 @@ def _explained(file: File, names: list[str], delimiter: str, error: Exception) -
     number, name = 1, file.name
     try:
         with open_bytes(file.path) as content:
-            lines = content if file.line_end == b"\n" else TextIOWrapper(content, file.encoding)
+            # a line end of several bytes takes a decoder, which cannot say on which line it fails
+            wide = file.line_end != b"\n"
+            lines: Iterator[str | bytes] = TextIOWrapper(content, file.encoding) if wide else iter(content)
             for number, raw in enumerate(lines, 1):
                 text = raw.decode(file.encoding) if isinstance(raw, bytes) else raw
                 fields = len(next(csv.reader([text], delimiter=delimiter), []))
