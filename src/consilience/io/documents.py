@@ -248,8 +248,9 @@ def up_to(file: IO[bytes], most: int) -> bytes:
 
 def parse(content: bytes, encoding: str, where: str) -> Any:
     """Parse JSON text; an error names the line."""
+    text = decode(content, encoding, where).removeprefix(_MARK)
     try:
-        return json.loads(decode(content, encoding, where).removeprefix(_MARK))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         if 0 in content[:64]:
             raise FormatError(f"{where}: not JSON; {how_encoded(content)}") from error
