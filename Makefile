@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces scale fuzz libraries clean
+.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces scale fuzz torture libraries clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -68,6 +68,11 @@ scale: $(READY)
 SECONDS ?= 120
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
+
+# Kills, full disks, damaged files and bad inputs; `make torture SECONDS=3600` takes longer.
+torture: SECONDS = 600
+torture: $(READY)
+	$(BIN)/python -m benchmarks.torture --seconds $(SECONDS)
 
 # The other libraries bring PyTorch along, so they get a folder of their own.
 libraries: $(VENV)-libraries/.ready

@@ -16,6 +16,7 @@ from consilience.exceptions import ParameterError
 from consilience.fitting.em import Callback
 from consilience.methods.base.running import run_method
 from consilience.runs.consensus import Consensus
+from consilience.validation import check_seed
 
 __all__ = ["aggregate"]
 
@@ -82,6 +83,7 @@ def aggregate(
     **parameters
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
     """
+    check_seed(seed)
     rest: dict[str, Any] = {"gold": gold, "seed": seed, "callback": callback, **parameters}
     if isinstance(data, str | os.PathLike):
         from consilience.io.formats import holds_sequences

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from consilience.exceptions import ParameterError
@@ -18,7 +19,7 @@ ITSELF = 280 << 20
 _LEAST = 16 << 20
 
 
-def memory_bytes(memory: int | str | None) -> int:
+def memory_bytes(memory: int | str | None, name: str = "memory") -> int:
     """Return bytes from a number, text such as "2GiB" or "500MB", or None for half the machine's memory."""
     if memory is None:
         return available_bytes() // 2
@@ -26,7 +27,7 @@ def memory_bytes(memory: int | str | None) -> int:
         match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?|)b?\s*", memory.lower())
         memory = int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if type(memory) is not int or memory <= 0:
-        raise ParameterError("memory must be a number of bytes or a text such as '2GiB' or '500MB'")
+        raise ParameterError(f"{name} must be a number of bytes or a text such as '2GiB' or '500MB'")
     return memory
 
 
@@ -36,11 +37,16 @@ def room(memory: int) -> int:
 
 
 def available_bytes() -> int:
-    """Return the memory of the machine, or of the container (cgroup limit) if that is less."""
+    """Return the memory of the machine, or of the container (cgroup) or process (ulimit) if that is less."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             there = min(there, int(Path(limit).read_text()))
         except (OSError, ValueError):
             continue
+    if find_spec("resource"):
+        import resource
+
+        limit_of_process = resource.getrlimit(resource.RLIMIT_AS)[0]
+        there = there if limit_of_process == resource.RLIM_INFINITY else min(there, limit_of_process)
     return there

@@ -19,6 +19,7 @@ __all__ = [
     "CONSTRAINTS",
     "check_names",
     "check_parameters",
+    "check_seed",
     "generator",
     "keywords",
     "number",
@@ -118,14 +119,21 @@ def one_of(name: str, value: Any, kinds: Iterable[str]) -> None:
         raise ParameterError(f"{name} must be one of {', '.join(words)}, not {value!r}")
 
 
+def check_seed(seed: Any) -> None:
+    """Raise unless numpy's ``default_rng`` takes this as a seed."""
+    if not isinstance(seed, np.random.RandomState):
+        generator(seed, "seed")
+
+
 def numpy_seed(random_state: Any) -> Any:
     """Return a seed for numpy's ``default_rng``: a RandomState is drawn from, anything else is passed on."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
+    generator(random_state)  # raises where it is no seed
     return random_state
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Any, name: str = "random_state") -> np.random.Generator:
     """Return the generator for a whole number, None (fresh every time), SeedSequence, Generator or RandomState.
 
     A Generator or RandomState is drawn from, so a second fit with the same one continues where the first ended.
@@ -137,8 +145,7 @@ def generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            f"random_state must be a whole number ≥ 0, None, a SeedSequence, Generator or RandomState, "
-            f"not {random_state!r}"
+            f"{name} must be a whole number ≥ 0, None, a SeedSequence, Generator or RandomState, not {random_state!r}"
         ) from error
 
 

@@ -192,3 +192,73 @@ def test_names_are_printed_as_they_are(run: Run, tmp_path: Path, word: str) -> N
     only = run("aggregate", write(tmp_path / "one.csv", [(1, m, word) for m in range(3)]))
     assert only.status == 0
     assert word.replace("\\", "\\\\") in only.err, "the note names the only class"
+
+
+# ---- hostile names -----------------------------------------------------------------------------------------------
+
+
+def _hostile(path: Path) -> Path:
+    names = ["\x1b[2J\x1b]0;owned\x07", "\x9b31m", "\u202egnp.exe", "a\rb", "=1+cmd|' /C calc'!A0"]
+    rows = [
+        (f"{names[n % 5]}{n}", f"{names[m % 5]}w{m}", f"{names[(n * m) % 3]}c") for n in range(20) for m in range(5)
+    ]
+    return write(path, rows)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--method", "nonsense\x1b[2J"]])
+@pytest.mark.parametrize("verb", ["aggregate", "diagnose", "plan"])
+def test_names_cannot_act_on_the_terminal(run: Run, tmp_path: Path, verb: str, options: list[str]) -> None:
+    labels = _hostile(tmp_path / "a\x1b[31m.csv")
+    more = {"aggregate": ["--out", tmp_path / "run"], "plan": ["--budget", 5], "diagnose": []}[verb]
+    done = run(verb, labels, *more, *options)
+    assert done.status == (2 if "--method" in options else 0)
+    shown = done.out + done.err
+    acting = {c for c in shown if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or c == "\u202e"}
+    assert not acting, acting
+    if options == ["--json"]:
+        strict_json(done.out)
+
+
+def test_formulas_are_noted_and_kept_for_joins(run: Run, tmp_path: Path) -> None:
+    labels = _hostile(tmp_path / "labels.csv")
+    done = run("aggregate", labels, "--out", tmp_path / "run")
+    assert "would be a formula in a spreadsheet" in done.err
+    kept = (tmp_path / "run/labels.csv").read_text("utf-8")
+    assert "\"=1+cmd|' /C calc'!A04\"" in kept
+    numbers = write(
+        tmp_path / "numbers.csv", [(-n, f"w{m}", ["-1", "+0.5", "1"][n * m % 3]) for n in range(9) for m in range(3)]
+    )
+    assert "formula" not in run("aggregate", numbers, "--out", tmp_path / "other").err
+
+
+@pytest.mark.parametrize("seed", ["-1", "4294967296", "1.5", "x"])
+@pytest.mark.parametrize("verb", ["aggregate", "diagnose", "plan", "simulate"])
+def test_a_seed_that_cannot_be_one_is_wrong_usage(run: Run, labels: Path, verb: str, seed: str) -> None:
+    arguments = {"simulate": ["--items", 9, "--annotators", 3], "plan": [labels, "--budget", 5]}.get(verb, [labels])
+    done = run(verb, *arguments, "--seed", seed)
+    assert done.status == 2
+    assert "--seed" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_link_is_written_through(run: Run, labels: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "disk" / "run")
+    for _ in range(2):
+        assert run("aggregate", labels, "--out", tmp_path / "run").status == 0
+        assert (tmp_path / "run").is_symlink()
+        assert (tmp_path / "disk" / "run" / "summary.json").is_file()
+
+
+def test_running_out_of_memory_is_a_sentence_with_a_remedy(
+    run: Run, labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 80.0 GiB")
+
+    monkeypatch.setattr(cs, "aggregate", full)
+    done = run("aggregate", labels)
+    assert done.status == 1
+    assert done.err.startswith("Error: there is not enough memory. ")
+    assert "--engine stream" in done.err
+    assert "80.0 GiB" in done.err

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Run
+import pyarrow.csv
+from tests.cli.conftest import Run, write
 from tests.io.export_files import EXAMPLES
 
 import consilience as cs
@@ -51,3 +52,21 @@ def test_a_question_has_to_be_chosen(run: Run, tmp_path: Path) -> None:
         assert run(verb, str(path), "--question", "winner", "--json").status == 0
     assert run("aggregate", str(path), "--format", "csv").status == 1
     assert cs.recognise(path).name == "mt-bench"
+
+
+def test_text_that_would_be_a_formula_is_quoted_for_spreadsheets(run: Run, tmp_path: Path) -> None:
+    classes = ["=SUM(A1)", "-1", "+x"]
+    rows = [(f"@{n}" if n % 2 else str(-n), f"w{m}", classes[(n + (m == 9)) % 3]) for n in range(12) for m in range(3)]
+    labels = write(tmp_path / "labels.csv", rows)
+    assert run("aggregate", labels, "--method", "majority", "--out", tmp_path / "run").status == 0
+    options = ("export", tmp_path / "run", "--out", tmp_path / "safe.csv")
+    assert run(*options, "--spreadsheet").status == 0
+    safe = pyarrow.csv.read_csv(tmp_path / "safe.csv").to_pydict()
+    expected = {item: label for item, _, label in rows}
+    quote = {"=SUM(A1)": "'=SUM(A1)", "+x": "'+x"}
+    assert len(safe["task"]) == 12
+    for item, label in zip(safe["task"], safe["label"], strict=True):
+        plain = item.removeprefix("'")
+        assert item.startswith("'") == plain.startswith("@"), "numbers stay numbers"
+        assert label == quote.get(expected[plain], expected[plain])
+    assert run("export", tmp_path / "run", "--out", tmp_path / "a.parquet", "--spreadsheet").status == 2

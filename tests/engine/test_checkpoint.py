@@ -29,9 +29,10 @@ def run(kept: Path | None, out: Path, data: Any = LABELS, **options: Any) -> cs.
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Return the bytes of a run's files, without the seconds in its summary."""
+    """Return the bytes of a run's files, without the seconds in its summary and what follows from them."""
     files: dict[str, Any] = {file.name: file.read_bytes() for file in folder.iterdir()}
     summary = json.loads(files.pop("summary.json"))
+    del files["checksums.json"]
     return {**files, "summary": {name: value for name, value in summary.items() if name != "seconds"}}
 
 

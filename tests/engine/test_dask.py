@@ -30,7 +30,7 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
     with (
         distributed.LocalCluster(**options) as cluster,
         distributed.Client(cluster, set_as_default=False) as made,
@@ -199,3 +199,42 @@ def test_when_the_scheduler_is_lost_the_checkpoint_is_not(tmp_path: Path) -> Non
     whole = cs.aggregate(a, "ds-em", **options)
     assert resumed.model == whole.model
     assert resumed.run["history"] == whole.run["history"]
+
+
+def test_a_local_cluster_listens_on_loopback_only() -> None:
+    with connect() as cluster:
+        info = cluster.client.scheduler_info(n_workers=-1)
+        pids = {os.getpid(), *(worker.get("pid", 0) for worker in info["workers"].values())}
+        pids |= {int(p) for p in subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True).stdout.split()}
+        assert _listening(pids) == {"127.0.0.1"}
+
+
+def _listening(pids: set[int]) -> set[str]:
+    """Return the addresses on which these processes accept connections, from the tables of the system."""
+    inodes = set()
+    for pid in pids - {0}:
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                inodes.add(str(link.readlink()))
+            except OSError:
+                continue
+    found = set()
+    for line in (*_sockets("tcp"), *_sockets("tcp6")):
+        local, state, inode = line[1], line[3], f"socket:[{line[9]}]"
+        if state == "0A" and inode in inodes:
+            address = local.split(":")[0]
+            found.add("127.0.0.1" if address == "0100007F" else address)
+    return found
+
+
+def _sockets(table: str) -> list[list[str]]:
+    path = Path("/proc/net") / table
+    return [line.split() for line in path.read_text().splitlines()[1:]] if path.exists() else []
+
+
+@pytest.mark.parametrize("address", ["nonsense://x", "", "tcp://127.0.0.1:port", "tcp://host", "tls://127.0.0.1:1"])
+def test_an_address_that_cannot_be_one_is_refused_at_once(address: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ParameterError, match=r"address of a Dask scheduler|needs certificates"):
+        cs.aggregate(a_crowd(2), "ds-em", engine="dask", scheduler=address)
+    assert time.monotonic() - begun < 10

@@ -6,6 +6,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,3 +147,34 @@ def test_pairs_in_disorder_are_refused() -> None:
         CoOccurrences(np.array([[0, 1]]), block, names, Ids([0, 1]))
     with pytest.raises(ParameterError, match="same annotators"):
         pair_moments(crowd()) + pair_moments(crowd(n_annotators=5))
+
+
+def test_an_item_with_many_labels_adds_a_sample_of_its_pairs() -> None:
+    """Of 3,000 labels on one item, pairs of 1,000 are counted; items with few labels are counted as they are."""
+    rng = np.random.default_rng(0)
+    sizes = [3000, *[4] * 200]
+    rows = [(n, m, rng.integers(3)) for n, size in enumerate(sizes) for m in rng.choice(3000, size, replace=False)]
+    frame = pd.DataFrame(rows, columns=["item", "annotator", "label"])
+    annotations = cs.Annotations.from_frame(frame)
+    small = cs.Annotations.from_frame(frame[frame["item"] > 0])
+    found = pair_moments(annotations)
+    code = {name: at for at, name in enumerate(annotations.annotators)}
+    said = {(n, code[m]): int(k) for n, m, k in rows}
+    expected: dict[tuple[int, int, int, int], int] = {}
+    for n in range(1, 201):
+        start, stop = small.indptr[n - 1], small.indptr[n]
+        who = sorted(code[small.annotators[int(m)]] for m in small.annotator[start:stop])
+        for m, j in combinations(who, 2):
+            key = (m, j, said[n, m], said[n, j])
+            expected[key] = expected.get(key, 0) + 1
+    place = {(int(m), int(j)): p for p, (m, j) in enumerate(found.who)}
+    dense = 0
+    for p, (m, j) in enumerate(found.who.tolist()):
+        here = said[0, m], said[0, j]
+        rest = found.counts[p].astype(int)
+        for a, b in np.argwhere(rest):
+            extra = rest[a, b] - expected.get((m, j, int(a), int(b)), 0)
+            assert extra == 0 or (extra == 1 and (a, b) == here)
+            dense += int(extra)
+    assert dense == 1000 * 999 // 2
+    assert all(found.counts[place[m, j]][a, b] >= times for (m, j, a, b), times in expected.items())

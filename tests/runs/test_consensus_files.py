@@ -127,7 +127,8 @@ def test_other_versions_are_refused(tmp_path: Path, version: Any) -> None:
     if version == "absent":
         del summary["version"]
     place.write_text(json.dumps(summary), "utf-8")
-    with pytest.raises(FormatError, match=r"version|not the folder of a run"):
+    (tmp_path / "run/checksums.json").unlink()
+    with pytest.raises(FormatError, match=r"format version|not the folder of a run"):
         cs.load(tmp_path / "run")
 
 
@@ -220,3 +221,50 @@ def test_files_are_added_before_the_folder_takes_its_place(run: cs.Consensus, tm
     run.save(tmp_path / "run", add=lambda folder: (folder / "more.txt").write_text("whole"))
     assert (tmp_path / "run/more.txt").read_text() == "whole"
     assert [place.name for place in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("change", ["flip", "cut", "grow", "delete", "swap"])
+def test_every_damaged_file_is_noticed(tmp_path: Path, change: str) -> None:
+    """One bit anywhere, a file cut short, lengthened, removed or taken from another run."""
+    crowd = cs.simulate(60, 5, 3, labels_per_item=3, seed=1)
+    gold = crowd.annotations.with_gold(crowd.truth)
+    cs.aggregate(gold, "ds-em").save(tmp_path / "run")
+    cs.aggregate(gold, "majority").save(tmp_path / "other")
+    rng = np.random.default_rng(0)
+    files = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert {"answers.parquet", "gold.parquet", "checksums.json", "labels.csv", "summary.json"} <= set(files)
+    for name in files:
+        path = tmp_path / "run" / name
+        whole = path.read_bytes()
+        for _ in range(5 if change == "flip" else 1):
+            raw = bytearray(whole)
+            if change == "flip":
+                raw[rng.integers(len(raw))] ^= 1 << int(rng.integers(8))
+            elif change == "swap":
+                raw = bytearray((tmp_path / "other" / name).read_bytes())
+                if raw == whole:
+                    continue
+            path.write_bytes({"cut": whole[: len(whole) // 2], "grow": whole + b" "}.get(change, bytes(raw)))
+            if change == "delete":
+                path.unlink()
+            if (name, change) in {("checksums.json", "delete"), ("checksums.json", "grow")}:
+                continue  # without checksums there is a note; white space at the end says the same
+            with pytest.raises(FormatError, match=r"run is damaged|run is not"):
+                cs.load(tmp_path / "run")
+        path.write_bytes(whole)
+    cs.load(tmp_path / "run")
+
+
+def test_a_run_without_checksums_is_read_with_a_note(tmp_path: Path) -> None:
+    run = quietly(cs.simulate(60, 5, 3, labels_per_item=3, seed=1).annotations)
+    run.save(tmp_path / "run")
+    (tmp_path / "run" / "checksums.json").unlink()
+    with pytest.warns(cs.exceptions.DataWarning, match="has no checksums.json"):
+        assert_equal(cs.load(tmp_path / "run"), run)
+
+
+def test_a_report_may_be_written_again(tmp_path: Path) -> None:
+    run = quietly(cs.simulate(60, 5, 3, labels_per_item=3, seed=1).annotations)
+    run.save(tmp_path / "run", add=lambda folder: (folder / "report.html").write_text("one"))
+    (tmp_path / "run" / "report.html").write_text("another")
+    cs.load(tmp_path / "run")

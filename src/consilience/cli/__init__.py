@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -64,8 +64,22 @@ def main(arguments: list[str] | None = None) -> Any:
     try:
         return cli.main(arguments, standalone_mode=True)
     except ParameterError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+        _fail(f"{error}", 2)
     except (ConsilienceError, OSError) as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+        _fail(f"{error}", 1)
+    except MemoryError as error:
+        _fail(_MEMORY + (f" ({error})" if str(error) else ""), 1)
+
+
+#: What to do when memory runs out.
+_MEMORY = (
+    "there is not enough memory. Stream the labels from disk (--engine stream, for CSV and Parquet tables), use a "
+    "method that needs less (--method ds-em or majority), or merge rare classes"
+)
+
+
+def _fail(message: str, status: int) -> NoReturn:
+    from consilience.cli._output import safe
+
+    click.echo(safe(f"Error: {message}"), err=True)
+    sys.exit(status)

@@ -20,9 +20,37 @@ if TYPE_CHECKING:
     from consilience.fitting.em import Callback
     from consilience.runs.consensus import Consensus
 
-__all__ = ["Meter", "caught", "progress", "quiet", "show_notes", "show_run", "show_table", "waiting", "writer"]
+__all__ = [
+    "Meter",
+    "caught",
+    "note_on_formulas",
+    "progress",
+    "quiet",
+    "safe",
+    "show_json",
+    "show_notes",
+    "show_run",
+    "show_table",
+    "waiting",
+    "writer",
+]
 
 _MOST_ROWS = 12
+
+#: Characters that a terminal acts on: control characters other than line end and tab, and changes of direction.
+_ACTING = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
+_ACTING |= {c: f"\\u{c:04x}" for c in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+
+def safe(text: str) -> str:
+    """Return text in which characters that a terminal acts on are written as escapes."""
+    return text if text.isascii() and text.isprintable() else text.translate(_ACTING)
+
+
+def show_json(content: Any) -> None:
+    """Print plain values as JSON, which escapes what a terminal acts on."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=float)
+    click.echo(text.translate({c: f"\\u{c:04x}" for c in _ACTING if c > 31}))
 
 
 class Meter:
@@ -121,73 +149,40 @@ def writer(page: str | None) -> Callable[[Path], object] | None:
     return None if page is None else lambda folder: (folder / "report.html").write_text(page, "utf-8")
 
 
+def note_on_formulas(consensus: Consensus) -> str | None:
+    """Return a note if a name would be a formula in a spreadsheet: the tables of a run hold names as they are."""
+    from consilience.runs.label_table import formulas
+
+    named = {"item": consensus.item_ids, "annotator": consensus.model.annotators, "label": consensus.model.classes}
+    for role, ids in named.items():
+        names = ids.to_arrow()
+        found = names.filter(formulas(names))
+        if len(found):
+            return (
+                f"the {role} {found[0].as_py()!r} would be a formula in a spreadsheet; labels.csv and annotators.csv "
+                "hold names as they are, and 'consilience export --spreadsheet' makes a table that is safe to open"
+            )
+    return None
+
+
 def show_notes(notes: list[str]) -> None:
     """Print notes for the user on stderr."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for note in notes:
-        console.print("Note:", note, style="yellow", markup=False, emoji=False)
+        console.print("Note:", safe(note), style="yellow", markup=False, emoji=False)
 
 
-def show_run(consensus: Consensus, folder: str | None, *, as_json: bool) -> None:
+def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose: bool = False) -> None:
     """Print the notes of a run, its summary or tables, and the files that were written."""
     show_notes(consensus.warnings)
     if as_json:
-        click.echo(json.dumps(consensus.summary(), indent=2, ensure_ascii=False, default=float))
+        show_json(consensus.summary())
         return
-    _show_consensus(consensus)
+    from consilience.cli._summary import show_consensus
+
+    show_consensus(consensus, verbose=verbose)
     if folder is not None:
-        click.echo(f"\nWritten to {folder}: {', '.join(sorted(file.name for file in Path(folder).iterdir()))}")
-
-
-def _show_consensus(consensus: Consensus) -> None:
-    import narwhals as nw
-
-    run = consensus.run
-    console = Console(highlight=False)
-    state = "converged" if run["converged"] else "NOT converged"
-    passes = f", {run['iterations']} passes, {state}" if run["iterations"] else ""
-    lines = [
-        f"{run['labels']} labels of {_items(run)} by {run['M']} annotators, {_classes(run)}",
-        f"method {run['method']}{passes}, {run['seconds']:.2f} s, log-likelihood {run['log_likelihood']:.4f}",
-    ]
-    if "read_as" in run:
-        lines.append(f"read as {run['read_as']}")
-    if "why" in run:
-        lines.append(f"{run['chosen']}: {run['why']}")
-    if "error_rate" in run:
-        lines.append(f"error against the truth given: {run['error_rate']:.2f} %")
-    if "spans" in run:
-        found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
-        lines.append(f"spans against the truth given: {found}")
-    if consensus.effective_annotators is not None:
-        most = "" if consensus.health.by_gold else "at most "
-        lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
-    for line in lines:
-        console.print(line, markup=False)
-    if run.get("answers") != "open":
-        _show_classes(console, consensus)
-    doubtful = nw.from_native(consensus.doubtful(_MOST_ROWS), eager_only=True)
-    show_table(console, "Items to look at first", doubtful.rows(), doubtful.columns)
-    annotators = nw.from_native(consensus.annotators, eager_only=True).sort("information", descending=True)
-    show_table(console, "Annotators, most informative first", annotators.rows(), annotators.columns)
-
-
-def _show_classes(console: Console, consensus: Consensus) -> None:
-    items = consensus.items_per_class()
-    shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
-    classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))
-    show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=len(classes))
-
-
-def _classes(run: Mapping[str, Any]) -> str:
-    return f"{run['K']} {'different answers' if run.get('answers') == 'open' else 'classes'}"
-
-
-def _items(run: Mapping[str, Any]) -> str:
-    if "sequences" in run:
-        plural = "" if run["sequences"] == 1 else "s"
-        return f"{run['N']} tokens in {run['sequences']} sequence{plural}"
-    return f"{run['N']} items" + (f" with {run['edges']} edges" if "edges" in run else "")
+        click.echo(safe(f"\nWritten to {folder}: {', '.join(sorted(file.name for file in Path(folder).iterdir()))}"))
 
 
 def show_table(console: Console, title: str, rows: list[tuple[Any, ...]], columns: Any, most: int = _MOST_ROWS) -> None:
@@ -201,7 +196,7 @@ def show_table(console: Console, title: str, rows: list[tuple[Any, ...]], column
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):
-        table.add_column(Text(str(name)), justify="right" if right else "left", overflow="fold")
+        table.add_column(Text(safe(str(name))), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_text(value)) for value in row))
     console.print()
@@ -213,4 +208,4 @@ def _text(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return "<0.001" if 0 < value < 0.0005 else f"{value:.3f}"
-    return str(value)
+    return safe(str(value))

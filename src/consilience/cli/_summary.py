@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from consilience.cli._output import show_table
+from consilience.cli._output import safe, show_table
 
 if TYPE_CHECKING:
     from consilience.runs.consensus import Consensus
@@ -41,7 +41,7 @@ def show_consensus(consensus: Consensus, *, verbose: bool = False) -> None:
     """Print a run for the person who decides; ``verbose`` adds how it was computed, classes and annotators."""
     console = Console(highlight=False)
     for text, style in _headlines(consensus):
-        console.print(Text(text, style=style))
+        console.print(Text(safe(text), style=style))
     attention = list(_attention(consensus))
     console.print(Text(_to_do(consensus, sum(len(names) for _, names, talk in attention if talk))))
     if attention:
@@ -52,7 +52,7 @@ def show_consensus(consensus: Consensus, *, verbose: bool = False) -> None:
             console.print(Text(f"  {len(names)} {what}: {shown}"))
     _show_doubtful(console, consensus)
     console.print()
-    console.print(Text(_source(consensus.run)))
+    console.print(Text(safe(_source(consensus.run))))
     if verbose:
         _show_details(console, consensus)
     else:
@@ -66,7 +66,8 @@ def _headlines(consensus: Consensus) -> Iterator[tuple[str, str]]:
     if known and known["error"] > known["expected"] and any("known answers" in note for note in consensus.warnings):
         yield (
             f"On your {known['items']} known answers the labels alone are {known['error']:.0%} wrong; "
-            f"they led to expect {known['expected']:.0%}. With what the known answers teach: {known['error_with']:.0%}.",
+            f"they led to expect {known['expected']:.0%}. With what the known answers teach it is "
+            f"{known['error_with']:.0%}.",
             "bold red",
         )
     verdict = consensus.verdict
@@ -75,7 +76,7 @@ def _headlines(consensus: Consensus) -> Iterator[tuple[str, str]]:
         yield headline, f"bold {style}"
         if verdict != "identified" and consensus.diagnose is not None:
             yield f"  {consensus.diagnosis.reasons[0]}", ""
-    basis = f"from {known['items']} known answers" if error.basis == "known answers" and known else "from the labels alone"
+    basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
     yield f"Estimated error: {error.value:.0%} of the labels ({error.low:.0%} to {error.high:.0%}), {basis}.", ""
     if "error_rate" in run:
         yield f"Error against the truth given: {run['error_rate']:.2f} %", ""
@@ -116,7 +117,7 @@ def _attention(consensus: Consensus) -> Iterator[tuple[str, list[str], bool]]:
 
 
 def _short(name: Any, most: int = 24) -> str:
-    text = str(name)
+    text = safe(str(name))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -156,7 +157,7 @@ def _show_details(console: Console, consensus: Consensus) -> None:
         most = "" if consensus.health.by_gold else "at most "
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
     for line in lines:
-        console.print(Text(line))
+        console.print(Text(safe(line)))
     if run.get("answers") != "open":
         items = consensus.items_per_class()
         shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()

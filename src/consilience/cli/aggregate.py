@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-__all__ = ["command", "reading_options", "run_aggregate"]
+__all__ = ["SEED", "command", "reading_options", "run_aggregate"]
 
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
-_READING = ("format", "question", *_COLUMNS, "encoding", "duplicates")
+_READING = ("format", "question", *_COLUMNS, "encoding", "max_bytes", "duplicates")
 _PARAMETERS = ("silence", "items", "answers", "prior", "smoothing", "shrinkage", "max_iter", "tol")
 
+#: The seeds that every method takes.
+SEED = click.IntRange(0, 2**32 - 1)
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
 
@@ -27,7 +29,7 @@ _MOST_REPORTED = 200_000
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--out", type=click.Path(), help="Folder for tables, model, summary and report.html.")
-@click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--engine", default="local", show_default=True, help="Where the passes run: local, stream or dask.")
 @click.option("--memory", help="With labels on disk: memory to use, such as 2GiB.  [default: half of it]")
 @click.option("--scheduler", help="With --engine dask: address.  [default: a local cluster]")
@@ -55,6 +57,9 @@ _MOST_REPORTED = 200_000
 @click.option("--delta", type=float, help="With --edges: how strongly neighbours agree.  [default: estimated]")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
 @click.option(
+    "--max-bytes", help="Size that a gzipped file or a JSON document may have, such as 20GB.  [default: by memory]"
+)
+@click.option(
     "--duplicates",
     type=click.Choice(["last", "first", "keep", "error"]),
     default="last",
@@ -81,6 +86,7 @@ _MOST_REPORTED = 200_000
 @click.option("--max-iter", type=int, help="Maximal number of passes over the data.")
 @click.option("--tol", type=float, help="Stop when the relative change of the objective is at most this.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
+@click.option("--verbose", is_flag=True, help="Also print how it was computed, the classes and all annotators.")
 def command(
     labels: str,
     sequence: str | None,
@@ -106,11 +112,14 @@ def command(
     options |= {"title": Path(labels).name, "encoding": reading["encoding"]}
     if in_order and (edges is not None or reading["item"] is not None):
         raise click.UsageError(_NOT_BOTH)
+    if options["scheduler"] is not None and options["engine"] != "dask":
+        raise click.UsageError("--scheduler needs --engine dask")
     if delta is not None and edges is None:
         raise click.UsageError("--delta needs --edges")
     if not in_order and edges is None and (options["engine"] == "stream" or holds_parquet(labels)):
         if reading.pop("question") is not None:
             raise click.UsageError("--question is for exports of annotation tools, which cannot be streamed")
+        del reading["max_bytes"]  # a stream needs no memory for the whole file
         reading = {name: value for name, value in reading.items() if value is not None}
         run_aggregate(labels, **options, reading=reading, **parameters)
         return
@@ -145,6 +154,7 @@ def run_aggregate(
     out: str | None = None,
     labels_format: Any = None,
     as_json: bool = False,
+    verbose: bool = False,
     encoding: str = "utf-8",
     reading: dict[str, Any] | None = None,
     **options: Any,
@@ -175,6 +185,8 @@ def run_aggregate(
             if "sequences" in run and cs.spans.are_tags(consensus.model.classes):
                 scores = consensus.span_scores(expected)
                 run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
+    if out is not None and (note := _output.note_on_formulas(consensus)):
+        sentences.append(note)
     run["warnings"] = list(dict.fromkeys([*run["warnings"], *sentences]))
     consensus = consensus.with_run(run)
     _ = consensus.health  # cached: the tables, the summary and the report need it
@@ -187,4 +199,4 @@ def run_aggregate(
                 diagnosis = quick_diagnosis(consensus)
                 page = render(consensus, truth=expected, title=title, diagnosis=diagnosis)
             consensus.save(out, add=_output.writer(page), labels=labels_format)
-    _output.show_run(consensus, out, as_json=as_json)
+    _output.show_run(consensus, out, as_json=as_json, verbose=verbose)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +69,7 @@ def command(
     _output.show_notes(list(dict.fromkeys([*found.notes, *sentences])))
     written = _write(found, out, csv_, plot)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        _output.show_json(found.to_dict())
         return
     _show(found)
     if written:
@@ -123,7 +122,7 @@ def _show(found: Comparison) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from consilience.cli._output import show_table
+    from consilience.cli._output import safe, show_table
 
     facts = found.facts
     console = Console(highlight=False, soft_wrap=True)
@@ -163,4 +162,4 @@ def _show(found: Comparison) -> None:
         console.print(Text("\nRemarks", style="bold"))
     for row in remarks:
         status = "" if row["status"] == "done" else f" ({row['status']})"
-        console.print(Text(f"- {row['method']}{status}: {row['note']}"))
+        console.print(Text(safe(f"- {row['method']}{status}: {row['note']}")))

@@ -19,4 +19,4 @@ def command(out: str | None, as_json: bool) -> None:
     from consilience.cli.aggregate import run_aggregate
 
     annotations = cs.datasets.load("dawid_skene").annotations
-    run_aggregate(annotations, "ds-em", title="Dawid & Skene (1979)", out=out, as_json=as_json)
+    run_aggregate(annotations, "auto", title="Dawid & Skene (1979)", out=out, as_json=as_json)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from consilience.cli.aggregate import reading_options
+from consilience.cli.aggregate import SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose import Diagnosis
@@ -23,7 +22,7 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 @click.option(
     "--bootstrap", default=20, show_default=True, help="Number of fits to items drawn with replacement; 0 for none."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draws.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of sentences and tables.")
 def command(labels: str, method: str, bootstrap: int, seed: int, as_json: bool, **reading: Any) -> None:
     """Check whether LABELS, a table with a row for each label, show how good every annotator is.
@@ -41,7 +40,7 @@ def command(labels: str, method: str, bootstrap: int, seed: int, as_json: bool, 
         found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
     _output.show_notes(list(annotations.origin.notes))
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        _output.show_json(found.to_dict())
     else:
         _show(found)
 
@@ -52,20 +51,20 @@ def _show(found: Diagnosis) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from consilience.cli._output import show_table
+    from consilience.cli._output import safe, show_table
 
     console = Console(highlight=False, soft_wrap=True)
     M, K = len(found.annotator_ids), len(found.class_ids)
     console.print(f"{found.n_labels} labels of {found.n_items} items by {M} annotators, {K} classes\n", markup=False)
-    console.print(Text(found.headline, style=_COLOURS[found.verdict]))
+    console.print(Text(safe(found.headline), style=_COLOURS[found.verdict]))
     for title, sentences in (("Why", found.reasons), ("What to do", found.advice)):
         if sentences:
             console.print(Text(f"\n{title}", style="bold"))
         for sentence in sentences:
-            console.print(Text(f"- {sentence}"))
+            console.print(Text(safe(f"- {sentence}")))
     console.print(Text("\nIn numbers", style="bold"))
     for line in _numbers(found):
-        console.print(Text(f"- {line}"))
+        console.print(Text(safe(f"- {line}")))
     tables = Console(highlight=False)
     classes = nw.from_native(found.classes, eager_only=True).with_columns(nw.col("items").round(0).cast(nw.Int64))
     rows = _rows(classes)

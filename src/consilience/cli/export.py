@@ -18,6 +18,7 @@ __all__ = ["command"]
 @click.option("--from-name", help="Label Studio without a source: name of the control.")
 @click.option("--to-name", help="Label Studio without a source: name of the labelled object, and its key in data.")
 @click.option("--type", "kind", help="Label Studio without a source: kind of control.  [default: choices]")
+@click.option("--spreadsheet", is_flag=True, help="CSV: put an apostrophe before text that would be a formula.")
 @click.option("--model-version", help="Label Studio: origin of the predictions, as it shows it.")
 def command(run: str, out: str, **options: Any) -> None:
     """Write the labels of RUN, the folder of an earlier run, to a file.

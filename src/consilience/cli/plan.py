@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from consilience.cli.aggregate import reading_options
+from consilience.cli.aggregate import SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
@@ -25,7 +24,7 @@ __all__ = ["command"]
 )
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is used; +em refines any.")
-@click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", type=click.Path(), help="File for the plan, as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of tables.")
 def command(
@@ -70,7 +69,7 @@ def command(
         found.save(out)
     _output.show_notes([*annotations.origin.notes, *found.notes])
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        _output.show_json(found.to_dict())
         return
     _show(found)
     if out is not None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from consilience.cli.aggregate import SEED
+
 __all__ = ["command"]
 
 
@@ -22,7 +24,7 @@ __all__ = ["command"]
 @click.option("--spammers", default=0.0, show_default=True, help="Share whose labels are random.")
 @click.option("--adversaries", default=0.0, show_default=True, help="Share who are systematically wrong.")
 @click.option("--specialists", default=0.0, show_default=True, help="Share who always recognise one class.")
-@click.option("--seed", default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option(
     "--out", type=click.Path(), required=True, help="Folder for labels.csv, truth.csv, model.npz and simulation.json."
 )

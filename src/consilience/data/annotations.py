@@ -36,7 +36,7 @@ from consilience.data.building import (
 from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, encode_all, joined, numbers_where_all_are, to_column
 from consilience.data.truth import item_column, truth_codes
-from consilience.exceptions import DataError, IdError
+from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
 
 if TYPE_CHECKING:
@@ -150,8 +150,12 @@ class Annotations:
             Name of the column with the time of each label: dates, text such as 2026-11-17T08:30:00, or increasing
             numbers.  A column called timestamp, created_at, submitted_at, completed_at or time needs no naming.
         """
-        columns, names = columns_of_frame(frame, item=item, annotator=annotator, label=label)
-        origin = Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame))
+        given = {"item": item, "annotator": annotator, "label": label}
+        columns, names = columns_of_frame(frame, **given)
+        notes = _frames.notes_on_columns(_frames.columns_of(frame), given, names)
+        for note in notes:
+            warn(f"the frame: {note}", DataWarning)
+        origin = Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame), tuple(notes))
         made = cls.from_columns(
             **columns,
             classes=classes,

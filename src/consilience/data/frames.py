@@ -19,6 +19,7 @@ __all__ = [
     "is_long",
     "kind_of",
     "make",
+    "notes_on_columns",
 ]
 
 #: Kinds of frames that can be returned, by preference.
@@ -114,6 +115,19 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
         f"{where} has no {role} column: looked for {', '.join(ALIASES[role])} among {_listed(columns)}; "
         f"say which column it is with {role}=… (--{role} …)"
     )
+
+
+def notes_on_columns(columns: Sequence[str], given: Mapping[str, str | None], found: Mapping[str, str]) -> list[str]:
+    """Return a note for each role whose column was recognised by name although another has as good a name."""
+    notes = []
+    for role, name in found.items():
+        likely = [c for c in columns if str(c).strip().lower() in ALIASES[role][:2]]
+        if given.get(role) is None and len(likely) > 1:
+            others = ", ".join(repr(c) for c in likely if c != name)
+            notes.append(
+                f"{name!r} is taken as the {role}, not {others}; name the right column with {role}=… (--{role} …)"
+            )
+    return notes
 
 
 def find_truth_column(columns: Sequence[str], item: str, given: str | None, where: str) -> str:

@@ -170,6 +170,8 @@ def to_column(values: Any, column: str) -> pa.Array:
 
 
 def _array(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and not values.dtype.isnative:  # pyarrow has no swapped bytes
+        values = values.astype(values.dtype.newbyteorder("="))
     try:
         return pa.array(values, from_pandas=True)
     except OverflowError:  # unsigned 64-bit integers

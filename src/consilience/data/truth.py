@@ -117,5 +117,8 @@ def arrow_or_values(series: Any) -> Any:
     """Return a narwhals series as arrow if possible, else as a list, so that an error can name the rows."""
     try:
         return series.to_arrow()
+    except pa.ArrowNotImplementedError:  # swapped bytes
+        values = series.to_numpy()
+        return values.astype(values.dtype.newbyteorder("="))
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError):
         return series.to_list()

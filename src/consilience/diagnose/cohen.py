@@ -10,7 +10,7 @@ from consilience.data.annotations import Annotations
 from consilience.diagnose.coefficients import beyond_chance, bootstrap_weights, ratio
 from consilience.diagnose.constants import KAPPA_ANNOTATORS, KAPPA_CELLS, KAPPA_PAIRS, KAPPA_WORK
 from consilience.kernels._arrays import Floats, Ints
-from consilience.moments.label_pairs import label_pairs, labels_of_some
+from consilience.moments.label_pairs import item_pairs
 
 __all__ = ["CohensKappa"]
 
@@ -34,8 +34,7 @@ class CohensKappa:
         if most < M:
             chosen = np.sort(np.argsort(-annotations.labels_per_annotator, kind="stable")[:most])
             annotations = annotations.select_annotators(chosen)
-        _, indptr, annotator, label = labels_of_some(annotations, KAPPA_PAIRS)
-        first, second = label_pairs(indptr)
+        _, indptr, annotator, label, first, second = item_pairs(annotations, KAPPA_PAIRS)
         swap = annotator[first] > annotator[second]
         first, second = np.where(swap, second, first), np.where(swap, first, second)
         pairs, pair = np.unique(annotator[first] * chosen.size + annotator[second], return_inverse=True)

@@ -97,8 +97,10 @@ TRUST = 0.5
 
 # ---- sizes: beyond them, results are estimates from a sample or a part of the data; chosen for time and memory -------
 
-#: Pairs of labels for the correlation of errors in a crowd, and for that of each pair of annotators (divided by K²).
-CROWD_PAIRS, MOST_PAIRS, LEAST_PAIRS = 50_000, 1 << 22, 1 << 13
+#: Pairs of labels for the correlation of errors in a crowd, more if these times K are below the second.
+CROWD_PAIRS, CROWD_CELLS = 50_000, 1_000_000
+#: Pairs of labels for the correlation of each pair of annotators, divided by K²; at least the second.
+MOST_PAIRS, LEAST_PAIRS = 1 << 22, 1 << 13
 #: Labels, and classes, for the effective number of annotators.
 HEALTH_LABELS, HEALTH_CLASSES = 50_000, 64
 #: Blocks of items in a bootstrap of coefficients of agreement, and numbers in their sums.

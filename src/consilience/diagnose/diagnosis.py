@@ -35,6 +35,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import free_names
 from consilience.runs.open_run import OpenRun
+from consilience.validation import check_seed
 
 __all__ = ["Diagnosis", "Verdict", "diagnose", "smoothed_factor"]
 
@@ -252,6 +253,7 @@ def diagnose(
     >>> diagnose(crowd.annotations)
     <Diagnosis: identified, 10 annotators, 2 classes>
     """
+    check_seed(seed)
     annotations = as_annotations(data)
     if annotations.n_labels == 0:
         raise DataError("there are no labels: there is nothing to diagnose")

@@ -28,12 +28,12 @@ from typing import NamedTuple
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR, CROWD_PAIRS, TYPICAL
+from consilience.diagnose.constants import CHANCE, CLEAR, CROWD_CELLS, CROWD_PAIRS, TYPICAL
 from consilience.fitting.m_steps import Parameters
-from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import FLOOR
 from consilience.models.dawid_skene import DawidSkene
-from consilience.moments.label_pairs import label_pairs, labels_of_some
+from consilience.moments.label_pairs import ItemPairs, item_pairs
 
 __all__ = [
     "CHANCE",
@@ -44,6 +44,9 @@ __all__ = [
     "error_correlation",
     "label_pair_agreement",
 ]
+
+#: Numbers in q that are in memory at a time.
+_CELLS = 1 << 23
 
 
 class LabelPairs(NamedTuple):
@@ -73,18 +76,29 @@ def label_pair_agreement(
     model
         Prior and confusions.
     most_pairs
-        Number of pairs beyond which every n-th item is used, such that about this many remain.
+        Number of pairs beyond which a sample of about this many is used.
     weights
         Weight of each annotator's labels in q, (M,); 1 by default.
     gold
         Whether q is the known truth on items that have gold.
     """
     prior, A = np.maximum(model.prior, FLOOR), np.maximum(model.confusions, FLOOR)
+    found = item_pairs(annotations, most_pairs)
+    two = found.annotator[found.first] != found.annotator[found.second]  # repeated answers are no agreement
+    found = found._replace(first=found.first[two], second=found.second[two])
+    gold_of = annotations.gold if gold else None
+    step = max(1, _CELLS // prior.size)
+    parts = []
+    for at in range(0, max(found.first.size, 1), step):
+        part = found._replace(first=found.first[at : at + step], second=found.second[at : at + step])
+        parts.append(_agreement(part, prior, A, weights, gold_of))
+    return LabelPairs(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _agreement(found: ItemPairs, prior: Floats, A: Floats, weights: Floats | None, gold: Codes | None) -> LabelPairs:
+    """Compare these pairs of labels with what the parameters expect."""
+    items, indptr, annotator, label, first, second = found
     M, K, _ = A.shape
-    items, indptr, annotator, label = labels_of_some(annotations, most_pairs)
-    first, second = label_pairs(indptr)
-    two = annotator[first] != annotator[second]  # repeated answers of one annotator are no agreement
-    first, second = first[two], second[two]
     m, j = annotator[first], annotator[second]
     # log q without the two labels: the sum over all labels of the item, less the terms of these two
     cell, n_labels = annotator * K + label, np.diff(indptr)
@@ -97,8 +111,8 @@ def label_pair_agreement(
     log_q -= log_q.max(axis=0, initial=-np.inf)
     q = np.exp(log_q, out=log_q)
     q /= q.sum(axis=0)
-    if gold and annotations.gold is not None:
-        known = np.repeat(annotations.gold[items], n_labels)[first]
+    if gold is not None:
+        known = np.repeat(gold[items], n_labels)[first]
         q = np.where(known >= 0, np.arange(K)[:, None] == known, q)
     expected, g_m, g_j = (np.zeros(first.size) for _ in range(3))
     for k in range(K):
@@ -124,7 +138,8 @@ def error_correlation(annotations: Annotations, model: DawidSkene | Parameters) 
 
 def correlation_and_error(annotations: Annotations, model: DawidSkene | Parameters) -> tuple[float, float]:
     """Return the correlation of errors, and its standard error if annotators are independent."""
-    pairs = label_pair_agreement(annotations, model, CROWD_PAIRS)
+    most = max(CROWD_PAIRS, CROWD_CELLS // model.prior.size)
+    pairs = label_pair_agreement(annotations, model, most)
     scale = float(pairs.scale.sum())
     if scale <= 0:
         return 0.0, 0.0

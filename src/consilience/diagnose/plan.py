@@ -42,6 +42,7 @@ from consilience.kernels.planning import expected_right, gains_of, plan_labels
 from consilience.methods.base.running import run_method
 from consilience.runs.annotator_table import FEW, information
 from consilience.runs.consensus import Consensus
+from consilience.validation import check_seed
 
 __all__ = ["Plan", "plan"]
 
@@ -89,6 +90,7 @@ def plan(
     >>> cs.plan(crowd.annotations, budget=50)
     <Plan: 50 labels of 50 items, 0 of them to join annotators>
     """
+    check_seed(seed)
     annotations, run = _labels_of(data, consensus, method, seed)
     if not (is_number(budget) and np.isfinite(budget) and budget >= 0):
         raise ParameterError(f"budget must be a number ≥ 0, not {budget!r}")

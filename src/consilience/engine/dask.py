@@ -20,14 +20,12 @@ Dask is optional: ``pip install consilience[dask]``.
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +35,7 @@ from consilience.engine.part import Part
 from consilience.engine.passes import InMemory, OnDisk, Passes
 from consilience.engine.store import Store
 from consilience.engine.store_writer import write_store
+from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import ConsilienceError, EngineError, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats
@@ -67,15 +66,35 @@ def connect(scheduler: Any = None) -> Iterator[Cluster]:
         else:
             if scheduler is None:
                 options: dict[str, Any] = {"n_workers": blocks.thread_count(), "threads_per_worker": 1}
-                options |= {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+                options |= {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
                 address: Any = stack.enter_context(distributed.LocalCluster(processes=True, **options))
             else:
-                address = scheduler
+                address = _checked(scheduler)
             try:
                 client = stack.enter_context(distributed.Client(address, timeout=_CONNECT, set_as_default=False))
             except (OSError, TimeoutError, ValueError) as error:
                 raise EngineError(f"there is no Dask scheduler at {scheduler}: {error}") from error
         yield Cluster(client)
+
+
+def _checked(address: str) -> str:
+    """Return the address of a scheduler; raise if it cannot be one, before a client tries for a long time."""
+    comm, security = import_module("distributed.comm"), import_module("distributed.security")
+    try:
+        scheme, place = comm.parse_address(address)
+        comm.registry.get_backend(scheme)
+        if scheme in ("tcp", "tls"):
+            comm.parse_host_port(place)
+    except ValueError as error:
+        raise ParameterError(
+            f"{address!r} is not the address of a Dask scheduler, such as tcp://host:8786: {error}"
+        ) from error
+    if scheme == "tls" and security.Security().get_connection_args("client")["ssl_context"] is None:
+        raise ParameterError(
+            f"{address} needs certificates: name them in Dask's configuration, under distributed.comm.tls (see 'Large "
+            "data' in the documentation)"
+        )
+    return address
 
 
 @contextmanager
@@ -282,7 +301,7 @@ class OnCluster(Passes):
         self.home, self.cluster = home, cluster
         self.n_items, self.n_labels, self.origin = home.n_items, home.n_labels, home.origin
         self.annotator_ids, self.class_ids = home.annotator_ids, home.class_ids
-        self._spilled: tempfile.TemporaryDirectory[str] | None = None
+        self._spilled: WorkFolder | None = None
         store = self._store()
         share = home.part.share
         cuts = cluster.cut(share.n)
@@ -300,8 +319,8 @@ class OnCluster(Passes):
         if isinstance(self.home, OnDisk):
             store = self.home.store
         else:
-            self._spilled = tempfile.TemporaryDirectory(prefix="consilience-")
-            store = write_store(self.home.annotations, Path(self._spilled.name) / "store")
+            self._spilled = WorkFolder()
+            store = write_store(self.home.annotations, self._spilled.path / "store")
         where: dict[str, Any] = {"pure": False, "allow_other_workers": True}  # a worker may die before it answers
         checks = [
             self.cluster.client.submit(_sees, str(store.folder), store.fingerprint, workers=[worker], **where)
@@ -313,7 +332,7 @@ class OnCluster(Passes):
         """Release the workers' objects, and remove files written for them."""
         self._group.close()
         if self._spilled is not None:
-            self._spilled.cleanup()
+            self._spilled.remove()
 
     @property
     def fingerprint(self) -> str:

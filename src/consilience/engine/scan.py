@@ -152,7 +152,9 @@ class _Ingest:
     ) -> None:
         self.files, self.source, self.classes, self.gold = files, source, classes, gold
         self.duplicates, self.callback = duplicates, callback
-        self.origin = Origin(files.columns["item"], files.columns["annotator"], files.columns["label"])
+        self.origin = Origin(
+            files.columns["item"], files.columns["annotator"], files.columns["label"], notes=files.notes
+        )
 
     def run(self, work: Path, space: int) -> None:
         """Write rows in their order; if items turn out to be scattered, start again."""
@@ -185,7 +187,7 @@ class _Ingest:
         known = None if self.gold is None else gold_of_items(self.gold, writer.names(), class_ids, self.origin.item)
         if files.state() != self.source["files"]:
             raise DataError(f"{files.where} was changed while it was read; scan it again")
-        for note in notes:
+        for note in (*self.origin.notes, *notes):
             warn(f"{files.where}: {note}", DataWarning)
         writer.finish(annotators, class_ids, rank=rank, gold=known, notes=tuple(notes), source=self.source)
 

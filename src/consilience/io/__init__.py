@@ -15,11 +15,11 @@ import numpy as np
 
 from consilience.data.annotations import Annotations, Duplicates, Origin
 from consilience.data.building import checked_times
-from consilience.data.frames import find_column
+from consilience.data.frames import find_column, notes_on_columns
 from consilience.data.ids import encode_all, to_column
 from consilience.data.times import Times, find_time_column, unknown_time
-from consilience.exceptions import ColumnError, DataError, ParameterError
-from consilience.io.documents import no_collection
+from consilience.exceptions import ColumnError, DataError, DataWarning, ParameterError, warn
+from consilience.io.documents import expanding_to, no_collection
 from consilience.io.formats import FORMATS, SEQUENCES, Recognised, read_export, recognise
 from consilience.io.source import the_file
 from consilience.io.tables import naming, read_truth
@@ -41,6 +41,7 @@ def read(
     duplicates: Duplicates = "last",
     gold: Any = None,
     encoding: str = "utf-8",
+    max_bytes: int | str | None = None,
 ) -> Annotations:
     """Read labels from a file: a table with a row for each label, a matrix, or the export of an annotation tool.
 
@@ -64,11 +65,22 @@ def read(
         Known truths, as for :meth:`consilience.Annotations.from_frame`; they replace those in the file.
     encoding
         Of a text file.
+    max_bytes
+        How large the content of a gzipped file, or a JSON document, may be, as a number or a text such as "20GB"; by
+        default a share of the memory.
     """
     place = the_file(path)
     given = {"item": item, "annotator": annotator, "label": label}
-    found = recognise(place, format, encoding=encoding, columns=bool(annotator or label))
     options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold, "where": place.name}
+    with expanding_to(max_bytes):
+        found = recognise(place, format, encoding=encoding, columns=bool(annotator or label))
+        return _read(found, question, given, options)
+
+
+def _read(
+    found: Recognised, question: str | None, given: dict[str, str | None], options: dict[str, Any]
+) -> Annotations:
+    place = found.source.path
     if found.name in FORMATS:
         if question is not None:
             raise ParameterError(
@@ -81,10 +93,10 @@ def read(
         names = ", ".join(f"{role}={given[role]!r}" for role in named)
         raise ParameterError(f"{place.name}: {names} names a column of a table, but the format is {found.name!r}")
     if found.name in SEQUENCES:
-        return _read_tokens(found, gold, classes, duplicates)
+        return _read_tokens(found, options["gold"], options["classes"], options["duplicates"])
     from consilience.io.export import annotations_of
 
-    export = read_export(found, item, question)
+    export = read_export(found, given["item"], question)
     return annotations_of(export, read_as=_story(found, dict(zip(given, export.names, strict=True))), **options)
 
 
@@ -96,6 +108,7 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
     source, chosen = found.source, FORMATS[found.name]
     names: dict[str, str] = {}
     when: list[str] = []
+    notes: list[str] = []
     time: Times | None = None
 
     def pick(columns: list[str]) -> list[str]:
@@ -103,6 +116,9 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
             names[role] = find_column(columns, role, name, source.name)
         if len(set(names.values())) < 3:
             raise ColumnError(f"{source.name}: item, annotator and label must be three different columns, got {names}")
+        notes[:] = notes_on_columns(columns, given, names)
+        for note in notes:
+            warn(f"{source.name}: {note}", DataWarning)
         when[:] = filter(None, [find_time_column(columns, list(names.values()))])
         return [*names.values(), *when]
 
@@ -123,7 +139,7 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
         codes, texts = coded.pop()
         known = checked_times(texts.to_arrow(), when[0], source.name, asked=False)
         time = None if known is None else np.append(known, unknown_time(known))[codes]
-    origin = Origin(names["item"], names["annotator"], names["label"], read_as=_story(found, names))
+    origin = Origin(names["item"], names["annotator"], names["label"], None, tuple(notes), _story(found, names))
     return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, time=time, **options)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -47,6 +47,7 @@ class LabelFiles:
     n_rows: int  #: an upper bound, if it is not known before they are read
     untyped: bool  #: text without types: numbers are found afterwards
     reader: Callable[[Path, Sequence[str]], Iterator[pa.RecordBatch]]
+    notes: tuple[str, ...] = ()  #: on the choice of columns
 
     def batches(self, *roles: str) -> Iterator[Batch]:
         """Yield the columns of these roles; the next batch is read while one is used."""
@@ -91,16 +92,20 @@ def label_files(
     named = bool(given["annotator"] or given["label"])
     found = recognise(path, format, encoding=encoding, columns=named)
 
+    notes: list[str] = []
+
     def pick(columns: Sequence[str]) -> dict[str, str]:
         found = {role: _frames.find_column(columns, role, wanted, place.name) for role, wanted in given.items()}
         if len(set(found.values())) < len(found):
             raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {found}")
+        notes[:] = _frames.notes_on_columns(columns, given, found)
         return found
 
     if found.name == "parquet" and place.suffix.lower() != ".gz":
-        return _parquet(place, pick)
+        return replace(_parquet(place, pick), notes=tuple(notes))
     if found.name in ("csv", "tsv"):
-        return _delimited(found.source, pick, "\t" if found.name == "tsv" else None)
+        delimiter = "\t" if found.name == "tsv" else None
+        return replace(_delimited(found.source, pick, delimiter), notes=tuple(notes))
     raise FormatError(f"{place.name} cannot be read in batches, only Parquet and CSV files can; use read(…) instead")
 
 

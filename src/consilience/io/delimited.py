@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import zlib
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow.csv as pacsv
 
 from consilience.data.ids import Ids, without_blanks
 from consilience.exceptions import FormatError
-from consilience.io.documents import File, Pick, open_bytes
+from consilience.io.documents import File, Pick, how_encoded, open_bytes, packed_or_path
 from consilience.kernels._arrays import Codes
 
 __all__ = ["encode", "header_of", "read", "read_batches", "read_text"]
@@ -38,9 +39,13 @@ def header_of(file: File, delimiter: str | None = None) -> tuple[list[str], str]
     if not first:
         raise FormatError(f"{file.name} is empty: it has not even a header")
     try:
-        is_utf8 = file.encoding.lower().replace("-", "") == "utf8"
-        header = first.decode("utf-8-sig" if is_utf8 else file.encoding).rstrip("\r\n")
-    except (UnicodeDecodeError, LookupError) as error:
+        header = first.decode(file.encoding).removeprefix("\ufeff").rstrip("\r\n")
+        if "\0" in header:
+            raise FormatError(f"{file.name}: the header has zero bytes; {how_encoded(first)}")
+    except UnicodeDecodeError as error:
+        why = how_encoded(first)
+        raise FormatError(f"{file.name}: the header is not text in {file.encoding}; {why}") from error
+    except (UnicodeError, LookupError) as error:
         raise FormatError(f"{file.name}: the header is not text in {file.encoding}: {error}") from error
     delimiter = delimiter or max(",;\t|", key=header.count)
     try:
@@ -63,7 +68,8 @@ def read_text(file: File, wanted: Sequence[str], delimiter: str) -> pa.Table:
     if not wanted:  # to pyarrow, no names mean all columns
         return pa.table({})
     try:
-        return pacsv.read_csv(file.path, *_options(names, wanted, delimiter, file.encoding))
+        with packed_or_path(file.path) as content:
+            return pacsv.read_csv(content, *_options(names, wanted, delimiter, file.encoding))
     except _TROUBLE as error:
         if _has_no_rows(error):
             return pa.table({name: pa.array([], pa.string()) for name in wanted})
@@ -148,9 +154,12 @@ def _explained(file: File, names: list[str], delimiter: str, error: Exception) -
     """Find the line that broke the reader, and say what to do about it."""
     number, name = 1, file.name
     try:
-        with open_bytes(file.path) as lines:
+        with open_bytes(file.path) as content:
+            # a line end of several bytes takes a decoder, which cannot say on which line it fails
+            wide = file.line_end != b"\n"
+            lines: Iterator[str | bytes] = TextIOWrapper(content, file.encoding) if wide else iter(content)
             for number, raw in enumerate(lines, 1):
-                text = raw.decode(file.encoding)
+                text = raw.decode(file.encoding) if isinstance(raw, bytes) else raw
                 fields = len(next(csv.reader([text], delimiter=delimiter), []))
                 if number > 1 and fields not in (0, len(names)):
                     return FormatError(
@@ -159,8 +168,7 @@ def _explained(file: File, names: list[str], delimiter: str, error: Exception) -
                     )
     except UnicodeDecodeError as bad:
         return FormatError(
-            f"{name}, line {number}: byte {bad.start + 1} is not {file.encoding}; say how the file is encoded, for "
-            "example encoding='latin-1' (--encoding latin-1)"
+            f"{name}, line {number}: byte {bad.start + 1} is not {file.encoding}; {how_encoded(file.head(64))}"
         )
     except (OSError, EOFError, zlib.error, csv.Error) as broken:
         return FormatError(f"{name} breaks off or is damaged after line {number}: {broken}")

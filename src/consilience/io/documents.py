@@ -1,7 +1,8 @@
 """Bytes, text and JSON from files, gzipped or not, within the memory of the machine.
 
 A JSON document is parsed in one go, which takes several times its size; a document that is too large for that is
-refused before it is read.  JSON Lines are parsed one at a time.
+refused before it is read.  JSON Lines are parsed one at a time.  A gzipped file can expand a thousandfold: beyond
+half of the memory, or the limit of :func:`expanding_to`, it is refused.
 """
 
 from __future__ import annotations
@@ -9,23 +10,30 @@ from __future__ import annotations
 import gc
 import gzip
 import json
+import re
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BytesIO
+from contextvars import ContextVar
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import IO, Any, cast
 
 from consilience.exceptions import FormatError
-from consilience.memory import available_bytes
+from consilience.memory import available_bytes, memory_bytes
 
 __all__ = [
     "File",
     "Pick",
+    "check_is_file",
     "decode",
+    "expanding_to",
+    "how_encoded",
     "most_bytes",
     "no_collection",
     "open_bytes",
+    "packed_or_path",
     "parse",
     "read_bytes",
     "read_text",
@@ -44,6 +52,8 @@ _PART = 1 << 22
 _MARK = "\ufeff"
 #: Bytes that are read when a file is opened, and the longest header of a table.
 _HEAD, _LONGEST_LINE = 1 << 16, 1 << 20
+#: The limit that a caller set on what a file may expand to.
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 class File:
@@ -72,11 +82,24 @@ class File:
 
     def first_line(self) -> bytes:
         """Return the first line with its line end."""
+        end = self.line_end
         for most in (512, _HEAD, _LONGEST_LINE):
-            line, end, _ = self.head(most).partition(b"\n")
-            if end:
-                return line + end
+            head = self.head(most)
+            at = head.find(end)
+            while at % len(end) > 0:  # half of a character and half of the next one
+                at = head.find(end, at + 1)
+            if at >= 0:
+                return head[: at + len(end)]
         return self.head(_LONGEST_LINE)
+
+    @property
+    def line_end(self) -> bytes:
+        """The line end in this encoding: a character of UTF-16 has two bytes, one of UTF-32 four."""
+        wide = re.fullmatch(r"utf[-_]?(16|32)([-_]?[bl]e)?", self.encoding.lower())
+        if not wide:
+            return b"\n"
+        big = wide[2].endswith("be") if wide[2] else self.head(4).lstrip(b"\0").startswith(b"\xfe\xff")
+        return "\n".encode(f"utf-{wide[1]}-{'be' if big else 'le'}")
 
     def first_text(self) -> bytes:
         """Return the first line that is not blank."""
@@ -123,7 +146,25 @@ def _damaged(path: Path, error: Exception) -> FormatError:
 
 def most_bytes() -> int:
     """Return the size of the largest document that this machine can hold when it is parsed."""
-    return max(available_bytes() // _GROWTH, _ALWAYS)
+    return _limit.get() or max(available_bytes() // _GROWTH, _ALWAYS)
+
+
+@contextmanager
+def expanding_to(max_bytes: int | str | None) -> Iterator[None]:
+    """Set how large the content of a file may be in memory; None for the limit set before, or a share of memory."""
+    token = _limit.set(_limit.get() if max_bytes is None else memory_bytes(max_bytes, "max_bytes"))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def check_is_file(path: Path) -> None:
+    """Raise unless the path is a file or a folder: a pipe or a device cannot be read twice."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise FormatError(f"{path} is {kind}, not a file: its content is read more than once. Save it to a file first")
 
 
 @contextmanager
@@ -139,8 +180,44 @@ def no_collection() -> Iterator[None]:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, gzipped or not."""
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
+    """Open a file, gzipped or not; reading a gzipped file raises when it has expanded beyond the limit."""
+    if path.suffix.lower() != ".gz":
+        return path.open("rb")
+    return cast("IO[bytes]", BufferedReader(_Unpacked(path, _limit.get() or memory_bytes(None)), _HEAD))
+
+
+@contextmanager
+def packed_or_path(path: Path) -> Iterator[Any]:
+    """Yield a file as pyarrow reads it best: the path, or if it is gzipped the content, up to the limit."""
+    if path.suffix.lower() == ".gz":
+        with open_bytes(path) as file:
+            yield file
+    else:
+        yield path
+
+
+class _Unpacked(RawIOBase):
+    """The content of a gzipped file, up to a limit."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self._file, self._name, self._limit, self._passed = gzip.GzipFile(path, "rb"), path.name, limit, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        n = self._file.readinto(buffer)
+        self._passed += n
+        if self._passed > self._limit:
+            raise FormatError(
+                f"{self._name} expands to more than {self._limit / 1e9:.3g} GB. Unpack it and use --engine stream, or "
+                "raise the limit with max_bytes=… (--max-bytes …)"
+            )
+        return n
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
@@ -153,8 +230,8 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
         raise _damaged(path, error) from error
     if len(content) > limit:
         raise FormatError(
-            f"{path.name} has more than {limit / 1e9:.1f} GB, too much for the memory of this machine when it is "
-            "parsed; export it as CSV or JSON Lines, or in parts"
+            f"{path.name} has more than {limit / 1e9:.3g} GB, too much for the memory of this machine when it is "
+            "parsed; export it as CSV or JSON Lines, or in parts, or raise the limit with max_bytes=… (--max-bytes …)"
         )
     return content
 
@@ -171,14 +248,25 @@ def up_to(file: IO[bytes], most: int) -> bytes:
 
 def parse(content: bytes, encoding: str, where: str) -> Any:
     """Parse JSON text; an error names the line."""
+    text = decode(content, encoding, where).removeprefix(_MARK)
     try:
-        return json.loads(decode(content, encoding, where).removeprefix(_MARK))
+        return json.loads(text)
     except json.JSONDecodeError as error:
+        if 0 in content[:64]:
+            raise FormatError(f"{where}: not JSON; {how_encoded(content)}") from error
         raise FormatError(f"{where}, line {error.lineno}: not JSON ({error.msg}, column {error.colno})") from error
     except ValueError as error:  # a number of thousands of digits
         raise FormatError(f"{where}: a number in it is too long") from error
     except RecursionError as error:
         raise FormatError(f"{where}: not an export: objects are nested hundreds of levels deep") from error
+
+
+def how_encoded(content: bytes) -> str:
+    """Return the advice for text that is not in the encoding expected: UTF-16 has marks or zero bytes at its start."""
+    wide = content.startswith((b"\xff\xfe", b"\xfe\xff")) or content[:64].count(0) > 8
+    name = "utf-16" if wide else "latin-1"
+    guess = "it looks like UTF-16: say so with" if wide else "say how the file is encoded, for example"
+    return f"{guess} encoding={name!r} (--encoding {name})"
 
 
 def read_text(path: Path, encoding: str, name: str, *, with_mark: bool = False) -> str:
@@ -188,7 +276,7 @@ def read_text(path: Path, encoding: str, name: str, *, with_mark: bool = False) 
     """
     try:
         with open_bytes(path) as file:
-            content = file.read()
+            content = b"".join(iter(lambda: file.read(_PART), b""))
     except (OSError, EOFError, zlib.error) as error:
         raise FormatError(f"cannot read {name}: {error}") from error
     text = decode(content, encoding, name)
@@ -205,7 +293,7 @@ def decode(content: bytes, encoding: str, where: str) -> str:
         before = content[: error.start]
         raise FormatError(
             f"{where}, line {before.count(10) + 1}: byte {error.start - before.rfind(10)} is not {encoding}; "
-            "say how the file is encoded, for example encoding='latin-1' (--encoding latin-1)"
+            f"{how_encoded(content)}"
         ) from error
     except (LookupError, UnicodeError) as error:
         raise FormatError(f"{where} is not text in {encoding}: {error}") from error

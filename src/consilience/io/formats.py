@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from consilience.data.frames import ALIASES
 from consilience.exceptions import FormatError, ParameterError
-from consilience.io.documents import Pick
+from consilience.io.documents import Pick, check_is_file
 from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, files_below, parquet_table, the_file
 
 __all__ = [
@@ -213,6 +213,7 @@ def check_format(place: Path, name: str | None, known: tuple[str, ...], what: st
         raise ParameterError(f"there is no format {name!r}{what}; known are {', '.join(known)}")
     if not place.exists():
         raise FormatError(f"there is no file {place}")
+    check_is_file(place)
 
 
 def _recognised(name: str, reason: str, source: Source) -> Recognised:
@@ -351,6 +352,7 @@ def holds_sequences(path: str | os.PathLike[str], format: str | None = None) -> 
 def token_format(source: Source, *, named: bool) -> str | None:
     """Return the format of labels of tokens, or None; ``named`` columns are those of a table."""
     place = source.path
+    check_is_file(place)
     if place.is_dir():
         return "brat" if _has_spans(place) else "parquet" if any(place.rglob("*.parquet")) else None
     if place.stat().st_size == 0:

@@ -70,10 +70,9 @@ class Control(NamedTuple):
 
 def recognise(source: Source) -> str | None:
     """Return why this is such an export, or None."""
-    first = source.sample[:1]
-    if first and isinstance(first[0].get("data"), dict):
-        key = next((key for key in ("annotations", "completions") if isinstance(first[0].get(key), list)), None)
-        if key is not None:
+    # any of the first tasks: the reader says what is wrong with one that is damaged
+    for key in ("annotations", "completions"):
+        if any("data" in task and key in task for task in source.sample):
             return f"JSON with tasks that have 'data' and {key!r}"
     return None
 

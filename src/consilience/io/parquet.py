@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from consilience.exceptions import ColumnError, FormatError, IdError
-from consilience.io.documents import File, Pick
+from consilience.io.documents import File, Pick, open_bytes
 
 __all__ = ["check_columns", "files_of", "read", "schema_of", "whole"]
 
@@ -89,7 +88,8 @@ def _texts(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:
 def _read_packed(path: Path, pick: Pick) -> pa.Table:
     """Read a gzipped file: it has to be unpacked whole, because Parquet is read from its end."""
     with whole(path):
-        source = pa.BufferReader(gzip.decompress(path.read_bytes()))
+        with open_bytes(path) as file:
+            source = pa.BufferReader(file.read())
         schema = pq.read_schema(source)
         wanted = pick(schema.names)
         return pq.read_table(source, columns=wanted, read_dictionary=_texts(schema, wanted))

@@ -26,6 +26,7 @@ from consilience.data.frames import find_column, find_truth_column
 from consilience.data.ids import to_column
 from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import ColumnError, DataError, FormatError, ParameterError
+from consilience.io.documents import expanding_to
 from consilience.io.formats import FORMATS, SEQUENCES, check_format, token_format
 from consilience.io.source import Source
 from consilience.io.tables import naming, read_columns
@@ -44,6 +45,7 @@ def read_sequences(
     classes: Sequence[Any] | None = None,
     duplicates: Duplicates = "last",
     encoding: str = "utf-8",
+    max_bytes: int | str | None = None,
 ) -> SequenceAnnotations:
     """Read labels of tokens: a token table (CSV, TSV, JSON Lines, Parquet), CoNLL columns or a brat folder.
 
@@ -57,14 +59,21 @@ def read_sequences(
         Names of a table's columns, if they are not recognised.
     classes, duplicates
         As for :meth:`consilience.Annotations.from_frame`.
-    encoding
-        Of text files.
+    encoding, max_bytes
+        As for :func:`consilience.read`.
     """
     given = {"sequence": sequence, "position": position, "annotator": annotator, "label": label}
     source = Source(Path(path), encoding)
-    kind = _recognise(source, format, given)
-    if kind in SEQUENCES:
-        return _read_tokens(source, kind, classes, duplicates)
+    with expanding_to(max_bytes):
+        kind = _recognise(source, format, given)
+        if kind in SEQUENCES:
+            return _read_tokens(source, kind, classes, duplicates)
+        return _read_table(source, kind, given, classes, duplicates)
+
+
+def _read_table(
+    source: Source, kind: str, given: dict[str, str | None], classes: Sequence[Any] | None, duplicates: Duplicates
+) -> SequenceAnnotations:
     names: dict[str, str] = {}
 
     def pick(columns: list[str]) -> list[str]:

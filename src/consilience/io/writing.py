@@ -14,6 +14,7 @@ from typing import Any
 from consilience.exceptions import ParameterError
 from consilience.files import atomic_file
 from consilience.runs.consensus import Consensus
+from consilience.runs.label_table import without_formulas
 
 __all__ = ["WRITABLE", "write"]
 
@@ -36,6 +37,7 @@ def write(
     to_name: str | None = None,
     kind: str | None = None,
     model_version: str | None = None,
+    spreadsheet: bool = False,
 ) -> None:
     """Write the labels of a run to a file.
 
@@ -58,6 +60,9 @@ def write(
         control ("choices" by default).  The data of a task is then its item, under ``to_name``.
     model_version
         The origin of the predictions in Label Studio; by default this library and the method.
+    spreadsheet
+        For CSV: put an apostrophe before text that a spreadsheet would take for a formula, which is what begins with
+        ``=``, ``+``, ``-`` or ``@`` and is not a number.  Such ids can no longer be joined with those of the data.
 
     Examples
     --------
@@ -81,6 +86,8 @@ def write(
         "kind": kind,
         "model_version": model_version,
     }
+    if spreadsheet and name != "csv":
+        raise ParameterError(f"spreadsheet: for the format 'csv' only, not for {name!r}")
     if name == "label-studio":
         from consilience.io.documents import no_collection
         from consilience.io.predictions import write_predictions
@@ -90,10 +97,10 @@ def write(
         return
     if given := [key for key, value in controls.items() if value is not None]:
         raise ParameterError(f"{', '.join(given)}: for the format 'label-studio' only, not for {name!r}")
-    _write_table(consensus, place, name)
+    _write_table(consensus, place, name, spreadsheet=spreadsheet)
 
 
-def _write_table(consensus: Consensus, place: Path, name: str) -> None:
+def _write_table(consensus: Consensus, place: Path, name: str, *, spreadsheet: bool) -> None:
     import narwhals as nw
     import pyarrow.csv
     import pyarrow.parquet
@@ -101,6 +108,7 @@ def _write_table(consensus: Consensus, place: Path, name: str) -> None:
     table: Any = nw.from_native(consensus.labels, eager_only=True).to_arrow()
     with atomic_file(place) as temporary:
         if name == "csv":
+            table = without_formulas(table) if spreadsheet else table
             pyarrow.csv.write_csv(table, temporary)
         else:
             pyarrow.parquet.write_table(table, temporary)

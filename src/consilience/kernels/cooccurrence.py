@@ -21,6 +21,9 @@ __all__ = ["count_pairs", "count_triples", "counts_of_keys", "joined", "pairs_fi
 #: Cells of a table (4 bytes each), beyond which pairs are sorted, and triples refused.
 _LARGEST_TABLE = 1 << 24
 _MOST_CELLS = 1 << 27  # in the tables of all threads together
+#: Labels of one item whose pairs are sorted; of more, so many are taken at equal distances, by annotator.  Chosen for
+#: memory: 10,000 labels on one item have 5e7 pairs, each of them seen once.
+_MOST_SORTED = 1000
 #: Stands for a pair of labels of the same annotator.
 _NO_KEY = np.uint64(2**64 - 1)
 
@@ -45,6 +48,7 @@ def count_pairs(
     data = indptr, annotator, label
     if pairs_fit(M, K):
         return _by_table(*data, M, K, passed, done, threads)
+    data = indptr, annotator, label = _thinned(*data)
     if passed is None:
         return _by_sorting(*data, M, K)
     made: tuple[Codes, Codes] | None = None
@@ -55,6 +59,20 @@ def count_pairs(
         if done:
             done(first, stop)
     return made or (np.empty((0, 2), np.int32), np.empty((0, K, K), np.uint8))
+
+
+def _thinned(indptr: Ints, annotator: Codes, label: Codes) -> tuple[Ints, Codes, Codes]:
+    """Return the labels with at most ``_MOST_SORTED`` of each item."""
+    n = np.diff(indptr)
+    dense = np.flatnonzero(n > _MOST_SORTED)
+    if not dense.size:
+        return indptr, annotator, label
+    keep = np.ones(annotator.size, np.bool_)
+    for start, stop in zip(indptr[dense].tolist(), indptr[dense + 1].tolist(), strict=True):
+        chosen = np.linspace(0, stop - start - 1, _MOST_SORTED).astype(np.int64)
+        keep[start:stop] = False
+        keep[start + np.argsort(annotator[start:stop], kind="stable")[chosen]] = True
+    return np.concatenate([[0], np.cumsum(np.minimum(n, _MOST_SORTED))]), annotator[keep], label[keep]
 
 
 def pairs_fit(n_annotators: int, n_classes: int) -> bool:

@@ -19,8 +19,8 @@ from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
 from consilience.data.truth import truth_codes
-from consilience.exceptions import DataError, FormatError
-from consilience.files import atomic_folder
+from consilience.exceptions import DataError, DataWarning, FormatError, warn
+from consilience.files import CHECKSUMS, atomic_folder, check_checksums, write_checksums
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.choice import two_best
 from consilience.models.dawid_skene import DawidSkene
@@ -295,6 +295,7 @@ class Consensus:
             add(fresh)
         content = {**self.summary(), "columns": origin}
         (fresh / SUMMARY).write_text(json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n", "utf-8")
+        write_checksums(fresh, leave_out=("report.html",))  # which can be written again
 
     def _posterior_table(self) -> Floats:
         """Return the columns p0, p1, … of ``posterior.parquet``."""
@@ -309,6 +310,7 @@ class Consensus:
         import pyarrow.parquet
 
         place = Path(folder)
+        checked = check_checksums(place, leave_out=() if answers else (_ANSWERS,))
         try:
             summary = json.loads((place / SUMMARY).read_text("utf-8"))
         except (OSError, ValueError) as error:
@@ -317,6 +319,8 @@ class Consensus:
             raise FormatError(f"{place} is not the folder of a run")
         if summary.get("version") != _FORMAT["version"]:
             raise FormatError(f"{place} has format version {summary.get('version')}; this release reads 1")
+        if not checked:
+            warn(f"{place} has no {CHECKSUMS}, as runs of earlier releases: damage cannot be detected", DataWarning)
         try:
             table = pyarrow.parquet.read_table(place / "posterior.parquet")
             with np.load(place / "evidence.npz", allow_pickle=False) as file:

@@ -8,12 +8,23 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consilience.data.ids import Ids
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 
-__all__ = ["TIE", "Choice", "ItemTables", "TableFormat", "chosen_columns", "free_names", "label_columns"]
+__all__ = [
+    "TIE",
+    "Choice",
+    "ItemTables",
+    "TableFormat",
+    "chosen_columns",
+    "formulas",
+    "free_names",
+    "label_columns",
+    "without_formulas",
+]
 
 #: Posteriors that differ by less are a tie.
 TIE = 1e-9
@@ -99,6 +110,32 @@ def chosen_columns(
 def free_names(first: str, others: tuple[str, ...], fallback: str) -> tuple[str, ...]:
     """Return the names of the columns; the first keeps the user's name unless it is one of the others."""
     return (fallback if first in others else first, *others)
+
+
+#: Text that spreadsheets take for a formula: what begins so and is not a number.
+_FORMULA = r"^[=+\-@\t\r]"
+_NUMBER = r"^[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?$"
+
+
+def formulas(column: Any) -> Any:
+    """Return which values of a column are text that a spreadsheet takes for a formula."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return pa.array(np.zeros(len(column), bool))
+    begins = pc.match_substring_regex(column, _FORMULA)
+    return pc.fill_null(pc.and_not(begins, pc.match_substring_regex(column, _NUMBER)), False)
+
+
+def without_formulas(table: pa.Table) -> pa.Table:
+    """Return a table with an apostrophe before text that a spreadsheet takes for a formula."""
+    for at, name in enumerate(table.column_names):
+        column = table.column(at)
+        found = formulas(column)
+        if pc.any(found).as_py():
+            quoted = pc.binary_join_element_wise(pa.scalar("'", column.type), column, pa.scalar("", column.type))
+            table = table.set_column(at, name, pc.if_else(found, quoted, column))
+    return table
 
 
 class ItemTables:
