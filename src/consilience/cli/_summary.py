@@ -76,6 +76,8 @@ def _headlines(consensus: Consensus) -> Iterator[tuple[str, str]]:
         yield headline, f"bold {style}"
         if verdict != "identified" and consensus.diagnose is not None:
             yield f"  {consensus.diagnosis.reasons[0]}", ""
+            if consensus.diagnosis.advice:
+                yield f"  {consensus.diagnosis.advice[0]}", ""
     basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
     yield f"Estimated error: {error.value:.0%} of the labels ({error.low:.0%} to {error.high:.0%}), {basis}.", ""
     if "error_rate" in run:
