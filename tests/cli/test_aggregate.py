@@ -184,7 +184,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 )
 def test_names_are_printed_as_they_are(run: Run, tmp_path: Path, word: str) -> None:
     rows = [(f"{item}{word}", f"{who}{word}", word if label == "dog" else label) for item, who, label in ROWS]
-    done = run("aggregate", write(tmp_path / "labels.csv", rows))
+    done = run("aggregate", write(tmp_path / "labels.csv", rows), "--verbose")
     assert done.status == 0, done.err
     assert f"i0{word} " in done.out
     assert f"w0{word} " in done.out

@@ -214,21 +214,22 @@ def test_datasets_path(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert run("datasets", "path", "bluebird").out.strip() == str(tmp_path / "bluebird")
 
 
-def test_demo_reaches_the_known_likelihood(run: Run, tmp_path: Path) -> None:
+def test_demo_prints_the_verdict_first_and_writes_a_run(run: Run, tmp_path: Path) -> None:
     done = run("demo", "--out", tmp_path / "run")
     assert (done.status, done.err) == (0, "")
     assert "315 labels of 45 items by 5 annotators, 4 classes" in done.out
-    assert "-192.8909" in done.out
+    assert done.out.splitlines()[0] == "The labels show who is right only in part."
+    assert "Estimated error: " in done.out.splitlines()[3]
     assert set(tree(tmp_path / "run")) >= FILES
     summary = strict_json(run("demo", "--json").out)
-    assert summary["log_likelihood"] == pytest.approx(-192.8909, abs=5e-5)
+    assert (summary["method"], summary["verdict"]) == ("auto", "weakly")
     assert summary["converged"] is True
 
 
 def test_demo_in_its_own_process() -> None:
     done = child("demo")
     assert (done.status, done.err) == (0, "")
-    assert "-192.8909" in done.out
+    assert "315 labels of 45 items by 5 annotators" in done.out
 
 
 # ---- help ---------------------------------------------------------------------------------------------------

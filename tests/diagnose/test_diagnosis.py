@@ -70,7 +70,7 @@ def test_names_and_rows_do_not_matter() -> None:
 def test_a_consensus_is_used_and_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     a = healthy()
     consensus = cs.aggregate(a, "ds-em")
-    fresh = diagnose(a)
+    fresh = diagnose(a, method="ds-em")
     monkeypatch.setattr("consilience.methods.base.registry.fit", None)
     given, model = diagnose(a, consensus=consensus), diagnose(a, consensus=consensus.model)
     assert given.to_dict() == fresh.to_dict()

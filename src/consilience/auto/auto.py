@@ -30,6 +30,7 @@ from consilience.fitting.fit import Caution, Fit, unconverged, vote_posterior
 from consilience.kernels._arrays import Floats
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
+from consilience.methods.hierarchical import Hierarchy
 from consilience.methods.propensity import SpeakingModel, propensity
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.copies import Copies, find_copies
@@ -139,11 +140,10 @@ class _Annotators:
         a = annotations
         found, gain = fit_model(a, sample, weights=self.weights, random_state=self.random_state, options=self.options)
         model = SubtypeModel.of(found, a)
-        correlation, error = self._correlation(a, model.named)
+        correlation, error = self._correlation(sample)
         # errors count as independent only if the labels show it
-        dependent = (
-            1.0 if gain > 0 else float(np.clip((abs(correlation) + 2.0 * error - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))
-        )
+        share = (abs(correlation) + error - CHANCE) / (CLEAR - CHANCE)
+        dependent = 1.0 if gain > 0 else float(np.clip(share, 0.0, 1.0))
         names = a.annotator_ids
         details = {
             "chosen": ("subtypes" if gain > 0 else "confusions") + "+votes",
@@ -165,16 +165,17 @@ class _Annotators:
             (*_shared(a, self.groups), *unconverged(found.converged, "variational Bayes", passes, self.options["tol"])),
         )
 
-    def _correlation(self, annotations: Annotations, model: DawidSkene) -> tuple[float, float]:
-        """Return the correlation of errors and its standard error, with one member of every group of copies."""
-        kept = np.ones(annotations.n_annotators, bool)
+    def _correlation(self, sample: Annotations) -> tuple[float, float]:
+        """Return the correlation of errors and its standard error, with one member of every group of copies.
+
+        The model learns the habits of the crowd: a fixed prior would look like correlation where labels are few.
+        """
+        kept = np.ones(sample.n_annotators, bool)
         for group in self.groups:
             kept[group.members[1:]] = False
-        if self.groups:
-            annotations = annotations.select_annotators(kept)
-            chosen = np.flatnonzero(kept)
-            model = DawidSkene(model.prior, model.confusions[chosen], model.classes, model.annotators.take(chosen))
-        return correlation_and_error(annotations, model)
+        some = sample.select_annotators(kept) if self.groups else sample
+        habits = Hierarchy(some).climb(**{**self.options, "tol": constants.ROUGH_TOL, "callback": None})
+        return correlation_and_error(some, habits.means)
 
 
 class _Speakers:

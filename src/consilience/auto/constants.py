@@ -67,6 +67,10 @@ FOLDS = 5
 #: origin: time; alternatives: none; sensitivity: not measured.
 SAMPLE = 50_000
 
+#: Relative change that ends the fit whose only purpose is the correlation of errors.
+#: origin: by design; alternatives: none; sensitivity: not measured.
+ROUGH_TOL = 1e-5
+
 #: Cells of all confusions above which there are no subtypes, and above which there is no model beside the votes.
 #: origin: memory; alternatives: none; sensitivity: not measured.
 MOST_CELLS, MOST_MODEL_CELLS = 1 << 22, 1 << 26

@@ -50,7 +50,7 @@ def show_consensus(consensus: Consensus, *, verbose: bool = False) -> None:
         for what, names, _ in attention:
             shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
             console.print(Text(f"  {len(names)} {what}: {shown}"))
-    _show_doubtful(console, consensus)
+    _show_doubtful(console, consensus, all_rows=verbose)
     console.print()
     console.print(Text(safe(_source(consensus.run))))
     if verbose:
@@ -118,17 +118,19 @@ def _attention(consensus: Consensus) -> Iterator[tuple[str, list[str], bool]]:
             yield what, [_short(ids[m]) for m in which], talk
 
 
-def _short(name: Any, most: int = 24) -> str:
+def _short(name: Any, most: int = 32) -> str:
     text = safe(str(name))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _show_doubtful(console: Console, consensus: Consensus) -> None:
-    """Print the items to review first, if there are any."""
+def _show_doubtful(console: Console, consensus: Consensus, *, all_rows: bool) -> None:
+    """Print the items to review first, if there are any; with ``all_rows``, also those that need no review."""
     import narwhals as nw
 
     doubtful = nw.from_native(consensus.doubtful(_ROWS), eager_only=True)
-    rows = [tuple(_short(v) if isinstance(v, str) else v for v in row) for row in doubtful.rows() if row[2] < REVIEW]
+    at = doubtful.columns.index("confidence")
+    rows = [tuple(_short(v) if isinstance(v, str) else v for v in row) for row in doubtful.rows()]
+    rows = [row for row in rows if all_rows or row[at] < REVIEW]
     if rows:
         show_table(console, "Items to review first", rows, doubtful.columns)
 

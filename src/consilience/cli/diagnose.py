@@ -18,7 +18,7 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 
 @click.command(name="diagnose", params=list(reading_options))
 @click.argument("labels", type=click.Path())
-@click.option("--method", default="ds-em", show_default=True, help="Method whose model is examined; +em refines any.")
+@click.option("--method", default="auto", show_default=True, help="Method whose model is examined; +em refines any.")
 @click.option(
     "--bootstrap", default=20, show_default=True, help="Number of fits to items drawn with replacement; 0 for none."
 )

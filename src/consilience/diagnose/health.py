@@ -42,6 +42,7 @@ def effective_annotators(
     active = annotations.labels_per_annotator > 0
     if a.n_classes < 2 or int((a.labels_per_annotator > 0).sum()) < 3 or not (a.labels_per_item > 1).any():
         return float(active.sum()), (), False
+    model = model_without(a, ())  # one that learns the habits of the crowd, the same for all methods
     found = dependence(a, model)
     groups = groups_of_copies(a, model, found)
     known = np.zeros(a.n_items, bool) if a.gold is None else (a.gold >= 0) & (a.labels_per_item > 1)

@@ -99,9 +99,7 @@ class Consensus:
     @cached_property
     def verdict(self) -> str | None:
         """Whether the labels determine who is right: "identified", "weakly" or "not"; None if nobody has looked."""
-        if self.diagnose is None:
-            return self.run.get("verdict")
-        return str(self.diagnosis.verdict)
+        return None if self.diagnose is None else str(self.diagnosis.verdict)
 
     @cached_property
     def estimated_error(self) -> EstimatedError:
@@ -329,9 +327,10 @@ class Consensus:
             raise FormatError(f"{place} is damaged: {error}") from error
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         model, posterior, more = cls._load_more(place, columns)
-        run = {key: value for key, value in summary.items() if key not in (*_FORMAT, "columns", *_FOUND, *_ERROR)}
+        computed = (*_FORMAT, "columns", "verdict", *_FOUND, *_ERROR)
+        run = {key: value for key, value in summary.items() if key not in computed}
         items, n_labels, origin = Ids(columns["item"]), np.asarray(columns["n_labels"]), Origin(**summary["columns"])
-        return cls(
+        made = cls(
             model,
             posterior,
             Choice(*(np.asarray(columns[name]) for name in Choice._fields)),
@@ -342,8 +341,11 @@ class Consensus:
             origin,
             annotations=_load_answers(place, n_labels, items, model, origin) if answers else None,
             examine=partial(_found_before, Health.from_dict(*(summary.get(name) for name in _FOUND))),
+            estimate=_estimated_before(summary),
             **more,
         )
+        made.__dict__["verdict"] = summary.get("verdict")
+        return made
 
     @classmethod
     def _load_more(cls, folder: Path, columns: Mapping[str, Any]) -> tuple[Any, Floats, dict[str, Any]]:

@@ -48,7 +48,7 @@ def estimate(
     if not known:
         value, low, high = (_share(centre + step * deviation) for step in (0.0, -_Z, _Z))
         return EstimatedError(value, low, high, "labels")
-    grid = np.linspace(-12.0, 8.0, 4001)
+    grid = np.linspace(-12.0, 8.0, 20_001)
     log_density = -0.5 * ((grid - centre) / deviation) ** 2
     log_density += wrong * -np.logaddexp(0.0, -grid) + (known - wrong) * -np.logaddexp(0.0, grid)
     below = np.cumsum(np.exp(log_density - log_density.max()))

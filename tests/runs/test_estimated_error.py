@@ -1,0 +1,104 @@
+"""The estimated share of wrong labels: closed forms, brute force, and what a run reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import consilience as cs
+from consilience.data.annotations import Annotations
+from consilience.exceptions import DataWarning
+from consilience.runs.estimated_error import SPREAD, EstimatedError, estimate
+
+
+def logit(p: float) -> float:
+    return float(np.log(p / (1 - p)))
+
+
+def test_without_known_answers_it_is_normal_in_log_odds() -> None:
+    found = estimate(0.2, 10**9, offset=0.3)
+    centre = logit(0.2) + 0.3
+    assert logit(found.value) == pytest.approx(centre)
+    assert logit(found.high) - centre == pytest.approx(stats.norm.ppf(0.95) * SPREAD, abs=1e-3)
+    assert centre - logit(found.low) == pytest.approx(stats.norm.ppf(0.95) * SPREAD, abs=1e-3)
+    assert found.basis == "labels"
+
+
+def test_few_items_widen_the_interval() -> None:
+    few, many = estimate(0.2, 10), estimate(0.2, 10_000)
+    assert few.low < many.low < many.high < few.high
+
+
+@pytest.mark.parametrize(("wrong", "known"), [(0, 10), (3, 10), (43, 100), (200, 1000)])
+def test_known_answers_update_it_by_bayes_rule(wrong: int, known: int) -> None:
+    found = estimate(0.2, 10**9, wrong=wrong, known=known)
+
+    def density(z: float) -> float:
+        p = 1 / (1 + np.exp(-z))
+        return float(stats.norm.pdf(z, logit(0.2), SPREAD) * stats.binom.pmf(wrong, known, p))
+
+    whole = integrate.quad(density, -8, 6, limit=200, points=[logit((wrong + 0.5) / (known + 1))])[0]
+    for level, quantile in ((0.05, found.low), (0.5, found.value), (0.95, found.high)):
+        below = integrate.quad(density, -8, logit(quantile), limit=200)[0]
+        assert below / whole == pytest.approx(level, abs=0.01)
+    assert found.basis == "known answers"
+
+
+def test_many_known_answers_decide() -> None:
+    found = estimate(0.05, 10**6, wrong=400, known=1000)
+    assert found.value == pytest.approx(0.4, abs=0.02)
+    assert found.high - found.low < 0.06
+
+
+def crowd() -> Annotations:
+    return cs.simulate(400, 12, 3, labels_per_item=5, seed=4).annotations
+
+
+def test_a_run_reports_it_and_keeps_it(tmp_path: Path) -> None:
+    run = cs.aggregate(crowd())
+    error = run.estimated_error
+    assert 0 <= error.low < error.value < error.high <= 1
+    assert error.basis == "labels"
+    summary = run.summary()
+    names = ("estimated_error", "estimated_error_low", "estimated_error_high", "estimated_error_basis")
+    assert tuple(summary[name] for name in names) == error
+    assert summary["verdict"] == run.verdict == run.diagnosis.verdict
+    run.save(tmp_path / "run")
+    again = cs.load(tmp_path / "run")
+    assert again.estimated_error == error
+    assert again.verdict == run.verdict
+
+
+def test_other_methods_are_not_taken_at_their_word() -> None:
+    """Dawid and Skene's posterior is far too sure where annotators err together."""
+    rng = np.random.default_rng(0)
+    truth, hard = rng.integers(0, 2, 600), rng.random(600) < 0.3
+    right = rng.random((600, 9)) < np.where(hard, 0.25, 0.9)[:, None]
+    a = Annotations.from_matrix(np.where(right, truth[:, None], 1 - truth[:, None]))
+    run = cs.aggregate(a, "ds-em")
+    wrong = np.mean(run.choice.best != truth)
+    stated = 1 - run.posterior.max(axis=1).mean()
+    assert stated < 0.02 < 0.2 < wrong
+    assert run.estimated_error.high > wrong
+    assert run.estimated_error.value > 5 * stated
+
+
+def test_known_answers_that_contradict_the_labels_are_the_basis() -> None:
+    simulated = cs.simulate(400, 15, 3, labels_per_item=5, adversaries=0.6, seed=0)
+    truth = np.asarray(simulated.truth)
+    blind = cs.aggregate(simulated.annotations)
+    assert np.mean(blind.choice.best != truth) > 0.5
+    gold = simulated.annotations.with_gold(np.where(np.arange(400) < 100, truth, -1))
+    with pytest.warns(DataWarning, match="known answers, the consensus of the labels alone is"):
+        taught = cs.aggregate(gold)
+    error = taught.estimated_error
+    assert error.basis == "known answers"
+    wrong = np.mean(taught.choice.best[100:] != truth[100:])
+    assert error.low <= wrong <= error.high
+
+
+def test_the_interval_is_readable() -> None:
+    assert str(EstimatedError(0.153, 0.07, 0.312, "labels")) == "about 15% (7% to 31%)"
