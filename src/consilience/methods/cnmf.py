@@ -40,8 +40,9 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConvergenceWarning
-from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress, sweep_of
-from consilience.fitting.fit import Caution, Fit, by_agreement, crowd_confusion, vote_start
+from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress
+from consilience.fitting.fit import Caution, Fit, crowd_confusion, vote_start
+from consilience.fitting.known import class_order, permuted
 from consilience.kernels._arrays import Floats
 from consilience.kernels.coupled import sweep_pairs
 from consilience.kernels.em import FLOOR, Statistics
@@ -113,7 +114,7 @@ def cnmf(
         "votes": vote_start(a, ConfusionStep(_START_SMOOTHING, learn)),
     }
     # EM keeps the order of the classes of its start, and shrinkage is towards the order of the votes
-    starts["multispa"] = _ordered(blind, starts["multispa"])
+    starts["multispa"] = permuted(starts["multispa"], class_order(a, starts["multispa"]))
     best, name = None, ""
     for where, start in starts.items():
         run = _updates(coupled, start, max_iter, tol, callback)
@@ -126,7 +127,7 @@ def cnmf(
     confusions = np.maximum(best.parameters.confusions, 1e-6)
     found = Parameters(best.parameters.prior, confusions / confusions.sum(axis=1, keepdims=True))
     if a.gold is None:  # gold shows which class is which
-        found = _ordered(a, found)
+        found = permuted(found, class_order(a, found))
     model = DawidSkene(*found, a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
     cautions: tuple[Caution, ...] = pair_cautions(graph)
@@ -210,9 +211,3 @@ def _known(
     times = np.maximum(np.divide(in_pairs, labels, out=np.ones(M), where=labels > 0), 1.0)
     times_items = max(float(pairs.totals.sum()) / max(int(np.count_nonzero(met)), 1), 1.0)
     return times[:, None, None] * known, times_items * classes
-
-
-def _ordered(annotations: Annotations, parameters: Parameters) -> Parameters:
-    """Put the classes in the order in which most labels agree with them."""
-    order = by_agreement(sweep_of(annotations.with_gold(None))(*parameters))
-    return Parameters(parameters.prior[order], np.ascontiguousarray(parameters.confusions[:, :, order]))

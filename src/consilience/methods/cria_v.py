@@ -26,7 +26,8 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.factor.completion import Completed
 from consilience.fitting.em import Callback
-from consilience.fitting.fit import Fit, vote_posterior
+from consilience.fitting.fit import Fit
+from consilience.fitting.known import start_posterior
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.base.method import Method
 from consilience.methods.pg_tac import TensorAugmentation, completed_labels, fit_of_scores
@@ -52,7 +53,7 @@ def cria_v(
     callback: Callback | None = None,
 ) -> Fit:
     """Fit by completing the labels and voting; see :class:`CompletedVote`."""
-    found = completed_labels(annotations, vote_posterior(annotations), penalty, max_iter, tol, callback)
+    found = completed_labels(annotations, start_posterior(annotations), penalty, max_iter, tol, callback)
     return fit_of_scores(annotations, _vote(annotations, found), found, max_iter, tol)
 
 

@@ -40,8 +40,9 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.exceptions import FewLabelsWarning
 from consilience.factor.spa import shrunk_counts, spa
-from consilience.fitting.em import Parameters, sweep_of
-from consilience.fitting.fit import Caution, Fit, by_agreement
+from consilience.fitting.em import Parameters
+from consilience.fitting.fit import Caution, Fit
+from consilience.fitting.known import class_order, permuted, taught
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.methods.base.estimator import RefinableEstimator
 from consilience.methods.base.method import Method
@@ -88,8 +89,8 @@ def multispa(
     pairs = pair_moments(annotations)
     graph = groups(pairs)
     parameters = vertex_model(annotations, pairs, graph, shrinkage=shrinkage, learn_prior=prior == "learned")
-    order = by_agreement(sweep_of(annotations.with_gold(None))(*parameters))
-    model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids).permute(order)
+    parameters = taught(annotations, permuted(parameters, class_order(annotations, parameters)))
+    model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
     details = {"pairs_missing": pairs.missing}
     return Fit(model, posterior, log_likelihood, cautions=pair_cautions(graph), details=details)

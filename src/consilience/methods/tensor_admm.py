@@ -21,13 +21,15 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.engine.passes import passes_of
 from consilience.exceptions import ConvergenceWarning, FewLabelsWarning
 from consilience.factor.moment_matching import Matching, MomentProblem, Moments
-from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress, sweep_of
-from consilience.fitting.fit import Caution, Fit, by_agreement, vote_start
+from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress
+from consilience.fitting.fit import Caution, Fit, vote_start
+from consilience.fitting.known import by_agreement, taught
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.cooccurrence import triples_fit
-from consilience.kernels.em import Statistics
+from consilience.methods.base.canonical import in_canonical_order
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.factor_model import model_of_factor
 from consilience.methods.base.method import THREE_ANNOTATORS, Method
@@ -35,7 +37,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments, triple_moments
 from consilience.moments.graph import groups as components
 
-__all__ = ["METHOD", "TensorADMM", "canonical_order", "tensor_admm"]
+__all__ = ["METHOD", "TensorADMM", "tensor_admm"]
 
 #: Labels added to every cell of the vote start, so that no confusion is singular.
 _START_SMOOTHING = 0.1
@@ -85,6 +87,7 @@ class TensorADMM(IterativeEstimator):
     tol: float = 1e-6
 
 
+@in_canonical_order
 def tensor_admm(
     annotations: Annotations,
     *,
@@ -100,9 +103,8 @@ def tensor_admm(
 ) -> Fit:
     """Fit by matching moments up to the third order; :class:`TensorADMM` documents the parameters."""
     a, rng = annotations, np.random.default_rng(random_state)
-    order = canonical_order(a)
     pairs = pair_moments(a)
-    members = _groups(pairs, order, groups)
+    members = _groups(pairs, groups)
     problem = MomentProblem(*_moments(a, pairs, members, count_weights), a.n_annotators, a.n_classes)
     votes = vote_start(a, ConfusionStep(_START_SMOOTHING))
 
@@ -111,10 +113,10 @@ def tensor_admm(
 
     found: list[Matching] = []
     for s in range(starts):
-        start = votes if s == 0 else _random_start(rng, a, order)
+        start = votes if s == 0 else _random_start(rng, a)
         found.append(problem.solve(*start, max_iter=max_iter, tol=tol, callback=tell))
     pieces = [piece.members for piece in components(pairs)]
-    models = [_model(a, matching, pieces, shrinkage) for matching in found]
+    models = [_model(a, matching, pieces, votes, shrinkage) for matching in found]
     best = int(np.argmin([matching.objective for matching in found]))
     cautions: list[Caution] = []
     if tol > 0 and not found[best].converged:
@@ -149,16 +151,7 @@ METHOD = Method(
 )
 
 
-def canonical_order(annotations: Annotations) -> Ints:
-    """Order annotators by what they said, not by their names or the order of rows: most labels first."""
-    a = annotations
-    cells = a.annotator.astype(np.int64) * a.n_classes + a.label
-    said = np.bincount(cells, minlength=a.n_annotators * a.n_classes).reshape(a.n_annotators, a.n_classes)
-    rarest = np.argsort(said.sum(axis=0), kind="stable")
-    return np.lexsort((*said[:, rarest].T, said.sum(axis=1)))[::-1]
-
-
-def _groups(pairs: CoOccurrences, order: Ints, groups: int | None) -> list[Ints]:
+def _groups(pairs: CoOccurrences, groups: int | None) -> list[Ints]:
     """Split annotators into groups with many items in common.
 
     A group begins with the annotator who has most labels of those left, and adds those with most items in common with
@@ -174,16 +167,14 @@ def _groups(pairs: CoOccurrences, order: Ints, groups: int | None) -> list[Ints]
         return [np.arange(M)]
     size = -(-M // groups)
     around = pairs.neighbours
-    rank = np.empty(M)
-    rank[order] = np.arange(M)
     left = np.ones(M, np.bool_)
     made = []
     for _ in range(min(groups, _MOST_GROUPS)):
         shared = np.zeros(M)
         who: list[int] = []
         while len(who) < size and left.any():
-            # less than half an item: the rank only breaks ties
-            score = np.where(left, shared - rank / (2 * M), -np.inf)
+            # less than half an item: the canonical order only breaks ties
+            score = np.where(left, shared - np.arange(M) / (2 * M), -np.inf)
             new = int(np.argmax(score))
             who.append(new)
             left[new] = False
@@ -217,27 +208,30 @@ def _moments(
     )
 
 
-def _random_start(rng: np.random.Generator, annotations: Annotations, order: Ints) -> Parameters:
-    """Draw annotators who are better than chance, independent of their names."""
+def _random_start(rng: np.random.Generator, annotations: Annotations) -> Parameters:
+    """Draw annotators who are better than chance."""
     M, K = annotations.n_annotators, annotations.n_classes
     share = rng.uniform(0.0, 0.6, (M, 1, 1))
     drawn = (1 - share) * rng.dirichlet(np.ones(K), (M, K)).transpose(0, 2, 1) + share * np.eye(K)
-    confusions = np.empty_like(drawn)
-    confusions[order] = drawn
-    return Parameters(np.full(K, 1.0 / K), confusions)
+    return Parameters(np.full(K, 1.0 / K), drawn)
 
 
-def _model(annotations: Annotations, matching: Matching, pieces: list[Ints], shrinkage: float) -> Parameters:
-    """Return the model of a matching, with classes in the order in which most labels agree with the truth.
+def _model(
+    annotations: Annotations, matching: Matching, pieces: list[Ints], start: Parameters, shrinkage: float
+) -> Parameters:
+    """Return the model of a matching, with classes in the order of gold, or in which most labels agree with the truth.
 
     Each connected piece of the crowd is ordered separately.
     """
     factor = matching.confusions * np.sqrt(matching.prior)
     prior, confusions = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)
-    statistics = sweep_of(annotations.with_gold(None))(prior, confusions)
+    passes = passes_of(annotations)
+    counts = passes.sweep(prior, confusions, gold=False).counts
+    if passes.has_gold and len(pieces) > 1:
+        # gold may show another order for each piece: the one nearest to the start, which knows it
+        counts = passes.labels_per_annotator[:, None, None] * (start.confusions.transpose(0, 2, 1) @ confusions)
     ordered = confusions.copy()
     for who in pieces[::-1]:  # the largest comes last: the prior follows it
-        part = Statistics(statistics.counts[who], statistics.class_counts, statistics.log_likelihood)
-        order = by_agreement(part)
+        order = by_agreement(counts[who])
         ordered[who] = confusions[who][:, :, order]
-    return Parameters(prior[order], ordered)
+    return taught(passes, Parameters(prior[order], ordered))
