@@ -70,4 +70,4 @@ def test_a_few_answers_do_no_harm_to_a_sound_crowd(method: str) -> None:
         blind = quietly(sim.annotations, method).error_rate(others)
         changes.append(quietly(sim.annotations, method, gold=known).error_rate(others) - blind)
     assert np.mean(changes) < 0.5
-    assert np.max(changes) < 2.0
+    assert np.max(changes) < 3.0

@@ -9,6 +9,10 @@ There are M³/6 triples.  Where these are too many, annotators are split into gr
 items in common together, and triples are taken within groups.  Pairs are taken between all, so that all groups have the
 same prior and order of classes; the thesis solves each group separately and averages the priors.
 
+With few labels the moments are noise.  If the labels are hardly more probable under the model found than after one step
+of EM from the votes, that is kept: with ten annotators, 100 items and a prior of 0.9 and 0.1 the worst of ten simulated
+crowds then has 11 % errors, where moments alone have 46 %.
+
 P. A. Traganitis, "Scalable and ensemble learning for big data" (thesis, University of Minnesota, 2019), chapter 3;
 P. A. Traganitis, A. Pagès-Zamora and G. B. Giannakis, "Blind multiclass ensemble classification", IEEE Transactions on
 Signal Processing 66 (2018).
@@ -41,6 +45,12 @@ __all__ = ["METHOD", "TensorADMM", "tensor_admm"]
 
 #: Labels added to every cell of the vote start, so that no confusion is singular.
 _START_SMOOTHING = 0.1
+#: Least gain of the matching, in nats per free parameter, over one step of EM from the votes.  By chance alone, labels
+#: gain up to half a nat per parameter (Wilks 1938), of which the step has some already.
+#: origin: simulated crowds of 50 to 1000 items with a rare class; alternatives: 0, 0.1, 0.5, and the votes without a
+#: step; sensitivity: mean errors with 100 items (priors of 0.9, 0.1 and of 0.8, 0.1, 0.1) 11.5 and 27.2 % without the
+#: rule, 4.1 and 25.2 with 0.1, 4.8 and 17.2 with 0.25, 7.5 and 13.6 with 0.5, which costs 2.6 points with 1000 items.
+_LEAST_GAIN = 0.25
 #: Most annotators times classes of a group: its triples take the cube of it.
 _GROUP_CELLS = 256
 #: Most groups; annotators in none of them are judged by pairs.
@@ -106,7 +116,8 @@ def tensor_admm(
     pairs = pair_moments(a)
     members = _groups(pairs, groups)
     problem = MomentProblem(*_moments(a, pairs, members, count_weights), a.n_annotators, a.n_classes)
-    votes = vote_start(a, ConfusionStep(_START_SMOOTHING))
+    step = ConfusionStep(_START_SMOOTHING)
+    votes = vote_start(a, step)
 
     def tell(sweep: int, objective: float, change: float) -> Any:
         return callback(Progress(sweep, max_iter, objective, change)) if callback else None
@@ -125,7 +136,14 @@ def tensor_admm(
     if not any(who.size >= 3 for who in members):
         sentence = "no three annotators could be taken together: without triples, pairs leave the confusions open"
         cautions.append((sentence, FewLabelsWarning))
-    prior, confusions = models[best]
+    chosen = models[best]
+    if _gain(a, chosen, simple := step(passes_of(a).sweep(*votes))) <= _LEAST_GAIN:
+        chosen = simple
+        sentence = (
+            "the labels are too few for moments: one step of EM from the votes explains them as well, and is kept"
+        )
+        cautions.append((sentence, FewLabelsWarning))
+    prior, confusions = chosen
     if rule == "ml":
         prior = np.full(a.n_classes, 1.0 / a.n_classes)
     model = DawidSkene(prior, confusions, a.class_ids, a.annotator_ids)
@@ -137,8 +155,8 @@ def tensor_admm(
         found[best].converged,
         found[best].history,
         tuple(cautions),
-        candidates=(votes, *(models[s] for s in range(starts) if s != best)),
-        details={"groups": len(members), "estimated_prior": models[best].prior.tolist()},
+        candidates=tuple(model for model in (votes, *models) if model is not chosen),
+        details={"groups": len(members), "estimated_prior": chosen.prior.tolist()},
     )
 
 
@@ -206,6 +224,14 @@ def _moments(
             np.concatenate([np.empty(0), *(t.totals for _, t in threes)]),
         ),
     )
+
+
+def _gain(annotations: Annotations, model: Parameters, simple: Parameters) -> float:
+    """Return how much more probable the labels are under a model than under a simple one, in nats per parameter."""
+    passes, K = passes_of(annotations), annotations.n_classes
+    free = np.count_nonzero(annotations.labels_per_annotator) * K * (K - 1) + K - 1
+    rise = passes.sweep(*model).log_likelihood - passes.sweep(*simple).log_likelihood
+    return float(rise / free) if free else np.inf
 
 
 def _random_start(rng: np.random.Generator, annotations: Annotations) -> Parameters:
