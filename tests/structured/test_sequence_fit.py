@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import quietly
 
 import consilience as cs
 from consilience import SequenceAnnotations, SequenceConsensus
