@@ -54,7 +54,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import groups
 
-__all__ = ["METHOD", "CoupledNMF", "cnmf"]
+__all__ = ["METHOD", "Coupled", "CoupledNMF", "cnmf", "known_counts", "run_updates"]
 
 _log = logging.getLogger("consilience")
 
@@ -108,7 +108,7 @@ def cnmf(
     pairs = pair_moments(blind)
     graph = groups(pairs)
     learn = prior == "learned"
-    coupled = _Coupled(pairs, *_known(a, blind, pairs, shrinkage), learn)
+    coupled = Coupled(pairs, *known_counts(a, blind, pairs, shrinkage), learn)
     starts = {
         "multispa": vertex_model(blind, pairs, graph, shrinkage=_START_SHRINKAGE, learn_prior=learn),
         "votes": vote_start(a, ConfusionStep(_START_SMOOTHING, learn)),
@@ -117,7 +117,7 @@ def cnmf(
     starts["multispa"] = permuted(starts["multispa"], class_order(a, starts["multispa"]))
     best, name = None, ""
     for where, start in starts.items():
-        run = _updates(coupled, start, max_iter, tol, callback)
+        run = run_updates(coupled, start, max_iter, tol, callback)
         _log.info("coupled factors from %s: %d passes, converged: %s", where, len(run.history), run.converged)
         if best is None or run.objective > best.objective + 1e-9 * abs(best.objective):
             best, name = run, where
@@ -142,7 +142,7 @@ METHOD = Method("cnmf", cnmf, "CoupledNMF", "confusions that explain all pair bl
 
 
 @dataclass(frozen=True)
-class _Coupled:
+class Coupled:
     """The penalised log-likelihood of the pairs, and one step up it."""
 
     pairs: CoOccurrences
@@ -171,7 +171,7 @@ class _Result:
     stopped: bool = False  #: by the callback
 
 
-def _updates(coupled: _Coupled, start: Parameters, max_iter: int, tol: float, callback: Callback | None) -> _Result:
+def run_updates(coupled: Coupled, start: Parameters, max_iter: int, tol: float, callback: Callback | None) -> _Result:
     """Update until the objective changes by less than ``tol`` of itself."""
     run = _Result(start)
     after = start
@@ -189,7 +189,7 @@ def _updates(coupled: _Coupled, start: Parameters, max_iter: int, tol: float, ca
     return run
 
 
-def _known(
+def known_counts(
     annotations: Annotations, blind: Annotations, pairs: CoOccurrences, shrinkage: float
 ) -> tuple[Floats, Floats]:
     """Return what is added to the pairs, shrinkage and gold, counted in pairs."""

@@ -60,7 +60,7 @@ from consilience.methods.base.factor_model import model_of_factor
 from consilience.methods.base.method import THREE_ANNOTATORS, Method
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["METHOD", "SpectralDawidSkene", "spectral_ds"]
+__all__ = ["METHOD", "SpectralDawidSkene", "group_confusions", "spectral_ds"]
 
 #: Singular values of a pair of groups below this share of the largest are noise.
 _RANK = 1e-3
@@ -207,12 +207,12 @@ def _models(annotations: Annotations, group: Ints, views: Floats, rng: np.random
     said = [vote_statistics(a.indptr, a.annotator, a.label, view, a.n_annotators).counts for view in views]
     models = []
     for c in range(3):
-        prior, means = _groups(cross, np.moveaxis(triple, c, 2), c, rng)
+        prior, means = group_confusions(cross, np.moveaxis(triple, c, 2), c, rng)
         models.append(Parameters(prior, _annotators(said, group, prior, means)))
     return models
 
 
-def _groups(cross: Floats, triple: Floats, c: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def group_confusions(cross: Floats, triple: Floats, c: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the prior and the confusions of the three groups, (3, K, K), from the moments of group c."""
     a, b = (g for g in range(3) if g != c)
     to_a = cross[c, b] @ np.linalg.pinv(cross[a, b], rcond=_RANK)
