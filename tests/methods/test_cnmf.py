@@ -20,10 +20,10 @@ from consilience.methods.cnmf import cnmf
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 
 
-def coupled(pairs: CoOccurrences, learn: bool = True) -> module._Coupled:
+def coupled(pairs: CoOccurrences, learn: bool = True) -> module.Coupled:
     """The objective with nothing added."""
     M, K = pairs.n_annotators, pairs.n_classes
-    return module._Coupled(pairs, np.zeros((M, K, K)), np.zeros(K), learn)
+    return module.Coupled(pairs, np.zeros((M, K, K)), np.zeros(K), learn)
 
 
 # ---- the updates --------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_the_updates_are_dawid_and_skenes_on_pairs_of_labels_as_items(learn: boo
     in_twos = cs.Annotations.from_matrix(np.array(rows))
     start = vote_start(a, ConfusionStep(0.1, learn))
     plain = run_em(in_twos, start, ConfusionStep(0.0, learn), max_iter=30, tol=0, accelerate=False)
-    ours = module._updates(coupled(pair_moments(a), learn), start, 30, 0.0, None)
+    ours = module.run_updates(coupled(pair_moments(a), learn), start, 30, 0.0, None)
     np.testing.assert_allclose(ours.history, plain.history, rtol=1e-9)
 
 
@@ -83,8 +83,8 @@ def test_no_small_change_of_what_was_found_is_better() -> None:
     a = sim.annotations.with_gold({n: int(sim.truth[n]) for n in range(0, 300, 10)})
     blind = a.select_items(np.arange(300) % 10 > 0)
     pairs = pair_moments(blind)
-    target = module._Coupled(pairs, *module._known(a, blind, pairs, 0.25), True)
-    found = module._updates(target, vote_start(a, ConfusionStep(0.1)), 5000, 1e-14, None)
+    target = module.Coupled(pairs, *module.known_counts(a, blind, pairs, 0.25), True)
+    found = module.run_updates(target, vote_start(a, ConfusionStep(0.1)), 5000, 1e-14, None)
     rng = np.random.default_rng(0)
     for _ in range(100):
         moved = found.parameters.confusions * np.exp(1e-3 * rng.standard_normal((6, 2, 2)))
@@ -107,7 +107,7 @@ def test_exact_blocks_are_explained_to_the_last_digit() -> None:
     R = np.einsum("pak,k,pbk->pab", A[who[:, 0]], prior, A[who[:, 1]])
     pairs = CoOccurrences(who, R, Ids.range(M), Ids.range(K))
     start = Parameters(np.full(K, 1 / K), 0.7 * A + 0.3 * rng.dirichlet(np.ones(K), size=(M, K)).transpose(0, 2, 1))
-    found = module._updates(coupled(pairs), start, 4000, 0.0, None)
+    found = module.run_updates(coupled(pairs), start, 4000, 0.0, None)
     entropy = float((R * np.log(np.where(R > 0, R, 1.0))).sum())
     assert 0 <= entropy - found.objective + 1e-12 < 1e-6
     np.testing.assert_allclose(found.parameters.confusions, A, atol=2e-3)
@@ -151,7 +151,7 @@ def test_the_better_of_both_starts_is_kept() -> None:
     done = cnmf(a, shrinkage=0.0)
     assert done.details["start"] in ("votes", "multispa")
     start = vote_start(a, ConfusionStep(0.1))
-    from_votes = module._updates(coupled(pair_moments(a)), start, 2000, 1e-7, None)
+    from_votes = module.run_updates(coupled(pair_moments(a)), start, 2000, 1e-7, None)
     assert done.history[-1] >= from_votes.objective - 1e-6
 
 
@@ -169,7 +169,7 @@ def test_shrinkage_by_one_label_is_by_one_label_however_many_pairs_it_is_in() ->
     model = random_model(10, 2, seed=0)
     a = model.sample(50, random_state=0)[0]
     pairs = pair_moments(a)
-    known, _ = module._known(a, a, pairs, 0.5)
+    known, _ = module.known_counts(a, a, pairs, 0.5)
     np.testing.assert_allclose(known.sum(axis=1), 9 * 0.5 * 2)
     seen = sweep_pairs(pairs.who, pairs.counts, model.prior, model.confusions)
     np.testing.assert_allclose(seen.counts.sum(axis=(1, 2)), 9 * 50)

@@ -16,7 +16,7 @@ from consilience.exceptions import ConsilienceWarning
 from consilience.fitting.em import Progress
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.methods.base.refinement import refine
-from consilience.methods.cria_v import _parts, _vote, cria_v
+from consilience.methods.cria_v import cria_v, mean_vote, parts_of
 from consilience.methods.majority import majority_vote
 from consilience.methods.pg_tac import completed_labels, pg_tac
 
@@ -56,16 +56,16 @@ def test_the_score_is_the_mean_of_the_completed_labels_of_the_own_part() -> None
     a, _ = two_halves()
     found = completed_labels(a, vote_posterior(a), 0.05, 5, 0.0, None)
     X = np.einsum("nr,mkr->nmk", found.items, found.annotators)
-    of_item, of_annotator = _parts(a)
+    of_item, of_annotator = parts_of(a)
     expected = np.empty((a.n_items, 3))
     for n in range(a.n_items):
         expected[n] = X[n, of_annotator == of_item[n]].mean(axis=0)
-    np.testing.assert_allclose(_vote(a, found), expected, atol=1e-12)
+    np.testing.assert_allclose(mean_vote(a, found), expected, atol=1e-12)
 
 
 def test_parts_are_those_that_share_nothing() -> None:
     a, _ = two_halves()
-    of_item, of_annotator = _parts(a)
+    of_item, of_annotator = parts_of(a)
     assert len({*of_item.tolist(), *of_annotator.tolist()}) == 2
     np.testing.assert_array_equal(of_item[a.item_of_label()], of_annotator[a.annotator])
     first = np.asarray(a.items) < 300

@@ -84,11 +84,11 @@ def test_the_joint_order_is_the_best_of_all(seed: int) -> None:
     model = cs.DawidSkene(np.full(K, 1 / K), A, Ids.range(K), Ids.range(M))
     annotations = model.sample(3000, random_state=rng)[0]
     pairs = pair_moments(annotations)
-    confusions = module._vertices(pairs)[0]
-    links = module._links(pairs, confusions)
+    confusions = module.vertices(pairs)[0]
+    links = module.links_of(pairs, confusions)
     orders = [np.array(o) for o in permutations(range(K))]
     best = max(matched(pairs, links, np.stack([orders[0], *chosen])) for chosen in product(orders, repeat=M - 1))
-    ours = module._common_order(pairs, confusions, groups(pairs), annotations.labels_per_annotator)
+    ours = module.common_order(pairs, confusions, groups(pairs), annotations.labels_per_annotator)
     np.testing.assert_allclose(matched(pairs, links, ours), best, rtol=1e-9)
 
 
@@ -106,8 +106,8 @@ def test_a_chain_of_annotators_half_of_them_adverse_comes_out_in_one_order() -> 
     annotations = cs.Annotations.from_matrix(matrix, annotators=list(model.annotators), classes=list(range(K)))
     assert table7_error(multispa(annotations).model, model) < 0.1
     pairs = pair_moments(annotations)
-    confusions = module._vertices(pairs)[0]
-    own = np.array([module._best_assignment(A) for A in confusions])
+    confusions = module.vertices(pairs)[0]
+    own = np.array([module.best_assignment(A) for A in confusions])
     alone = cs.DawidSkene(
         model.prior, np.take_along_axis(confusions, own[:, None, :], axis=2), model.classes, model.annotators
     )
@@ -129,7 +129,7 @@ def test_the_prior_is_the_best_on_the_simplex(seed: int) -> None:
             total += block.sum() * ((block / block.sum() - A[m] @ np.diag(prior) @ A[j].T) ** 2).sum()
         return total
 
-    ours = module._least_squares_prior(pairs, A)
+    ours = module.least_squares_prior(pairs, A)
     assert ours.min() >= 0
     np.testing.assert_allclose(ours.sum(), 1.0)
     simplex = {"type": "eq", "fun": lambda x: x.sum() - 1.0}

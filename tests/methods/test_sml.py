@@ -12,7 +12,7 @@ from tests.conftest import error_percent, real_crowd
 import consilience as cs
 from consilience.fitting.em import Progress
 from consilience.kernels._arrays import Floats
-from consilience.methods.sml import _rank_one, _third_moment, _two_coins, sml
+from consilience.methods.sml import rank_one, sml, third_moment, two_coins
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import pair_moments
 
@@ -44,7 +44,7 @@ def test_skills_and_imbalance_give_back_the_confusions() -> None:
     psi, eta = model.confusions[:, 1, 1], model.confusions[:, 0, 0]
     mean = 0.2 * (2 * psi - 1) + 0.8 * (1 - 2 * eta)
     skill = np.sqrt(1 - b * b) * (psi + eta - 1)
-    np.testing.assert_allclose(_two_coins(skill, mean, b), model.confusions * np.sqrt(model.prior), atol=1e-12)
+    np.testing.assert_allclose(two_coins(skill, mean, b), model.confusions * np.sqrt(model.prior), atol=1e-12)
 
 
 def test_the_tensor_is_that_of_all_triples() -> None:
@@ -60,7 +60,7 @@ def test_the_tensor_is_that_of_all_triples() -> None:
         above += triple[shared].sum() * skill[[i, j, k]].prod()
         below += shared.sum() * skill[[i, j, k]].prod() ** 2
     alpha = above / below
-    np.testing.assert_allclose(_third_moment(a, mean, skill), -alpha / np.sqrt(4 + alpha**2), rtol=1e-9)
+    np.testing.assert_allclose(third_moment(a, mean, skill), -alpha / np.sqrt(4 + alpha**2), rtol=1e-9)
 
 
 def test_rank_one_fit_never_rises_and_ends_at_a_stationary_point() -> None:
@@ -68,7 +68,7 @@ def test_rank_one_fit_never_rises_and_ends_at_a_stationary_point() -> None:
     n = a.labels_per_annotator
     mean = (2.0 * np.bincount(a.annotator, a.label, 12) - n) / n
     pairs = pair_moments(a)
-    v, history, converged = _rank_one(pairs, mean, 5000, 1e-12, None)
+    v, history, converged = rank_one(pairs, mean, 5000, 1e-12, None)
     assert converged
     assert np.all(np.diff(history) <= 1e-12)
     matrix = np.full((300, 12), np.nan)

@@ -13,7 +13,7 @@ from consilience.fitting.em import Parameters, Progress
 from consilience.methods.base.refinement import refine
 from consilience.methods.ds_em import dawid_skene_em
 from consilience.methods.majority import majority_vote
-from consilience.methods.spectral_ds import _groups, spectral_ds
+from consilience.methods.spectral_ds import group_confusions, spectral_ds
 
 
 def wrong(labels: np.ndarray, truth: np.ndarray) -> float:
@@ -30,7 +30,7 @@ def test_exact_moments_of_three_groups_give_prior_and_confusions(c: int) -> None
     C = 0.6 * np.eye(K) + 0.4 * rng.dirichlet(np.ones(K), (3, K)).transpose(0, 2, 1)
     cross = np.einsum("gik,k,hjk->ghij", C, prior, C)
     triple = np.einsum("xk,yk,zk,k->xyz", *C, prior)
-    found_prior, found = _groups(cross, np.moveaxis(triple, c, 2), c, rng)
+    found_prior, found = group_confusions(cross, np.moveaxis(triple, c, 2), c, rng)
     order = np.argmax(found[c], axis=1)
     np.testing.assert_allclose(found_prior[order], prior, atol=1e-6)
     np.testing.assert_allclose(found[:, :, order], C, atol=1e-6)

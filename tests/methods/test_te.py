@@ -65,7 +65,7 @@ def test_the_best_pair_is_found_among_those_who_met(monkeypatch: pytest.MonkeyPa
     pairs = pair_moments(a)
     correlation = np.random.default_rng(0).normal(size=len(pairs))
     order = np.argsort(-np.abs(correlation))
-    first, second = module._strongest_pairs(pairs, correlation, order)
+    first, second = module.strongest_pairs(pairs, correlation, order)
     met = {tuple(pair) for pair in pairs.who.tolist()}
     none = 0
     for k in range(25):

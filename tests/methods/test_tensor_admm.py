@@ -8,11 +8,13 @@ import pytest
 from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 
 import consilience as cs
+from consilience.data.ids import Ids
 from consilience.exceptions import FewLabelsWarning, MethodError
 from consilience.fitting.em import Progress
 from consilience.methods.base.refinement import refine
 from consilience.methods.majority import majority_vote
 from consilience.methods.tensor_admm import tensor_admm
+from consilience.models.dawid_skene import DawidSkene
 
 
 def wrong(labels: np.ndarray, truth: np.ndarray) -> float:
@@ -121,6 +123,22 @@ def test_crowds_that_never_meet_have_their_classes_in_one_order() -> None:
     truth = np.concatenate([first.truth, second.truth])[np.asarray(a.items, int)]
     for starts in (1, 3):
         assert wrong(tensor_admm(a, starts=starts).choice.best, truth) < 10
+
+
+def test_few_labels_with_a_rare_class_do_not_ruin_the_votes() -> None:
+    """Moments of 100 items are noise: on their own they take half of the items of some crowds for the rare class."""
+    errors, kept = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        right = np.sort(rng.dirichlet(np.ones(2), (10, 2)), axis=2)[:, :, ::-1]
+        confusions = np.stack([right[:, 0], right[:, 1, ::-1]], axis=2)
+        model = DawidSkene(np.array([0.9, 0.1]), confusions, Ids.range(2), Ids.range(10))
+        a, truth = model.sample(100, random_state=rng)
+        done = tensor_admm(a)
+        errors.append(wrong(done.choice.best, truth))
+        kept.append(not any("too few for moments" in sentence for sentence, _ in done.cautions))
+    assert np.mean(errors) < 10
+    assert 0 < sum(kept) < 10
 
 
 # ---- real crowds -----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import consilience as cs
 from consilience.data.ids import Ids
 from consilience.exceptions import MethodError
 from consilience.kernels import imputation as kernels
+from consilience.kernels._arrays import Floats
 from consilience.moments import CoOccurrences, pair_moments
 from consilience.moments.graph import Group, groups
 from consilience.moments.imputation import block_matrix, designated, random_factors, robust
@@ -147,6 +148,42 @@ def test_robust_beats_least_squares_when_blocks_are_bad() -> None:
     assert np.mean(errors[True]) < 0.2 * np.mean(errors[False])
 
 
+def test_without_reweighing_all_blocks_count_the_same() -> None:
+    """The paper's w = 1: scipy minimises the plain sum of squares to the same value."""
+    pairs = pair_moments(cs.simulate(60, 5, 2, label_probability=0.7, seed=4).annotations)
+    start = random_factors(np.random.default_rng(0), 5, 2)
+    found = robust(pairs, start, reweigh=False, tol=1e-14, max_iter=5000)
+    np.testing.assert_array_equal(found.weights, 1.0)
+
+    def squares(flat: Floats) -> float:
+        U = flat.reshape(5, 2, 2)
+        return float(
+            sum(((R - U[m] @ U[j].T) ** 2).sum() for (m, j), R in zip(pairs.who, pairs.frequencies, strict=True))
+        )
+
+    best = minimize(squares, start.ravel(), tol=1e-12)
+    assert found.history[-1] == pytest.approx(best.fun, rel=1e-5)
+    assert squares(found.factors.ravel()) == pytest.approx(found.history[-1])
+
+
+def test_singular_blocks_still_lead_somewhere() -> None:
+    """Two labels per pair: no block is regular, and paths through damped inverses beat zeros."""
+    rng = np.random.default_rng(8)
+    gains = []
+    for _ in range(5):
+        H, pairs = exact(rng, M=12, missing=0.3, items=1.0)
+        counts = np.stack([rng.multinomial(2, R.ravel()).reshape(3, 3) for R in pairs.frequencies])
+        thin = CoOccurrences(pairs.who, counts, pairs.annotators, pairs.classes)
+        assert (np.linalg.matrix_rank(thin.frequencies) < 3).all()
+        done = designated(thin)
+        assert done.imputed > 0.9
+        truth = (flat := H.reshape(-1, 3)) @ flat.T
+        zeros = block_matrix(thin)
+        missing = np.kron(~zeros.known, np.ones((3, 3), bool))
+        gains.append(np.linalg.norm((done.matrix - truth)[missing]) / np.linalg.norm(truth[missing]))
+    assert np.mean(gains) < 1.0
+
+
 def test_the_bounded_step_is_the_one_scipy_finds() -> None:
     """One sweep over two annotators is min ‖R - U Vᵀ‖² s.t. ‖U‖ ≤ radius: solved independently by SLSQP."""
     rng = np.random.default_rng(5)
@@ -202,7 +239,7 @@ def test_the_largest_number_of_items_counts_most() -> None:
     flat = H.reshape(-1, 3)
 
     def error(count_weights: bool) -> float:
-        U = robust(mixed, H, count_weights=count_weights, reweigh=False, tol=1e-10).factors.reshape(-1, 3)
+        U = robust(mixed, H, count_weights=count_weights, tol=1e-10).factors.reshape(-1, 3)
         return float(np.linalg.norm(U @ U.T - flat @ flat.T))
 
     assert error(True) < 0.1 * error(False)

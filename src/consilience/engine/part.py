@@ -6,7 +6,7 @@ The results of parts add up to the same bits, whichever process has which blocks
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -126,6 +126,36 @@ class Part(Sweep):
         """Return the M-step sums of taking vote shares for the posterior."""
         options: Any = {"share": self.share, "done": self._finished, "threads": self.threads}
         return share_parts(*self.data, self.known, *self.sizes, **options)
+
+    def gold_counts(self) -> tuple[Ints, Ints]:
+        """Count the labels i of annotator m on items of known class k, (M, K, K), and those items by class, (K,)."""
+        M, K = self.sizes
+        counts, items = np.zeros(M * K * K, np.int64), np.zeros(K, np.int64)
+        for indptr, annotator, label, truth in self._known_items():
+            of_label = np.repeat(truth, np.diff(indptr))
+            np.add.at(counts, (annotator.astype(np.int64) * K + label) * K + of_label, 1)
+            items += np.bincount(truth, minlength=K)
+        return counts.reshape(M, K, K), items
+
+    def gold_taken_for(self, prior: Floats, confusions: Floats) -> Floats:
+        """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers."""
+        taken = np.zeros((self.sizes[1], self.sizes[1]))
+        for indptr, annotator, label, truth in self._known_items():
+            q, _ = Sweep(indptr, annotator, label, None, *self.sizes).posterior(prior, confusions)
+            np.add.at(taken.T, truth, q)
+        return taken
+
+    def _known_items(self) -> Iterator[tuple[Ints, Codes, Codes, Ints]]:
+        """Yield the labels of the items that have gold, in pieces, and their gold."""
+        indptr, annotator, label = self.data
+        for first, stop in self._pieces(_LOOK) if self.known is not None else ():
+            known = np.asarray(self.known[first:stop])  # type: ignore[index]
+            lengths = np.diff(indptr[first : stop + 1])
+            asked = np.flatnonzero((known >= 0) & (lengths > 0))
+            if asked.size:
+                ends = np.concatenate([[0], np.cumsum(lengths[asked])])
+                at = np.repeat(indptr[first + asked] - ends[:-1], lengths[asked]) + np.arange(ends[-1])
+                yield ends, annotator[at], label[at], known[asked].astype(np.int64)
 
     def pairs(self) -> tuple[Codes, Codes]:
         """Count the label pairs of all pairs of annotators, as :func:`consilience.kernels.cooccurrence.count_pairs`."""

@@ -109,6 +109,17 @@ class Passes(ABC):
 
         return count() if self.checkpoint is None else self.checkpoint.remember("votes", Statistics, count)
 
+    @cached_property
+    def gold_counts(self) -> Statistics:
+        """The M-step sums of the items of known truth alone."""
+        counts, items = (sum(part) for part in zip(*self._each("gold_counts"), strict=True))
+        return Statistics(np.asarray(counts, np.float64), np.asarray(items, np.float64), float("nan"))
+
+    def gold_taken_for(self, prior: Floats, confusions: Floats) -> Floats:
+        """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers."""
+        made: Floats = sum(self._each("gold_taken_for", prior, confusions))
+        return made
+
     def pairs(self) -> CoOccurrences:
         """Count the label pairs of all pairs of annotators in one pass."""
 

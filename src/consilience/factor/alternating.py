@@ -81,9 +81,10 @@ def alternate(
     learn_weights: bool = True,
     max_iter: int = 500,
     tol: float = 1e-6,
+    still: float = np.inf,
     callback: Callable[[int, float, float], Any] | None = None,
 ) -> Alternation:
-    """Sweep until h changes by at most ``tol`` (relative; 0: run all ``max_iter``).
+    """Sweep until h changes by at most ``tol`` (relative; 0: run all ``max_iter``) and no entry by more than ``still``.
 
     ``callback`` gets the sweep, h and its relative change; a true value ends the run.
     """
@@ -115,7 +116,8 @@ def alternate(
         change = (last - value) / max(value, _EXACT * c, 1e-300)
         last = value
         history.append(value)
-        converged = tol > 0 and (change <= tol or value <= _EXACT * c)
+        moved = max(np.abs(weights - before[0]).max(initial=0.0), np.abs(A - before[1]).max(initial=0.0))
+        converged = bool(tol > 0 and ((change <= tol and moved <= still) or value <= _EXACT * c))
         asked = callback(len(history), value, change) if callback else None
         if converged or asked:
             break

@@ -45,6 +45,9 @@ from consilience.factor.alternating import alternate, objective, simplex_least_s
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Codes, Floats, Ints
 
+#: Largest change of a probability in the last sweep, in units of the tolerance.
+_STILL = 100.0
+
 __all__ = ["Matching", "MomentProblem", "MomentSum", "Moments", "entries_by_owner"]
 
 
@@ -120,11 +123,13 @@ class MomentProblem:
         learn_prior
             Whether to update the prior (Remark 3.4).
         max_iter, tol
-            Sweeps, and the relative change of h in one that ends them (0: run all).
+            Sweeps, and the relative change of h in one that ends them (0: run all), if no probability changes by more
+            than a hundred times that.
         callback
             Called with the sweep, h and its relative change; a true value ends the run.
         """
-        passes: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
+        # sampling noise is most of h: where classes are alike, it hardly changes while confusions still do
+        passes: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "still": _STILL * tol, "callback": callback}
         found = alternate(self, prior, confusions[self._order], learn_weights=learn_prior, **passes)
         back = np.empty_like(found.factors)
         back[self._order] = found.factors

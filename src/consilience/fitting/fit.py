@@ -13,14 +13,14 @@ from consilience.data.ids import Ids
 from consilience.engine.passes import Labels, passes_of
 from consilience.exceptions import ConvergenceWarning
 from consilience.fitting.em import EMResult
+from consilience.fitting.known import pooled, start_counts
 from consilience.fitting.m_steps import ConfusionStep, MStep, Parameters
 from consilience.kernels._arrays import Bools, Floats, Ints
-from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_shares, vote_statistics
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Choice, choose
 
-__all__ = ["Caution", "Fit", "by_agreement", "crowd_confusion", "unconverged", "vote_posterior", "vote_start"]
+__all__ = ["Caution", "Fit", "crowd_confusion", "unconverged", "vote_posterior", "vote_start"]
 
 #: A sentence for the user, and its warning class.
 Caution = tuple[str, type[Warning]]
@@ -114,34 +114,16 @@ class Fit:
         return cls(model, posterior, model.posterior_and_likelihood(a)[1], **others)
 
 
-def by_agreement(statistics: Statistics) -> Ints:
-    """Return the order of the truth classes in which most labels agree with the truth, over all annotators.
-
-    The Hungarian method on the expected number of labels i given to items of class k.  A blind fit leaves the classes
-    in any order, the same for all annotators.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    agreement = statistics.counts.sum(axis=0)
-    same = np.arange(agreement.shape[0])
-    order: Ints = linear_sum_assignment(-agreement)[1]
-    # keep the present order unless another is better by more than a label or two
-    gain = agreement[same, order].sum() - agreement[same, same].sum()
-    return order if gain > 1.0 + 0.001 * agreement.sum() else same
-
-
 def vote_posterior(annotations: Annotations) -> Floats:
     """Return the vote shares of each item; gold items at their gold, unlabelled ones uniform."""
     return vote_shares(annotations.indptr, annotations.label, annotations.gold, annotations.n_classes)
 
 
 def vote_start(data: Labels, step: MStep) -> Parameters:
-    """Return the parameters of one M-step from vote shares, the start of Dawid and Skene."""
-    return step(passes_of(data).votes)
+    """Return the parameters of one M-step from vote shares, the start of Dawid and Skene, corrected by gold."""
+    return step(start_counts(data))
 
 
 def crowd_confusion(data: Labels) -> Floats:
-    """Return the confusion of the whole crowd, judged by the votes, (K, K), with half a label added to every cell."""
-    pooled: Floats = passes_of(data).votes.counts.sum(axis=0) + 0.5
-    pooled /= pooled.sum(axis=0)
-    return pooled
+    """Return the confusion of the whole crowd, (K, K), judged by votes and gold, with half a label in every cell."""
+    return pooled(start_counts(data).counts)

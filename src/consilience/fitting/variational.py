@@ -25,11 +25,11 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.fitting.ascent import Ascent, Pass, extrapolate
 from consilience.fitting.fit import Fit, unconverged
+from consilience.fitting.known import start_counts
 from consilience.fitting.m_steps import Parameters
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
 from consilience.kernels.special import learn_pseudo_counts, psi_and_log_gamma
-from consilience.kernels.votes import share_statistics
 from consilience.models.dawid_skene import DawidSkene
 
 __all__ = [
@@ -128,9 +128,8 @@ def informed(annotations: Annotations) -> Annotations:
 
 
 def from_votes(annotations: Annotations) -> Statistics:
-    """Return the counts that an ascent starts from: vote shares taken for the truth."""
-    a = annotations
-    return share_statistics(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
+    """Return the counts that an ascent starts from: vote shares taken for the truth, corrected by gold."""
+    return start_counts(annotations)
 
 
 def fit_of(

@@ -40,8 +40,9 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConvergenceWarning
-from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress, sweep_of
-from consilience.fitting.fit import Caution, Fit, by_agreement, crowd_confusion, vote_start
+from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress
+from consilience.fitting.fit import Caution, Fit, crowd_confusion, vote_start
+from consilience.fitting.known import class_order, permuted
 from consilience.kernels._arrays import Floats
 from consilience.kernels.coupled import sweep_pairs
 from consilience.kernels.em import FLOOR, Statistics
@@ -53,7 +54,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import groups
 
-__all__ = ["METHOD", "CoupledNMF", "cnmf"]
+__all__ = ["METHOD", "Coupled", "CoupledNMF", "cnmf", "known_counts", "run_updates"]
 
 _log = logging.getLogger("consilience")
 
@@ -107,16 +108,16 @@ def cnmf(
     pairs = pair_moments(blind)
     graph = groups(pairs)
     learn = prior == "learned"
-    coupled = _Coupled(pairs, *_known(a, blind, pairs, shrinkage), learn)
+    coupled = Coupled(pairs, *known_counts(a, blind, pairs, shrinkage), learn)
     starts = {
         "multispa": vertex_model(blind, pairs, graph, shrinkage=_START_SHRINKAGE, learn_prior=learn),
         "votes": vote_start(a, ConfusionStep(_START_SMOOTHING, learn)),
     }
     # EM keeps the order of the classes of its start, and shrinkage is towards the order of the votes
-    starts["multispa"] = _ordered(blind, starts["multispa"])
+    starts["multispa"] = permuted(starts["multispa"], class_order(a, starts["multispa"]))
     best, name = None, ""
     for where, start in starts.items():
-        run = _updates(coupled, start, max_iter, tol, callback)
+        run = run_updates(coupled, start, max_iter, tol, callback)
         _log.info("coupled factors from %s: %d passes, converged: %s", where, len(run.history), run.converged)
         if best is None or run.objective > best.objective + 1e-9 * abs(best.objective):
             best, name = run, where
@@ -126,7 +127,7 @@ def cnmf(
     confusions = np.maximum(best.parameters.confusions, 1e-6)
     found = Parameters(best.parameters.prior, confusions / confusions.sum(axis=1, keepdims=True))
     if a.gold is None:  # gold shows which class is which
-        found = _ordered(a, found)
+        found = permuted(found, class_order(a, found))
     model = DawidSkene(*found, a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
     cautions: tuple[Caution, ...] = pair_cautions(graph)
@@ -141,7 +142,7 @@ METHOD = Method("cnmf", cnmf, "CoupledNMF", "confusions that explain all pair bl
 
 
 @dataclass(frozen=True)
-class _Coupled:
+class Coupled:
     """The penalised log-likelihood of the pairs, and one step up it."""
 
     pairs: CoOccurrences
@@ -170,7 +171,7 @@ class _Result:
     stopped: bool = False  #: by the callback
 
 
-def _updates(coupled: _Coupled, start: Parameters, max_iter: int, tol: float, callback: Callback | None) -> _Result:
+def run_updates(coupled: Coupled, start: Parameters, max_iter: int, tol: float, callback: Callback | None) -> _Result:
     """Update until the objective changes by less than ``tol`` of itself."""
     run = _Result(start)
     after = start
@@ -188,7 +189,7 @@ def _updates(coupled: _Coupled, start: Parameters, max_iter: int, tol: float, ca
     return run
 
 
-def _known(
+def known_counts(
     annotations: Annotations, blind: Annotations, pairs: CoOccurrences, shrinkage: float
 ) -> tuple[Floats, Floats]:
     """Return what is added to the pairs, shrinkage and gold, counted in pairs."""
@@ -210,9 +211,3 @@ def _known(
     times = np.maximum(np.divide(in_pairs, labels, out=np.ones(M), where=labels > 0), 1.0)
     times_items = max(float(pairs.totals.sum()) / max(int(np.count_nonzero(met)), 1), 1.0)
     return times[:, None, None] * known, times_items * classes
-
-
-def _ordered(annotations: Annotations, parameters: Parameters) -> Parameters:
-    """Put the classes in the order in which most labels agree with them."""
-    order = by_agreement(sweep_of(annotations.with_gold(None))(*parameters))
-    return Parameters(parameters.prior[order], np.ascontiguousarray(parameters.confusions[:, :, order]))

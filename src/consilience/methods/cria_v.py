@@ -26,12 +26,13 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.factor.completion import Completed
 from consilience.fitting.em import Callback
-from consilience.fitting.fit import Fit, vote_posterior
+from consilience.fitting.fit import Fit
+from consilience.fitting.known import start_posterior
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.base.method import Method
 from consilience.methods.pg_tac import TensorAugmentation, completed_labels, fit_of_scores
 
-__all__ = ["METHOD", "CompletedVote", "cria_v"]
+__all__ = ["METHOD", "CompletedVote", "cria_v", "mean_vote", "parts_of"]
 
 
 class CompletedVote(TensorAugmentation):
@@ -52,16 +53,16 @@ def cria_v(
     callback: Callback | None = None,
 ) -> Fit:
     """Fit by completing the labels and voting; see :class:`CompletedVote`."""
-    found = completed_labels(annotations, vote_posterior(annotations), penalty, max_iter, tol, callback)
-    return fit_of_scores(annotations, _vote(annotations, found), found, max_iter, tol)
+    found = completed_labels(annotations, start_posterior(annotations), penalty, max_iter, tol, callback)
+    return fit_of_scores(annotations, mean_vote(annotations, found), found, max_iter, tol)
 
 
 METHOD = Method("cria-v", cria_v, "CompletedVote", "labels completed at low rank, then everybody votes")
 
 
-def _vote(annotations: Annotations, found: Completed) -> Floats:
+def mean_vote(annotations: Annotations, found: Completed) -> Floats:
     """Return the mean of the completed labels over the annotators of each item's part of the crowd, (N, K)."""
-    of_item, of_annotator = _parts(annotations)
+    of_item, of_annotator = parts_of(annotations)
     n_parts = int(max(of_item.max(initial=0), of_annotator.max(initial=0))) + 1
     members = np.bincount(of_annotator, minlength=n_parts)
     N, K = annotations.n_items, annotations.n_classes
@@ -73,7 +74,7 @@ def _vote(annotations: Annotations, found: Completed) -> Floats:
     return scores
 
 
-def _parts(annotations: Annotations) -> tuple[Ints, Ints]:
+def parts_of(annotations: Annotations) -> tuple[Ints, Ints]:
     """Return the connected component of each item and of each annotator."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

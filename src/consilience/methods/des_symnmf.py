@@ -67,6 +67,7 @@ def des_symnmf(
         codes = task.passes.annotator_ids.codes_of(list(through)).tolist()
         if -1 in codes:
             raise ParameterError(f"there is no annotator {list(through)[codes.index(-1)]!r} to designate")
+        codes = task.order.back.annotators[codes].tolist()
     completed = designated(task.pairs, through=codes)
     fit = task.fit_matrix(completed.matrix, pairs_imputed=completed.imputed)
     if completed.imputed == 1.0:

@@ -20,7 +20,8 @@ b      ``ease``      (N,)
 π      ``prior``     (K,)
 ====== ============= ========
 
-EM starts with everybody at the mean of the priors, where the posterior is a soft vote.  The M-step
+EM starts with everybody at the mean of the priors, where the posterior is a soft vote; with gold, abilities take a step
+towards what gold makes of the votes first.  The M-step
 has no closed form; two safeguarded Newton steps for each b_n, then for each α_m, take its place, and L cannot fall
 (:mod:`consilience.kernels.glad`).
 """
@@ -36,6 +37,7 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
 from consilience.fitting.fit import Fit, unconverged
+from consilience.fitting.known import start_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.glad import PRIOR_MEAN, GladSweeps
 from consilience.methods.base.estimator import IterativeEstimator
@@ -124,6 +126,8 @@ def fit_glad(
     sweeps = GladSweeps(a.indptr, a.annotator, a.label, a.gold, M, K)
     fit = GladFit(np.full(K, 1.0 / K), np.full(M, PRIOR_MEAN), np.full(N, PRIOR_MEAN), np.full((N, K), 1.0 / K))
     iteration = 0
+    if a.gold is not None:
+        sweeps.improve_ability(start_posterior(a), fit.ability, fit.ease)
     while True:
         fit.posterior, class_counts, fit.log_likelihood = sweeps.posterior(fit.prior, fit.ability, fit.ease)
         if iteration == max_iter:

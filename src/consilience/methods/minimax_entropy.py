@@ -20,8 +20,8 @@ symbol meaning                         shape
 q      posterior                       (N, K)
 ====== =============================== ===========
 
-From vote shares on, three steps alternate, none of which lets the objective fall: a Newton step in all σ_m given q and
-τ, one in all τ_n given q and σ, and q by Bayes' rule (:mod:`consilience.kernels.minimax`).
+From vote shares on, corrected by gold, three steps alternate, none of which lets the objective fall: a Newton step in
+all σ_m given q and τ, one in all τ_n given q and σ, and q by Bayes' rule (:mod:`consilience.kernels.minimax`).
 
 The penalties are ``λ_a = 2/K`` and ``λ_i = 2/K · (labels per annotator / labels per item)`` on average, times
 ``annotator_penalty`` and ``item_penalty``.  The ratio is that of the authors' program, and so is the level with two
@@ -43,7 +43,8 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback, Progress
-from consilience.fitting.fit import Fit, unconverged, vote_posterior
+from consilience.fitting.fit import Fit, unconverged
+from consilience.fitting.known import start_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.minimax import MinimaxSweeps
 from consilience.methods.base.estimator import IterativeEstimator
@@ -159,7 +160,7 @@ def fit_minimax_entropy(
     N, M, K = a.n_items, a.n_annotators, a.n_classes
     of_annotators, of_items = penalties(a, annotator_penalty, item_penalty)
     sweeps = MinimaxSweeps(a.indptr, a.annotator, a.label, a.gold, M, K)
-    fit = MinimaxFit(np.full(K, 1.0 / K), np.ones((M, K, K)), np.ones((N, K, K)), vote_posterior(a))
+    fit = MinimaxFit(np.full(K, 1.0 / K), np.ones((M, K, K)), np.ones((N, K, K)), start_posterior(a))
     tables = fit.annotators, fit.items
     for iteration in range(1, max_iter + 1):
         squares = of_annotators * sweeps.improve_annotators(fit.posterior, *tables, of_annotators)

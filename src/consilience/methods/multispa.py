@@ -40,8 +40,9 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.exceptions import FewLabelsWarning
 from consilience.factor.spa import shrunk_counts, spa
-from consilience.fitting.em import Parameters, sweep_of
-from consilience.fitting.fit import Caution, Fit, by_agreement
+from consilience.fitting.em import Parameters
+from consilience.fitting.fit import Caution, Fit
+from consilience.fitting.known import class_order, permuted, taught
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.methods.base.estimator import RefinableEstimator
 from consilience.methods.base.method import Method
@@ -49,7 +50,18 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import Group, groups
 
-__all__ = ["METHOD", "MultiSPA", "multispa", "pair_cautions", "vertex_model"]
+__all__ = [
+    "METHOD",
+    "MultiSPA",
+    "best_assignment",
+    "common_order",
+    "least_squares_prior",
+    "links_of",
+    "multispa",
+    "pair_cautions",
+    "vertex_model",
+    "vertices",
+]
 
 #: Most rounds over all annotators in search of a better order; two or three are usual.
 _ROUNDS = 100
@@ -88,8 +100,8 @@ def multispa(
     pairs = pair_moments(annotations)
     graph = groups(pairs)
     parameters = vertex_model(annotations, pairs, graph, shrinkage=shrinkage, learn_prior=prior == "learned")
-    order = by_agreement(sweep_of(annotations.with_gold(None))(*parameters))
-    model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids).permute(order)
+    parameters = taught(annotations, permuted(parameters, class_order(annotations, parameters)))
+    model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
     details = {"pairs_missing": pairs.missing}
     return Fit(model, posterior, log_likelihood, cautions=pair_cautions(graph), details=details)
@@ -110,11 +122,11 @@ def vertex_model(
         if not learn_prior or not len(pairs):
             return uniform
         # one more item of every class: least squares on the simplex tends to its corners
-        prior: Floats = (N * _least_squares_prior(pairs, A) + 1.0) / (N + K)
+        prior: Floats = (N * least_squares_prior(pairs, A) + 1.0) / (N + K)
         return prior
 
-    confusions, behind = _vertices(pairs)
-    order = _common_order(pairs, confusions, graph, annotations.labels_per_annotator)
+    confusions, behind = vertices(pairs)
+    order = common_order(pairs, confusions, graph, annotations.labels_per_annotator)
     for final in (False, True):
         confusions = np.take_along_axis(confusions, order[:, None, :], axis=2)
         behind = np.take_along_axis(behind, order, axis=1)
@@ -156,7 +168,7 @@ def pair_cautions(graph: Sequence[Group]) -> tuple[Caution, ...]:
 # ---- the columns of each confusion matrix ---------------------------------------------------------------------
 
 
-def _vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
+def vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
     """Return every annotator's confusions, each in its own order, and the labels behind each column, (M, K).
 
     Annotators who share no item have uniform columns with no labels behind them.
@@ -192,17 +204,17 @@ def _seen_from(blocks: Codes, second: Bools) -> Codes:
 # ---- one order for all --------------------------------------------------------------------------------------
 
 
-def _common_order(pairs: CoOccurrences, confusions: Floats, graph: Sequence[Group], n_labels: Ints) -> Ints:
+def common_order(pairs: CoOccurrences, confusions: Floats, graph: Sequence[Group], n_labels: Ints) -> Ints:
     """Return the order of each annotator's columns in which they mean the same classes for all, (M, K).
 
     Each group of annotators keeps the better of two starts: everybody's own labels (good where most are right), and
     growth from the best-known annotator, each next one fitted to those already there (good where many are wrong).
     """
     M, K = pairs.n_annotators, pairs.n_classes
-    own = np.array([_best_assignment(A) for A in confusions]).reshape(M, K)
+    own = np.array([best_assignment(A) for A in confusions]).reshape(M, K)
     if not len(pairs):
         return own
-    links = _links(pairs, confusions)
+    links = links_of(pairs, confusions)
     sequence, grown = _grow(pairs, links)
     tried = [_improve(pairs, links, sequence, start) for start in (own, grown)]
     first, second = pairs.who.T
@@ -220,11 +232,11 @@ def _common_order(pairs: CoOccurrences, confusions: Floats, graph: Sequence[Grou
         # classes of the group are named by what its members call them
         who = group.members
         named = np.take_along_axis(confusions[who], best[who][:, None, :], axis=2)
-        best[who] = best[who][:, _best_assignment(np.tensordot(n_labels[who], named, axes=1))]
+        best[who] = best[who][:, best_assignment(np.tensordot(n_labels[who], named, axes=1))]
     return best
 
 
-def _links(pairs: CoOccurrences, confusions: Floats) -> Floats:
+def links_of(pairs: CoOccurrences, confusions: Floats) -> Floats:
     """Return C, (P, K, K): how often each class of a pair's first and second annotator go together, beyond chance."""
     said = confusions.sum(axis=2, keepdims=True)
     opinion = confusions / np.where(said > 0, said, 1.0)  # a label that was never used has no blocks
@@ -234,7 +246,7 @@ def _links(pairs: CoOccurrences, confusions: Floats) -> Floats:
     return C
 
 
-def _best_assignment(score: Floats) -> Ints:
+def best_assignment(score: Floats) -> Ints:
     """Return the column for every row, each once, with the largest sum."""
     from scipy.optimize import linear_sum_assignment
 
@@ -264,7 +276,7 @@ def _grow(pairs: CoOccurrences, links: Floats) -> tuple[Ints, Ints]:
     for i in range(M):
         m = int(pull.argmax())
         if pull[m] > 0:
-            order[m] = _best_assignment(wanted[m])
+            order[m] = best_assignment(wanted[m])
         else:  # nobody left has links to those added: another group begins
             m = int(left.argmax())
         sequence[i], pull[m], left[m] = m, -np.inf, -np.inf
@@ -288,7 +300,7 @@ def _improve(pairs: CoOccurrences, links: Floats, sequence: Ints, start: Ints) -
             break
         for m in sequence[stale[sequence]].tolist():
             stale[m] = False
-            better = _best_assignment(wanted[m])
+            better = best_assignment(wanted[m])
             gain = wanted[m, classes, better].sum() - wanted[m, classes, order[m]].sum()
             if gain > 1e-9 * np.abs(wanted[m]).sum():
                 _add_wishes(pairs, links, m, order[m], wanted, -1.0)
@@ -334,7 +346,7 @@ def _corrected(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
             AD = np.linalg.solve(Y[m] + shared[m] * ridge, X[m].T).T
             # ‖X Y⁻¹(:, k) - λ_k A_m(:, c)‖² for class k and column c
             distance = ((AD.T[:, None, :] - prior[:, None, None] * A[m].T) ** 2).sum(axis=2)
-            better = _best_assignment(-distance)
+            better = best_assignment(-distance)
             moved = A[m][:, better]
             now = misfit(m, A[m] * prior)
             if misfit(m, moved * prior) < now - 1e-9 * abs(now):
@@ -348,7 +360,7 @@ def _corrected(pairs: CoOccurrences, confusions: Floats, prior: Floats) -> Ints:
 # ---- the prior ----------------------------------------------------------------------------------------------
 
 
-def _least_squares_prior(pairs: CoOccurrences, confusions: Floats) -> Floats:
+def least_squares_prior(pairs: CoOccurrences, confusions: Floats) -> Floats:
     """Return the λ on the simplex with the smallest f(λ) = Σ S ‖R - A_m diag(λ) A_jᵀ‖² / Σ S.
 
     On the simplex f(λ) = λᵀ G λ with G = Q - b 1ᵀ - 1 bᵀ + c.  Nonnegative least squares of G^(1/2) x ≈ 0, 1ᵀ x ≈ 1 has

@@ -1,8 +1,9 @@
 """PG-TAC: the truth as one more annotator in a low-rank completion of the labels.
 
 Labels are a binary tensor of items, annotators and classes, missing where nobody labelled.  A layer is added for the
-truth, filled with the shares of votes; the tensor is completed at low rank, and the labels are read off the completed
-layer: the answers of an annotator who agrees with the crowd, given the low-rank structure of all answers.
+truth, filled with the shares of votes (corrected by gold); the tensor is completed at low rank, and the labels are read
+off the completed layer: the answers of an annotator who agrees with the crowd, given the low-rank structure of all
+answers.
 
 Y. Zhou and J. He, "Crowdsourcing via tensor augmentation and completion", IJCAI 2016.
 
@@ -23,10 +24,12 @@ from __future__ import annotations
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.engine.passes import passes_of
 from consilience.exceptions import ConvergenceWarning
 from consilience.factor.completion import Completed, LabelTensor, complete
 from consilience.fitting.em import Callback, ConfusionStep, Progress
-from consilience.fitting.fit import Caution, Fit, crowd_confusion, vote_posterior
+from consilience.fitting.fit import Caution, Fit, crowd_confusion
+from consilience.fitting.known import by_gold, start_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.estimator import IterativeEstimator
@@ -78,7 +81,7 @@ def pg_tac(
     callback: Callback | None = None,
 ) -> Fit:
     """Fit by completing the labels together with a layer for the truth; see :class:`TensorAugmentation`."""
-    votes = vote_posterior(annotations)
+    votes = start_posterior(annotations)
     found = completed_labels(annotations, votes, penalty, max_iter, tol, callback, layer=votes)
     # X[n, 0, k] = Σ_r A[n, r] C[k, r]
     return fit_of_scores(annotations, found.items @ found.layer.T, found, max_iter, tol)
@@ -126,7 +129,7 @@ def probabilities(annotations: Annotations, scores: Floats) -> tuple[Floats, Flo
 
     The probabilities are softmax(β score).  β comes from a Dawid-Skene model: one M-step, with shrinkage, from the
     labels that the scores choose.  Its posterior is the second opinion p, and β maximises Σ_n Σ_k p[n, k] log softmax(β
-    score)[n, k].
+    score)[n, k].  If gold shows that the scores have the classes in another order, they are put in order.
     """
     a = annotations
     scores = np.rint(scores / _GRAIN) * _GRAIN
@@ -134,7 +137,10 @@ def probabilities(annotations: Annotations, scores: Floats) -> tuple[Floats, Flo
     chosen /= chosen.sum(axis=1, keepdims=True)
     statistics = vote_statistics(a.indptr, a.annotator, a.label, chosen, a.n_annotators)
     step = ConfusionStep(_SHRINKAGE * a.n_classes * crowd_confusion(a))
-    second = DawidSkene(*step(statistics), a.class_ids, a.annotator_ids).posterior(a)
+    parameters = step(statistics)
+    order = by_gold(passes_of(a), parameters)
+    scores = np.ascontiguousarray(scores[:, order])
+    second = DawidSkene(*parameters, a.class_ids, a.annotator_ids).permute(order).posterior(a)
     labelled = a.labels_per_item > 0
     return _softmax(_temperature(scores[labelled], second[labelled]) * scores), second
 

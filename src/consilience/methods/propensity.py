@@ -38,6 +38,7 @@ from consilience.exceptions import ParameterError
 from consilience.fitting.ascent import Ascent, EMModel, Pass, extrapolate
 from consilience.fitting.em import Callback, sweep_of
 from consilience.fitting.fit import Fit, unconverged, vote_posterior
+from consilience.fitting.known import start_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import FLOOR, Statistics
 from consilience.kernels.potts import label_evidence
@@ -109,8 +110,9 @@ def propensity(
     a, silence = annotations, None if silent_label is None else _code(annotations, silent_label)
     shares = _votes(a, a.n_annotators, silence)
     model = _Model(a, evidence, accuracy, silence, shares)
-    votes = vote_statistics(a.indptr, a.annotator, a.label, shares, a.n_annotators)
-    start = model.m_step(votes._replace(class_counts=shares.sum(axis=0)))
+    begin = shares if a.gold is None or silence is not None else start_posterior(a)
+    votes = vote_statistics(a.indptr, a.annotator, a.label, begin, a.n_annotators)
+    start = model.m_step(votes._replace(class_counts=begin.sum(axis=0)))
     end = Ascent(model, start, labels=a.n_labels).run(max_iter=max_iter, tol=tol, callback=callback)
     found = SpeakingModel(end.at, a.class_ids, a.annotator_ids, silence)
     return Fit(

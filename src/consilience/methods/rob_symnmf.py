@@ -41,7 +41,8 @@ class RobustSymNMF(IterativeEstimator):
     starts, rotations
         Starts of the imputation (the votes, then random ones) and of the rotation.
     reweigh, count_weights
-        Doubt pairs that fit badly; trust pairs by their number of common items.
+        Doubt pairs that fit badly; trust pairs by their number of common items.  ``reweigh=False`` does neither: all
+        pairs count the same, the paper's ``w = 1``.
     alpha, decay
         Threshold of the shifted ReLU, relative to the largest entry, and its decay; constant by default.
     shrinkage

@@ -46,7 +46,7 @@ from consilience.methods.base.weighted_votes import oriented, signed_means, sign
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 
-__all__ = ["METHOD", "SpectralMetaLearner", "sml"]
+__all__ = ["METHOD", "SpectralMetaLearner", "rank_one", "sml", "third_moment", "two_coins"]
 
 #: The largest imbalance, and how many are tried before the best is refined.
 _LARGEST, _TRIED = 0.98, 15
@@ -98,7 +98,7 @@ def sml(
         return Fit(model, posterior, log_likelihood)
     mean = signed_means(a)
     pairs = pair_moments(a)
-    skill, history, converged = _rank_one(pairs, mean, max_iter, tol, callback)
+    skill, history, converged = rank_one(pairs, mean, max_iter, tol, callback)
     alone = np.bincount(pairs.who.ravel(), minlength=M) == 0
     skill = oriented(a, np.where(alone, np.nan, skill))
     average = n[~alone] @ skill[~alone] / n[~alone].sum() if n[~alone].any() else 0.5
@@ -110,12 +110,12 @@ def sml(
     for sign in (1.0, -1.0) if a.gold is not None else (1.0,):
 
         def at(b: float, sign: float = sign) -> Parameters:
-            return model_of_factor(_two_coins(sign * skill, mean, b), n, shrinkage)
+            return model_of_factor(two_coins(sign * skill, mean, b), n, shrinkage)
 
         def likelihood(b: float, at: Callable[[float], Parameters] = at) -> float:
             return sweep.posterior(*at(b))[1]
 
-        b = _third_moment(a, mean, sign * skill) if imbalance == "tensor" else _likeliest(likelihood)
+        b = third_moment(a, mean, sign * skill) if imbalance == "tensor" else _likeliest(likelihood)
         ends.append((likelihood(b), b, at(b)))
     _, b, parameters = max(ends, key=lambda end: end[0])
     cautions: tuple[Caution, ...] = ()
@@ -138,7 +138,7 @@ def sml(
 METHOD = Method("sml", sml, "SpectralMetaLearner", "two-coin model from covariances of pairs", needs=(TWO_CLASSES,))
 
 
-def _rank_one(
+def rank_one(
     pairs: CoOccurrences, mean: Floats, max_iter: int, tol: float, callback: Callback | None
 ) -> tuple[Floats, list[float], bool]:
     """Fit v to the covariances by least squares, pairs weighted by their common items.
@@ -175,7 +175,7 @@ def _rank_one(
     return v, history, False
 
 
-def _two_coins(skill: Floats, mean: Floats, b: float) -> Floats:
+def two_coins(skill: Floats, mean: Floats, b: float) -> Floats:
     """Return the confusions for skills and imbalance, each column times the square root of the prior, (M, 2, 2)."""
     psi = 0.5 * (1.0 + mean + skill * np.sqrt((1.0 - b) / (1.0 + b)))
     eta = 0.5 * (1.0 - mean + skill * np.sqrt((1.0 + b) / (1.0 - b)))
@@ -195,7 +195,7 @@ def _likeliest(likelihood: Callable[[float], float]) -> float:
     return float(found.x)
 
 
-def _third_moment(annotations: Annotations, mean: Floats, skill: Floats) -> float:
+def third_moment(annotations: Annotations, mean: Floats, skill: Floats) -> float:
     """Return the imbalance from the third moments of all triples with common items, weighted by their number.
 
     α = -2 b / sqrt(1 - b²) minimises Σ S(i, j, k) (T(i, j, k) - α v(i) v(j) v(k))².  Its numerator and denominator are

@@ -50,16 +50,17 @@ from consilience.factor.alternating import simplex_least_squares
 from consilience.factor.simplex import project_to_simplex
 from consilience.factor.tensor_power import mixture_of_moments
 from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress, sweep_of
-from consilience.fitting.fit import Fit, by_agreement, vote_start
+from consilience.fitting.fit import Fit, vote_start
+from consilience.fitting.known import by_agreement, permuted, taught
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_counts, vote_statistics
+from consilience.methods.base.canonical import in_canonical_order
 from consilience.methods.base.estimator import RefinableEstimator
 from consilience.methods.base.factor_model import model_of_factor
 from consilience.methods.base.method import THREE_ANNOTATORS, Method
-from consilience.methods.tensor_admm import canonical_order
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["METHOD", "SpectralDawidSkene", "spectral_ds"]
+__all__ = ["METHOD", "SpectralDawidSkene", "group_confusions", "spectral_ds"]
 
 #: Singular values of a pair of groups below this share of the largest are noise.
 _RANK = 1e-3
@@ -102,6 +103,7 @@ class SpectralDawidSkene(RefinableEstimator):
     shrinkage: float = 0.25
 
 
+@in_canonical_order
 def spectral_ds(
     annotations: Annotations,
     *,
@@ -113,7 +115,6 @@ def spectral_ds(
 ) -> Fit:
     """Fit by the spectral method; :class:`SpectralDawidSkene` documents the parameters."""
     a, rng = annotations, np.random.default_rng(random_state)
-    order = canonical_order(a)
     sweep = sweep_of(a.with_gold(None))
     votes = vote_start(a, ConfusionStep(0.1))
     found: list[tuple[float, Parameters]] = []
@@ -125,14 +126,13 @@ def spectral_ds(
             factor = rough.confusions * np.sqrt(rough.prior)
             prior, confusions = model_of_factor(factor, a.labels_per_annotator, shrinkage)
             statistics = sweep(prior, confusions)
-            classes = by_agreement(statistics)
-            ordered = Parameters(prior[classes], np.ascontiguousarray(confusions[:, :, classes]))
+            ordered = permuted(Parameters(prior, confusions), by_agreement(statistics.counts))
             made.append((statistics.log_likelihood, ordered))
         return made
 
     asked: Any = False
     for _ in range(partitions):
-        group, here = _partition(rng, order), None
+        group, here = _partition(rng, a.n_annotators), None
         for _ in range(rounds):
             made = max(one_round(group, _views(a, group, here and here[1])), key=lambda one: one[0], default=None)
             risen = made is not None and (here is None or made[0] > here[0] + _RISE * abs(here[0]))
@@ -151,7 +151,7 @@ def spectral_ds(
         found.append((sweep(*mean).log_likelihood, mean))
     found.sort(key=lambda one: -one[0])
     history += [found[0][0]] if found else []
-    models = [parameters for _, parameters in found[:_KEPT]] or [votes]
+    models = [taught(a, parameters) for _, parameters in found[:_KEPT]] or [votes]
     model = DawidSkene(*models[0], a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
     return Fit(model, posterior, log_likelihood, history=history, candidates=tuple(models[1:]))
@@ -166,12 +166,9 @@ METHOD = Method(
 )
 
 
-def _partition(rng: np.random.Generator, order: Ints) -> Ints:
+def _partition(rng: np.random.Generator, n_annotators: int) -> Ints:
     """Assign annotators to three groups at random, three with about as many labels at a time."""
-    dealt = np.argsort(rng.random((-(-order.size // 3), 3)), axis=1).ravel()[: order.size]
-    group = np.empty(order.size, np.int64)
-    group[order] = dealt
-    return group
+    return np.argsort(rng.random((-(-n_annotators // 3), 3)), axis=1).ravel()[:n_annotators]
 
 
 def _views(annotations: Annotations, group: Ints, model: Parameters | None) -> Floats:
@@ -210,12 +207,12 @@ def _models(annotations: Annotations, group: Ints, views: Floats, rng: np.random
     said = [vote_statistics(a.indptr, a.annotator, a.label, view, a.n_annotators).counts for view in views]
     models = []
     for c in range(3):
-        prior, means = _groups(cross, np.moveaxis(triple, c, 2), c, rng)
+        prior, means = group_confusions(cross, np.moveaxis(triple, c, 2), c, rng)
         models.append(Parameters(prior, _annotators(said, group, prior, means)))
     return models
 
 
-def _groups(cross: Floats, triple: Floats, c: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def group_confusions(cross: Floats, triple: Floats, c: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the prior and the confusions of the three groups, (3, K, K), from the moments of group c."""
     a, b = (g for g in range(3) if g != c)
     to_a = cross[c, b] @ np.linalg.pinv(cross[a, b], rcond=_RANK)

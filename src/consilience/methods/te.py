@@ -41,7 +41,7 @@ from consilience.methods.base.weighted_votes import oriented, signed_means, sign
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 
-__all__ = ["METHOD", "TriangularEstimation", "te"]
+__all__ = ["METHOD", "TriangularEstimation", "strongest_pairs", "te"]
 
 #: Pairs that are tried at first, and the most at a time.
 _FIRST, _MOST = 256, 1 << 14
@@ -83,7 +83,7 @@ def te(
     pairs = pair_moments(a)
     agree = pairs.totals if K < 2 else signed_products(pairs, signed_means(a) if center else np.zeros(M))
     correlation = agree / (pairs.totals + smoothing)
-    first, second = _strongest_pairs(pairs, correlation, _order(pairs, correlation, agree, n))
+    first, second = strongest_pairs(pairs, correlation, _order(pairs, correlation, agree, n))
     known = np.flatnonzero(first >= 0)
     i, j = first[known], second[known]
     lookup = _Lookup(pairs, correlation)
@@ -131,7 +131,7 @@ def _order(pairs: CoOccurrences, correlation: Floats, agree: Floats, n: Ints) ->
     return np.lexsort(keys)[::-1]
 
 
-def _strongest_pairs(pairs: CoOccurrences, correlation: Floats, order: Ints) -> tuple[Ints, Ints]:
+def strongest_pairs(pairs: CoOccurrences, correlation: Floats, order: Ints) -> tuple[Ints, Ints]:
     """Return for each annotator the first pair in ``order`` that both share items with them; -1 if there is none."""
     from scipy.sparse import csr_array
 

@@ -64,9 +64,9 @@ def robust(
     start
         Initial factors, (M, K, K).  Those of annotators who share no item with anybody are not changed.
     reweigh
-        False fits plain least squares: the paper's ``w = 1``.
+        False fits plain least squares, all blocks weighted alike: the paper's ``w = 1``.
     count_weights
-        Weight a block by its number of items.
+        Weight a block by its number of items; not if ``reweigh`` is False.
     xi
         ξ; 1 with count weights, the paper's small number (1e-6) without.
     radius
@@ -80,7 +80,7 @@ def robust(
 
     around = pairs.neighbours
     totals = pairs.totals
-    scale = totals if count_weights else np.ones(len(pairs))
+    scale = totals if count_weights and reweigh else np.ones(len(pairs))
     xi = (1.0 if count_weights else 1e-6) if xi is None else xi
     factors = np.array(start, np.float64, order="C")
     weights = np.empty(len(pairs))
@@ -212,12 +212,16 @@ def designated(pairs: CoOccurrences, *, through: Sequence[int] | None = None, ro
 def _inverses(blocks: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Return the inverse of every block, and the ratio of its smallest singular value to its sampling error.
 
-    Singular blocks, as of few labels, have strength zero, and no path leads through them.
+    Singular blocks, as of few labels, have strength zero, and no path leads through them.  If all are singular,
+    singular values σ below the sampling error δ are damped instead, 1/σ → σ / (σ² + δ²), and the largest one is the
+    strength.
     """
     left, singular, right = np.linalg.svd(blocks)
-    lost = singular[:, -1] <= 1e-12
-    inverse = np.einsum("pji,pj,pkj->pik", right, 1.0 / np.where(lost[:, None], 1.0, singular), left)
-    return np.ascontiguousarray(inverse), np.where(lost, 0.0, singular[:, -1] / np.sqrt(noise))
+    lost, error = singular[:, -1] <= 1e-12, np.sqrt(noise)
+    reciprocal, strength = 1.0 / np.where(lost[:, None], 1.0, singular), np.where(lost, 0.0, singular[:, -1] / error)
+    if lost.all():
+        reciprocal, strength = singular / (singular**2 + noise[:, None]), singular[:, 0] / error
+    return np.ascontiguousarray(np.einsum("pji,pj,pkj->pik", right, reciprocal, left)), strength
 
 
 def _best_links(around: SharedItems, strength: Floats, through: Sequence[int] | None) -> Ints:

@@ -19,8 +19,10 @@ from consilience.exceptions import FewLabelsWarning
 from consilience.factor.square_root import square_root
 from consilience.factor.symnmf import rotate
 from consilience.fitting.em import ConfusionStep, Parameters
-from consilience.fitting.fit import Caution, Fit, by_agreement, vote_start
+from consilience.fitting.fit import Caution, Fit, vote_start
+from consilience.fitting.known import by_agreement, permuted, taught
 from consilience.kernels._arrays import Floats, Ints
+from consilience.methods.base.canonical import Order
 from consilience.methods.base.constants import RANDOM_MODELS
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.graph import Group, groups
@@ -50,40 +52,37 @@ class PairFit:
         random_state: Any,
     ) -> None:
         self.passes, self.rng = passes_of(annotations), np.random.default_rng(random_state)
-        self.pairs = self.passes.pairs()
+        # all that follows, until a model is found, is in canonical order
+        self.order = Order.of(self.passes.survey.said)
+        self.pairs = self.order.pairs(self.passes.pairs())
         self.graph = groups(self.pairs)
-        self.votes = vote_start(self.passes, ConfusionStep(_START_SMOOTHING))
+        self.votes = self.order.parameters(vote_start(self.passes, ConfusionStep(_START_SMOOTHING)))
         self.shrinkage = shrinkage
         self.rotation: dict[str, Any] = {"rotations": rotations, "alpha": alpha, "decay": decay}
 
     def model(self, U: Floats) -> Parameters:
         """Rotate a square root of X, (M, K, K), and read prior and confusions off the result."""
         H = rotate_groups(U, self.graph, self.votes, random_state=self.rng, **self.rotation)
-        return model_of_factor(H, self.passes.labels_per_annotator, self.shrinkage)
+        return model_of_factor(H, self.passes.labels_per_annotator[self.order.annotators], self.shrinkage)
 
     def random_factors(self) -> Floats:
-        """Draw factors that depend on the labels, not on the order or the names of annotators and classes."""
-        said = self.passes.survey.said
-        classes = np.argsort(said.sum(axis=0), kind="stable")
-        annotators = np.lexsort((*said[:, classes].T, said.sum(axis=1)))
-        drawn = random_factors(self.rng, *said.shape)
-        made = np.empty_like(drawn)
-        made[np.ix_(annotators, classes, classes)] = drawn
-        return made
+        """Draw factors of all annotators, (M, K, K)."""
+        return random_factors(self.rng, self.passes.n_annotators, self.passes.n_classes)
 
     def fit(self, models: Sequence[Parameters], **details: Any) -> tuple[int, Fit]:
         """Return the number of the most likely model, and the fit of it.
 
         The other models, the votes and some random ones are candidates for ``+em``.
         """
-        K = self.passes.n_classes
-        best, ordered, log_likelihood = self._most_likely(models)
-        others = [self.votes]
+        K, back = self.passes.n_classes, self.order.back
+        best, ordered, log_likelihood = self._most_likely([back.parameters(model) for model in models])
+        others = [back.parameters(self.votes)]
         for parameters in ordered:
             if all(_differ(parameters, other) for other in (ordered[best], *others)):
                 others.append(parameters)
         flat = np.full(K, 1.0 / K)
-        others += [Parameters(flat, self.random_factors() * np.sqrt(K)) for _ in range(RANDOM_MODELS)]
+        drawn = [Parameters(flat, self.random_factors() * np.sqrt(K)) for _ in range(RANDOM_MODELS)]
+        others += [back.parameters(parameters) for parameters in drawn]
         model = DawidSkene(*ordered[best], self.passes.class_ids, self.passes.annotator_ids)
         return best, Fit(
             model,
@@ -117,8 +116,9 @@ class PairFit:
         ordered, likelihoods = [], []
         for prior, confusions in models:
             statistics = judged.sweep(prior, confusions, gold=False)
-            order = by_agreement(statistics)
-            ordered.append(Parameters(prior[order], np.ascontiguousarray(confusions[:, :, order])))
+            order = by_agreement(statistics.counts)
+            found = taught(passes, permuted(Parameters(prior, confusions), order))
+            ordered.append(found)
             likelihoods.append(statistics.log_likelihood)
         best = int(np.argmax(likelihoods))
         if judged is passes and not passes.has_gold:

@@ -10,9 +10,11 @@ import numpy as np
 
 from consilience.engine.passes import Labels, passes_of
 from consilience.fitting.em import Callback, ConfusionStep, EMResult, Parameters, run_em
-from consilience.fitting.fit import Fit, by_agreement, crowd_confusion
+from consilience.fitting.fit import Fit, crowd_confusion
+from consilience.fitting.known import by_agreement, taught
 from consilience.kernels._arrays import Floats
 from consilience.methods.base import constants
+from consilience.methods.base.canonical import Order
 
 __all__ = ["best_start", "pseudo_labels", "refine"]
 
@@ -37,17 +39,15 @@ def refine(
     """
     passes = passes_of(annotations)
     pseudo = pseudo_labels(passes, smoothing, shrinkage)
-    start = best_start(
-        passes, [Parameters(fit.model.prior, fit.model.confusions), *fit.candidates], pseudo, random_state
-    )
+    found = taught(passes, Parameters(fit.model.prior, fit.model.confusions))
+    start = best_start(passes, [found, *fit.candidates], pseudo, random_state)
     step = ConfusionStep(pseudo, prior == "learned")
     result = run_em(passes, start, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     refined = Fit.from_em(passes, result, tol)
     refined = replace(refined, cautions=(*fit.cautions, *refined.cautions), details=fit.details)
     if passes.has_gold:  # gold shows which class is which
         return refined
-    statistics = passes.sweep(refined.model.prior, refined.model.confusions)
-    return refined.reordered(by_agreement(statistics))
+    return refined.reordered(by_agreement(passes.sweep(refined.model.prior, refined.model.confusions).counts))
 
 
 def pseudo_labels(annotations: Labels, smoothing: float, shrinkage: float) -> float | Floats:
@@ -75,9 +75,11 @@ def best_start(
         ends = (run_em(sample, start, ConfusionStep(pseudo), max_iter=passes, tol=1e-6) for start in tried)
         return max(ends, key=lambda end: end.history[-1])
 
-    best = best_of(starts)
+    best, order = best_of(starts), Order.of(passes_of(annotations).survey.said)
     for _ in range(constants.SPLIT_ROUNDS):
-        better = best_of([best.parameters, *_splits(best.parameters, rng)])
+        better = best_of(
+            [best.parameters, *map(order.back.parameters, _splits(order.parameters(best.parameters), rng))]
+        )
         gain = better.history[-1] - best.history[-1]
         best = better
         if gain < constants.SPLIT_GAIN:

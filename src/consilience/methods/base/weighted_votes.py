@@ -28,8 +28,10 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.engine.passes import passes_of
 from consilience.fitting.em import Parameters, sweep_of
 from consilience.fitting.fit import Fit, vote_posterior
+from consilience.fitting.known import by_gold, permuted
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Sweep
 from consilience.kernels.grouping import components
@@ -73,7 +75,7 @@ def weighted_vote(
     ----------
     annotations
         The labels.  Gold items are held at their gold; if there are any, they also decide whether all signs are
-        reversed.
+        reversed, and on the order of more than two classes.
     weights
         Weights of the annotators' labels, up to a common positive factor: one for all classes (M,) or one for each
         class (M, K).  NaN where unknown: the average is used.
@@ -88,24 +90,37 @@ def weighted_vote(
     M, K = a.n_annotators, a.n_classes
     w = _standardised(a, np.broadcast_to(weights[:, None] if weights.ndim == 1 else weights, (M, K)))
     h = np.full((M, K), 1.0 / K) if habits is None else habits
+    best = _scaled(a, w, h, prior == "learned")
+    if K > 2 and a.gold is not None:  # more orders of the classes than signs of the scale
+        blind = _scaled(a.with_gold(None), w, h, prior == "learned")
+        order = by_gold(passes_of(a), blind)
+        if not np.array_equal(order, np.arange(K)):
+            best = permuted(blind, order)
+    model = DawidSkene(*best, a.class_ids, a.annotator_ids)
+    posterior, log_likelihood = model.posterior_and_likelihood(a)
+    return Fit(model, posterior, log_likelihood, hint=vote_posterior(a), **story)
+
+
+def _scaled(annotations: Annotations, weights: Floats, habits: Floats, learn_prior: bool) -> Parameters:
+    """Return the model with the likeliest scale of the weights (M, K), and prior if it is learned."""
+    a, K = annotations, annotations.n_classes
     sweep = sweep_of(a)
-    best = Parameters(np.full(K, 1.0 / K), tilted_confusions(0.0 * w, h))
-    for _ in range(_ROUNDS if prior == "learned" else 1):
-        if K == 1 or not w.any():
+    best = Parameters(np.full(K, 1.0 / K), tilted_confusions(0.0 * weights, habits))
+    for _ in range(_ROUNDS if learn_prior else 1):
+        if K == 1 or not weights.any():
             break
         before = best.prior
 
         def likelihood(scale: float, prior: Floats = before) -> float:
-            return sweep.posterior(prior, tilted_confusions(scale * w, h))[1]
+            return sweep.posterior(prior, tilted_confusions(scale * weights, habits))[1]
 
-        best = Parameters(before, tilted_confusions(_likeliest_scale(likelihood, a.gold is not None) * w, h))
-        if prior == "learned":
+        scale = _likeliest_scale(likelihood, a.gold is not None)
+        best = Parameters(before, tilted_confusions(scale * weights, habits))
+        if learn_prior:
             best = _learn_prior(sweep, best)
         if np.abs(best.prior - before).max() < _PRIOR_TOL:
             break
-    model = DawidSkene(*best, a.class_ids, a.annotator_ids)
-    posterior, log_likelihood = model.posterior_and_likelihood(a)
-    return Fit(model, posterior, log_likelihood, hint=vote_posterior(a), **story)
+    return best
 
 
 def tilted_confusions(log_odds: Floats, habits: Floats) -> Floats:

@@ -1,0 +1,57 @@
+"""Every method on shuffled rows, renamed ids and permuted classes: nothing but names may change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import quietly, random_model
+
+from consilience.methods.base.registry import METHODS
+
+BINARY = ("eigenratio", "ghosh-svd", "sml", "te")
+NAMES = [*(name for name in METHODS if name != "auto"), "rob-symnmf+em", "tensor-admm+em", "spectral-ds+em"]
+
+
+def table(K: int, seed: int, share: float) -> pd.DataFrame:
+    """A crowd of mixed ability, as words."""
+    model = random_model(12, K, seed)
+    annotations, _ = model.sample(250, label_probability=share, random_state=seed)
+    return pd.DataFrame(
+        {
+            "task": [f"i{n}" for n in annotations.item_of_label()],
+            "worker": [f"w{m}" for m in annotations.annotator],
+            "label": [f"c{k}" for k in annotations.label],
+        }
+    )
+
+
+def posterior(rows: pd.DataFrame, method: str, back: dict[str, dict[str, str]], gold: Any) -> pd.DataFrame:
+    """The posterior by the names of items and classes, after the names are changed back."""
+    consensus = quietly(rows, method, gold=gold)
+    made = pd.DataFrame(consensus.posterior, list(consensus.item_ids), list(consensus.model.classes))
+    made = made.rename(index=back.get("task", {}), columns=back.get("label", {}))
+    return made.sort_index(axis=0).sort_index(axis=1)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize("with_gold", [False, True])
+@pytest.mark.parametrize("method", NAMES)
+def test_order_and_names_change_nothing(method: str, with_gold: bool, share: float) -> None:
+    rng = np.random.default_rng(0)
+    K = 2 if method in BINARY else 4
+    rows = table(K, K, share)
+    gold = {f"i{n}": f"c{n % K}" for n in range(0, 250, 12) if f"i{n}" in set(rows["task"])} if with_gold else None
+    plain = posterior(rows, method, {}, gold)
+    for _ in range(2):
+        there = {
+            column: dict(zip(rows[column].unique(), rng.permutation(rows[column].unique()), strict=True))
+            for column in rows
+        }
+        back = {column: {new: old for old, new in names.items()} for column, names in there.items()}
+        shuffled = rows.sample(frac=1, random_state=rng)
+        renamed = shuffled.assign(**{column: shuffled[column].map(names) for column, names in there.items()})
+        known = gold and {there["task"][n]: there["label"][k] for n, k in gold.items()}
+        np.testing.assert_allclose(posterior(renamed, method, back, known).to_numpy(), plain.to_numpy(), atol=1e-6)
