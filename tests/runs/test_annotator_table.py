@@ -167,7 +167,7 @@ def test_intervals_cover_the_true_accuracy(crowd: dict[str, Any], method: str, l
         widths.append(np.mean((table["high"] - table["low"]) / (plain[1] - plain[0])))
     assert least <= np.mean(covered) <= most
     # not by being needlessly wide
-    assert 1.0 < np.mean(widths) < 1.8
+    assert 1.0 < np.mean(widths) < 2.0
 
 
 def test_an_annotator_without_labels_has_no_accuracy() -> None:

@@ -209,10 +209,10 @@ def _taught(annotations: Annotations, crowd: _Crowd, built: _Built) -> tuple[Poo
     if sample is not annotations:  # refits use the sample and all items of known truth
         step = -(-annotations.n_labels // constants.SAMPLE)
         part = annotations.select_items(np.union1d(items, np.arange(0, annotations.n_items, step)))
-    pool, judged, usual = learn_from_known(part, built.pool, lambda some: crowd.build(some, some).pool)
+    pool, judged, alone = learn_from_known(part, built.pool, lambda some: crowd.build(some, some).pool)
     assert annotations.gold is not None
     truth = annotations.gold[items]
-    expected, found = float(1.0 - usual.max(axis=1).mean()), float((usual.argmax(axis=1) != truth).mean())
+    expected, found = float(1.0 - alone.max(axis=1).mean()), float((alone.argmax(axis=1) != truth).mean())
     report = {
         "items": int(items.size),
         "error": found,

@@ -48,10 +48,10 @@ def known_items(annotations: Annotations) -> Ints:
 def learn_from_known(
     annotations: Annotations, pool: Pool, refit: Callable[[Annotations], Pool]
 ) -> tuple[Pool, Floats, Floats]:
-    """Return the pool that the known answers make most probable, and what it and the usual one say about them.
+    """Return the pool that the known answers make most probable, what it says of them, and what the labels alone say.
 
-    The latter two, (known, K), leave out every item's own answer.  ``refit`` returns the pool of labels with some of
-    the known answers.
+    The latter two, (known, K), leave out every item's own answer, and all known answers.  ``refit`` returns the pool of
+    labels with some of the known answers or none.
     """
     items = known_items(annotations)
     assert annotations.gold is not None
@@ -64,16 +64,13 @@ def learn_from_known(
     hits, known = records(some)
     who, right = some.annotator, some.label == truth[some.item_of_label()]
     own = np.maximum(log_odds(hits[who] - right, known[who] - 1.0), 0.0)
-    counted = None if pool.counted is None else pool.counted
-    votes, n_labels = votes_of(blind, counted)
+    votes, n_labels = votes_of(blind, pool.counted)
     three = np.stack([*features(votes, posterior, n_labels, pool.dependent), label_sums(some, own)])
-    usual = normalised(three[0] + three[1], pool.dependent)
     shares = _shares(three, truth, pool.dependent)
     judged = normalised(np.tensordot(shares, three, 1), pool.dependent)
-    learned = pool.learned(
-        (float(shares[0]), float(shares[1]), float(shares[2])), np.maximum(log_odds(hits, known), 0.0)
-    )
-    return learned, judged, usual
+    alone, _ = refit(annotations.forgetting(items))(blind)
+    of_votes, of_model, of_record = shares.tolist()
+    return pool.learned((of_votes, of_model, of_record), np.maximum(log_odds(hits, known), 0.0)), judged, alone
 
 
 def _parts(some: Annotations, truth: Codes) -> list[Ints]:
