@@ -2,23 +2,25 @@
 
 1. Annotators who answer as one (:mod:`consilience.moments.copies`) share one vote.
 2. A model is fitted: confusion matrices, with subtypes of the classes where annotators err together
-   (:mod:`consilience.auto.model`).  If silence says something about the truth (:mod:`consilience.diagnose.silence`), as
-   with labelling functions, it is :mod:`consilience.methods.propensity` instead.
+   (:mod:`consilience.auto.model`), or :mod:`consilience.methods.hierarchical` if errors look independent.  If silence
+   says something about the truth (:mod:`consilience.diagnose.silence`), as with labelling functions, it is
+   :mod:`consilience.methods.propensity` instead.
 3. Votes and model are pooled (:mod:`consilience.auto.pool`).
 4. Known answers teach how far to trust votes, model and each annotator (:mod:`consilience.auto.known_answers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from consilience.auto import constants
 from consilience.auto.known_answers import contradiction, known_items, learn_from_known
-from consilience.auto.model import SubtypeModel, fit_model, sample_of
+from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import CHANCE, CLEAR
@@ -30,6 +32,7 @@ from consilience.fitting.fit import Caution, Fit, unconverged, vote_posterior
 from consilience.kernels._arrays import Floats
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
+from consilience.methods.ebcc import Subtypes
 from consilience.methods.hierarchical import Hierarchy
 from consilience.methods.propensity import SpeakingModel, propensity
 from consilience.models.dawid_skene import DawidSkene
@@ -138,12 +141,23 @@ class _Annotators:
 
     def build(self, annotations: Annotations, sample: Annotations) -> _Built:
         a = annotations
-        found, gain = fit_model(a, sample, weights=self.weights, random_state=self.random_state, options=self.options)
-        model = SubtypeModel.of(found, a)
+        options = {**self.options, "weights": self.weights, "random_state": self.random_state}
+        looked = look_for_subtypes(sample, **options)
         correlation, error = self._correlation(sample)
         # errors count as independent only if the labels show it
         share = (abs(correlation) + error - CHANCE) / (CLEAR - CHANCE)
-        dependent = 1.0 if gain > 0 else float(np.clip(share, 0.0, 1.0))
+        dependent = 1.0 if looked.gain > 0 else float(np.clip(share, 0.0, 1.0))
+        gain = looked.gain
+        found: Hierarchy | Subtypes
+        posterior: Callable[[Annotations], Floats]
+        if dependent < 1:  # then a model that learns the habits of the crowd is best
+            found = Hierarchy(a, weights=self.weights).climb(**self.options)
+            model = found.model
+            posterior = partial(_weighted_posterior, model, self.weights)
+        else:
+            found = fit_model(a, sample, looked, **options)
+            posterior = named = SubtypeModel.of(found, a)
+            model = named.named
         names = a.annotator_ids
         details = {
             "chosen": ("subtypes" if gain > 0 else "confusions") + "+votes",
@@ -156,9 +170,9 @@ class _Annotators:
         }
         passes = f"{len(found.history)} passes"
         return _Built(
-            Pool(model, a.annotator_ids, self.weights, dependent),
-            model.named,
-            model.named.log_likelihood(a),
+            Pool(posterior, a.annotator_ids, self.weights, dependent),
+            model,
+            model.log_likelihood(a),
             found.converged,
             found.history,
             details,
@@ -221,6 +235,10 @@ def _taught(annotations: Annotations, crowd: _Crowd, built: _Built) -> tuple[Poo
         "shares": dict(zip(("votes", "model", "record"), pool.shares, strict=True)),
     }
     return pool, (*contradiction(items.size, found, expected), *built.cautions), report
+
+
+def _weighted_posterior(model: DawidSkene, weights: Floats | None, annotations: Annotations) -> Floats:
+    return model.posterior(annotations, weights)
 
 
 def _shared_votes(n_annotators: int, groups: Sequence[Copies]) -> Floats | None:

@@ -7,7 +7,6 @@ subtypes that the sample needs are the start of a fit to all labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,14 +19,14 @@ from consilience.kernels._arrays import Floats
 from consilience.methods.ebcc import Subtypes, fit_subtypes, subtype_sweep
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["Model", "SubtypeModel", "fit_model", "sample_of"]
+__all__ = ["Looked", "SubtypeModel", "fit_model", "look_for_subtypes", "sample_of"]
 
 
-class Model(NamedTuple):
-    """The fitted model."""
+class Looked(NamedTuple):
+    """What a sample shows of subtypes."""
 
-    subtypes: Subtypes
-    gain: float  #: what subtypes add to the lower bound beyond the margin, nats per label of the sample
+    found: Subtypes | None  #: the better fit, with or without subtypes; None where nobody looked
+    gain: float  #: what subtypes add to the lower bound beyond the margin, nats per label
 
 
 def sample_of(annotations: Annotations) -> Annotations:
@@ -36,39 +35,43 @@ def sample_of(annotations: Annotations) -> Annotations:
     return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
 
 
-def fit_model(
-    annotations: Annotations,
-    sample: Annotations,
-    *,
-    weights: Floats | None = None,
-    random_state: Any = 0,
-    options: Mapping[str, Any],
-) -> Model:
-    """Fit the model to all labels; subtypes are looked for in the ``sample``, which may be all of them."""
-    fixed = {
-        "smoothing": constants.SMOOTHING,
-        "diagonal": constants.DIAGONAL,
-        "concentration": constants.SUBTYPE_ITEMS,
-        "pseudo_items": constants.CLASS_ITEMS,
-        "weights": weights,
-        "random_state": random_state,
+def look_for_subtypes(sample: Annotations, **options: Any) -> Looked:
+    """Fit the model to a sample, with and without subtypes; ``options`` are those of :func:`fit_model`."""
+    cells = sample.n_annotators * sample.n_classes**2 * constants.SUBTYPES
+    if sample.n_classes < 2 or cells > constants.MOST_CELLS:
+        return Looked(None, 0.0)
+    one = _fit(sample, 1, **options)
+    needed = one.bound + constants.MARGIN
+    many = _fit(sample, constants.SUBTYPES, starts=constants.STARTS, needed=needed, **options)
+    gain = (many.bound - needed) / max(sample.n_labels, 1)
+    return Looked(many if gain > 0 else one, gain)
+
+
+def fit_model(annotations: Annotations, sample: Annotations, looked: Looked, **options: Any) -> Subtypes:
+    """Fit the model to all labels, with the subtypes that the sample needs.
+
+    Options are ``weights`` (how many times the labels of each annotator count), ``random_state``, ``max_iter``, ``tol``
+    and ``callback``.
+    """
+    if looked.found is not None and sample is annotations:
+        return looked.found
+    if looked.found is None or looked.gain <= 0:
+        return _fit(annotations, 1, **options)
+    start = _needed(looked.found, annotations.n_classes)
+    return _fit(annotations, start.prior.size // annotations.n_classes, start=start, **options)
+
+
+def _fit(annotations: Annotations, subtypes: int, *, starts: int = 1, **options: Any) -> Subtypes:
+    return fit_subtypes(
+        annotations,
+        subtypes,
+        smoothing=constants.SMOOTHING,
+        diagonal=constants.DIAGONAL,
+        concentration=constants.SUBTYPE_ITEMS,
+        pseudo_items=constants.CLASS_ITEMS,
+        starts=starts,
         **options,
-    }
-    gain, found = 0.0, None
-    cells = annotations.n_annotators * annotations.n_classes**2
-    if annotations.n_classes > 1 and cells * constants.SUBTYPES <= constants.MOST_CELLS:
-        one = fit_subtypes(sample, 1, starts=1, **fixed)
-        needed = one.bound + constants.MARGIN
-        many = fit_subtypes(sample, constants.SUBTYPES, starts=constants.STARTS, needed=needed, **fixed)
-        gain = (many.bound - needed) / max(sample.n_labels, 1)
-        found = many if gain > 0 else one
-        if sample is annotations:
-            return Model(found, gain)
-    if found is None or gain <= 0:
-        return Model(fit_subtypes(annotations, 1, starts=1, **fixed), gain)
-    start = _needed(found, annotations.n_classes)
-    subtypes = start.prior.size // annotations.n_classes
-    return Model(fit_subtypes(annotations, subtypes, start=start, starts=1, **fixed), gain)
+    )
 
 
 def _needed(found: Subtypes, n_classes: int) -> Parameters:
