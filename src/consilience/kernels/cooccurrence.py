@@ -21,9 +21,9 @@ __all__ = ["count_pairs", "count_triples", "counts_of_keys", "joined", "pairs_fi
 #: Cells of a table (4 bytes each), beyond which pairs are sorted, and triples refused.
 _LARGEST_TABLE = 1 << 24
 _MOST_CELLS = 1 << 27  # in the tables of all threads together
-#: Labels of one item whose pairs are sorted; of more, so many are taken at equal distances, by annotator.  Chosen for
-#: memory: 10,000 labels on one item have 5e7 pairs, each of them seen once.
-_MOST_SORTED = 1000
+#: Labels of one item whose pairs are counted, unless there are more annotators in a table; of more labels, so many are
+#: taken at equal distances.  Chosen for memory: 10,000 labels on one item have 5e7 pairs, each of them seen once.
+_MOST_LABELS = 1000
 #: Stands for a pair of labels of the same annotator.
 _NO_KEY = np.uint64(2**64 - 1)
 
@@ -38,41 +38,28 @@ def count_pairs(
     passed: list[tuple[int, int]] | None = None,
     done: Callable[[int, int], None] | None = None,
     threads: int | None = None,
+    most: int = _MOST_LABELS,
 ) -> tuple[Codes, Codes]:
     """Count the label pairs of every pair of annotators m < j with an item in common.
 
     Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: on how many items m said a and j said b.  ``passed`` are
-    the blocks of items to count, by default all of them; ``done`` is called after each.
+    the blocks of items to count, by default all of them; ``done`` is called after each.  Of an item with more than
+    ``most`` labels, so many are used.
     """
     M, K = n_annotators, n_classes
     data = indptr, annotator, label
     if pairs_fit(M, K):
         return _by_table(*data, M, K, passed, done, threads)
-    data = indptr, annotator, label = _thinned(*data)
     if passed is None:
-        return _by_sorting(*data, M, K)
+        return _by_sorting(*data, M, K, most)
     made: tuple[Codes, Codes] | None = None
     for first, stop in passed:
         start, end = int(indptr[first]), int(indptr[stop])
-        part = _by_sorting(indptr[first : stop + 1] - start, annotator[start:end], label[start:end], M, K)
+        part = _by_sorting(indptr[first : stop + 1] - start, annotator[start:end], label[start:end], M, K, most)
         made = part if made is None else joined(made, part, M)
         if done:
             done(first, stop)
     return made or (np.empty((0, 2), np.int32), np.empty((0, K, K), np.uint8))
-
-
-def _thinned(indptr: Ints, annotator: Codes, label: Codes) -> tuple[Ints, Codes, Codes]:
-    """Return the labels with at most ``_MOST_SORTED`` of each item."""
-    n = np.diff(indptr)
-    dense = np.flatnonzero(n > _MOST_SORTED)
-    if not dense.size:
-        return indptr, annotator, label
-    keep = np.ones(annotator.size, np.bool_)
-    for start, stop in zip(indptr[dense].tolist(), indptr[dense + 1].tolist(), strict=True):
-        chosen = np.linspace(0, stop - start - 1, _MOST_SORTED).astype(np.int64)
-        keep[start:stop] = False
-        keep[start + np.argsort(annotator[start:stop], kind="stable")[chosen]] = True
-    return np.concatenate([[0], np.cumsum(np.minimum(n, _MOST_SORTED))]), annotator[keep], label[keep]
 
 
 def pairs_fit(n_annotators: int, n_classes: int) -> bool:
@@ -166,14 +153,16 @@ def _tabulate(
     return total
 
 
-def _by_sorting(indptr: Ints, annotator: Codes, label: Codes, M: int, K: int) -> tuple[Codes, Codes]:
-    lengths = np.diff(indptr)
+def _by_sorting(
+    indptr: Ints, annotator: Codes, label: Codes, M: int, K: int, most: int = _MOST_LABELS
+) -> tuple[Codes, Codes]:
+    lengths = np.minimum(np.diff(indptr), most)
     start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2)])
     keys = np.empty(int(start[-1]), np.uint64)
-    listed = f"int64[] {annotator.dtype}[] {label.dtype}[] int64[] int64 int64 int64 int64 uint64[]!"
+    listed = f"int64[] {annotator.dtype}[] {label.dtype}[] int64[] int64 int64 int64 int64 int64 uint64[]!"
     list_keys = kernel(_list_keys, listed)
     blocks.run(
-        lambda a, b: list_keys(indptr, annotator, label, start, a, b, M, K, keys),
+        lambda a, b: list_keys(indptr, annotator, label, start, a, b, M, K, most, keys),
         blocks.cut(indptr, indptr.size // 64 + 1),
     )
     return counts_of_keys(keys, M, K)
@@ -203,8 +192,11 @@ def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, 
     row = np.empty(longest, np.uint64)
     for n in range(first, stop):
         start, degree = indptr[n], indptr[n + 1] - indptr[n]
-        for i in range(degree):
-            here = np.uint64(annotator[start + i]) * np.uint64(K) + np.uint64(label[start + i])
+        # more labels than annotators are repeated answers
+        used = min(degree, max(_MOST_LABELS, rows // K))
+        for i in range(used):
+            at = start + (i if used == degree else i * degree // used)
+            here = np.uint64(annotator[at]) * np.uint64(K) + np.uint64(label[at])
             row[i] = here
             for j in range(i):
                 table[here * np.uint64(rows) + row[j]] += np.uint32(1)
@@ -230,12 +222,15 @@ def _triple_table(
 
 
 def _list_keys(
-    indptr: Any, annotator: Any, label: Any, start: Any, first: Any, stop: Any, M: Any, K: Any, keys: Any
+    indptr: Any, annotator: Any, label: Any, start: Any, first: Any, stop: Any, M: Any, K: Any, most: Any, keys: Any
 ) -> None:
     for n in range(first, stop):
-        at = start[n]
-        for i in range(indptr[n], indptr[n + 1]):
-            for j in range(indptr[n], i):
+        at, degree = start[n], indptr[n + 1] - indptr[n]
+        used = min(degree, most)
+        for one in range(used):
+            i = indptr[n] + (one if used == degree else one * degree // used)
+            for other in range(one):
+                j = indptr[n] + (other if used == degree else other * degree // used)
                 m, q = np.uint64(annotator[i]), np.uint64(annotator[j])
                 a, b = np.uint64(label[i]), np.uint64(label[j])
                 if m > q:

@@ -95,7 +95,7 @@ def pair_marginals(codes: Codes, sizes: Sequence[int]) -> PairMarginals:
     indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))]).astype(np.int64)
     small = np.min_scalar_type(max(J - 1, 1))
     who = (codes.astype(small, copy=False) + offsets.astype(small)).astype(small)[there]
-    pairs, times = count_pairs(indptr, who, np.zeros(who.size, np.uint8), J, 1)
+    pairs, times = count_pairs(indptr, who, np.zeros(who.size, np.uint8), J, 1, most=J)
     counts = np.zeros((J, J))
     counts[pairs[:, 0], pairs[:, 1]] = times[:, 0, 0]
     return PairMarginals(counts + counts.T, sizes, category_shares(codes, sizes))
