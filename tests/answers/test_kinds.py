@@ -37,7 +37,7 @@ def test_many_classes_that_items_share_stay_nominal(n_items: int) -> None:
     assert examine_answers(a).kind == "nominal"
 
 
-@pytest.mark.parametrize("name", ["dog52", "emotion_full", "movie_reviews", "trec", "llm_mmlu_pro"])
+@pytest.mark.parametrize("name", ["dog52", "emotion_full", "movie_reviews", "trec", "reuters_amt"])
 def test_public_sets_of_classes_stay_nominal(name: str, data_folder: Path) -> None:
     files = list((data_folder / name).glob("labels.csv*"))
     if not files:
@@ -45,6 +45,37 @@ def test_public_sets_of_classes_stay_nominal(name: str, data_folder: Path) -> No
     frame = pd.read_csv(files[0])
     columns = dict(zip(("item", "annotator", "label"), frame.columns, strict=False))
     assert examine_answers(cs.Annotations.from_frame(frame, **columns)).kind == "nominal"
+
+
+def lettered(accuracy: list[float], names: str, seed: int = 0) -> cs.Annotations:
+    """Ten annotators of 600 items, right with a probability that depends on the class; other answers at random."""
+    rng, K = np.random.default_rng(seed), len(accuracy)
+    truth = rng.integers(0, K, 600)
+    right = rng.random((600, 10)) < np.asarray(accuracy)[truth, None]
+    labels = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, K, (600, 10))) % K)
+    return cs.Annotations.from_matrix(np.array(list(names))[labels])
+
+
+def test_letters_are_options_where_none_differs_from_another() -> None:
+    taken = examine_answers(lettered([0.6] * 5, "ABCDE"))
+    assert taken.kind == "open"
+    assert "no letter from A to E differs from another" in taken.reason
+    assert examine_answers(lettered([0.6] * 5, "VWXYZ")).kind == "nominal"
+    assert examine_answers(lettered([0.9, 0.8, 0.6, 0.4, 0.3], "ABCDE")).kind == "nominal"
+    assert examine_answers(lettered([0.6] * 3, "ABC")).kind == "nominal"
+
+
+def test_letters_that_are_confused_in_pairs_are_classes() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 600)
+    labels = np.where(rng.random((600, 10)) < 0.6, truth[:, None], truth[:, None] ^ 1)  # A with B, C with D
+    assert examine_answers(cs.Annotations.from_matrix(np.array(list("ABCD"))[labels])).kind == "nominal"
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_letters_of_multiple_choice_questions() -> None:
+    crowd = cs.datasets.load("llm_mmlu_pro")
+    assert examine_answers(crowd.annotations).kind == "open"  # type: ignore[union-attr]
 
 
 def test_a_run_records_what_it_took_answers_for() -> None:

@@ -1,22 +1,30 @@
 """What answers mean: classes that all items share, or options that differ from item to item.
 
 A label is nominal if it means the same for every item: then annotators have confusion matrices.  It is open if it only
-has a meaning within its item: options of a multiple-choice question, free text.  Names cannot show which it is, and
-letters A to D could be either, so ``"auto"`` takes answers as open only where confusion matrices make no sense: there
-are many different answers, a K × K table has several times as many cells as there are different answers to all items
-together, and annotators agree now and then (where nobody ever agrees, the column may be the wrong one).
+has a meaning within its item: options of a multiple-choice question, free text.  ``"auto"`` takes answers as open in
+two cases only:
+
+* *Free text.*  Confusion matrices make no sense: there are many different answers, a K × K table has several times as
+  many cells as there are different answers to all items together, and annotators agree now and then (where nobody ever
+  agrees, the column may be the wrong one).
+* *Letters of options.*  The labels are the letters A, B, C, …, and no letter differs from another: annotators agree
+  equally often on each, and where they differ, any two letters go together as often as their frequencies suggest.
 """
 
 from __future__ import annotations
 
 import os
+from string import ascii_uppercase
 from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.engine.place import holds_parquet
 from consilience.exceptions import ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels.open_answers import candidates_of
+from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
 
 __all__ = ["Kind", "Taken", "examine_answers", "take_answers"]
@@ -31,6 +39,15 @@ OPEN_METHOD = "open-answers"
 _MANY, _CELLS, _REPEATED = 50, 4, 0.05
 
 
+#: Letters of options: fewest letters and pairs of different answers; greatest standard deviation, between letters, of
+#: the share of pairs that agree, and greatest distance (total variation) of pairs that differ from independence.
+#: origin: llm_mmlu_pro has 0.017 and 0.030; of ten public sets with four or more classes, none is below 0.12 in the
+#: first and 0.07 in the second at once; alternatives: none; sensitivity: none between these.
+_LETTERS, _DIFFERENT, _AGREE_SPREAD, _DISTANCE = 4, 2000, 0.05, 0.06
+#: Pairs of labels that are looked at.
+_PAIRS = 400_000
+
+
 class Taken(NamedTuple):
     """What the answers were taken for."""
 
@@ -42,6 +59,12 @@ def examine_answers(annotations: Annotations) -> Taken:
     """Decide from the labels what they mean."""
     a = annotations
     K = int(a.used_classes.sum())
+    if _are_letters(a) and _interchangeable(a):
+        return Taken(
+            "open",
+            f"no letter from A to {a.classes[-1]} differs from another: they are taken for options that differ from "
+            "item to item (answers='open'). If they are classes that all items share, say answers='nominal'",
+        )
     if K < _MANY:
         return Taken("nominal")
     pairs = candidates_of(a.indptr, a.label, None, a.n_classes).answer.size
@@ -52,6 +75,32 @@ def examine_answers(annotations: Annotations) -> Taken:
         f"there are {K} different answers, each to {pairs / K:.1f} items on average: options are taken to differ from "
         "item to item (answers='open'). If the answers are classes that all items share, say answers='nominal'",
     )
+
+
+def _are_letters(annotations: Annotations) -> bool:
+    names = [str(name).upper() for name in annotations.classes[: len(ascii_uppercase) + 1]]
+    return len(names) >= _LETTERS and names == list(ascii_uppercase[: len(names)])
+
+
+def _interchangeable(annotations: Annotations) -> bool:
+    """Whether no class differs from another in how often annotators agree on it, and in what it is confused with."""
+    K = annotations.n_classes
+    found = item_pairs(annotations, _PAIRS)
+    cell = found.label[found.first] * K + found.label[found.second]
+    pairs = np.bincount(cell, minlength=K * K).reshape(K, K).astype(float)
+    pairs += pairs.T
+    agree = np.diag(pairs) / np.maximum(pairs.sum(axis=1), 1.0)
+    np.fill_diagonal(pairs, 0.0)
+    if pairs.sum() < 2 * _DIFFERENT or agree.std() > _AGREE_SPREAD:
+        return False
+    # quasi-independence: pairs of i and j, i ≠ j, in proportion to r_i r_j
+    r = pairs.sum(axis=1)
+    for _ in range(100):
+        r = np.sqrt(r * pairs.sum(axis=1) / np.maximum(r.sum() - r, 1e-300))
+    expected = np.outer(r, r)
+    np.fill_diagonal(expected, 0.0)
+    expected *= pairs.sum() / expected.sum()
+    return bool(0.5 * np.abs(pairs - expected).sum() / pairs.sum() <= _DISTANCE)
 
 
 def take_answers(
