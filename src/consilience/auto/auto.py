@@ -184,10 +184,10 @@ class _Annotators:
 
         The model learns the habits of the crowd: a fixed prior would look like correlation where labels are few.
         """
-        kept = np.ones(sample.n_annotators, bool)
+        kept = sample.labels_per_annotator > 0
         for group in self.groups:
             kept[group.members[1:]] = False
-        some = sample.select_annotators(kept) if self.groups else sample
+        some = sample if kept.all() else sample.select_annotators(kept)
         habits = Hierarchy(some).climb(**{**self.options, "tol": constants.ROUGH_TOL, "callback": None})
         return correlation_and_error(some, habits.means)
 
