@@ -154,7 +154,7 @@ _COMPLETION: dict[str, object] = {**_ITERATIVE, "penalty": 0.05, "max_iter": 100
 
 #: Parameters and their defaults: changing one is a change for every user.
 PARAMETERS: dict[str, dict[str, object]] = {
-    "Auto": {"silence": "auto", "max_iter": 1000, "tol": 1e-5, "random_state": None, "callback": None},
+    "Auto": {"silence": "auto", "max_iter": 1000, "tol": 1e-6, "random_state": None, "callback": None},
     "MajorityVote": {},
     "DawidSkeneEM": {**_BY_EM, "shrinkage": 0.0},
     "OneCoin": _BY_EM,

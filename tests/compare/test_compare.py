@@ -131,7 +131,7 @@ def test_whatever_a_method_does_the_others_run(
     votes = vote_posterior(crowd.annotations)
     assert rows["slow_second"]["error"] == metrics.error_rate(votes.argmax(axis=1), crowd.truth)
     assert rows["prints"]["status"] == rows["hungry"]["status"] == rows["seeded"]["status"] == "done"
-    assert "explains the labels better" in rows["auto"]["note"]
+    assert "explains the labels" in rows["auto"]["note"]
 
     # flipping an item makes it right or wrong: counted here without the library
     labels = cs.aggregate(crowd.annotations, "majority").choice.best

@@ -71,7 +71,7 @@ class Auto(SeededEstimator):
     _method = "auto"
 
     silence: Literal["auto", "random", "informative"] = "auto"
-    max_iter: int = 500
+    max_iter: int = 1000
     tol: float = 1e-6
 
 
@@ -79,7 +79,7 @@ def auto(
     annotations: Annotations,
     *,
     silence: Literal["auto", "random", "informative"] = "auto",
-    max_iter: int = 500,
+    max_iter: int = 1000,
     tol: float = 1e-6,
     random_state: Any = 0,
     callback: Callback | None = None,
