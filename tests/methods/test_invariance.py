@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import quietly, random_model
+from tests.conftest import random_model
 
-from consilience.methods.base.registry import METHODS
+from consilience.data.annotations import Annotations
+from consilience.methods.base.registry import METHODS, fit
 
 BINARY = ("eigenratio", "ghosh-svd", "sml", "te")
 NAMES = [*(name for name in METHODS if name != "auto"), "rob-symnmf+em", "tensor-admm+em", "spectral-ds+em"]
@@ -30,8 +31,8 @@ def table(K: int, seed: int, share: float) -> pd.DataFrame:
 
 def posterior(rows: pd.DataFrame, method: str, back: dict[str, dict[str, str]], gold: Any) -> pd.DataFrame:
     """The posterior by the names of items and classes, after the names are changed back."""
-    consensus = quietly(rows, method, gold=gold)
-    made = pd.DataFrame(consensus.posterior, list(consensus.item_ids), list(consensus.model.classes))
+    annotations = Annotations.from_frame(rows, gold=gold)
+    made = pd.DataFrame(fit(method, annotations).posterior, list(annotations.items), list(annotations.classes))
     made = made.rename(index=back.get("task", {}), columns=back.get("label", {}))
     return made.sort_index(axis=0).sort_index(axis=1)
 
