@@ -147,7 +147,7 @@ def test_few_labels_with_a_rare_class_do_not_ruin_the_votes() -> None:
 @pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize(
     ("name", "alone", "refined"),
-    [("bluebird", 12.04, 10.19), ("dog52", 18.01, 16.0), ("rte", 7.13, 7.26), ("trec", 30.5, 29.4)],
+    [("bluebird", 12.04, 10.19), ("dog52", 18.01, 16.0), ("rte", 7.5, 7.26), ("trec", 30.5, 29.4)],
 )
 def test_the_figures_on_real_data(name: str, alone: float, refined: float) -> None:
     """Ibrahim & Fu (2022), Table 4: 12.03 and 18.01; on rte and trec theirs did not run."""
