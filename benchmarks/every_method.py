@@ -11,12 +11,10 @@ crowd-kit's Dawid-Skene with its defaults is the peer; its posteriors are cached
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,32 +22,14 @@ import consilience as cs
 from benchmarks.breaking import SECONDS, print_table
 from benchmarks.figures import Figure
 from benchmarks.pictures import FOLDER, blank, save
-from consilience import metrics
-from consilience.data.annotations import Annotations
-from consilience.datasets import load
+from benchmarks.public import ELEVEN, Crowd, Score, crowd, expected_error, judge, skipped
 from consilience.exceptions import MethodError
 from consilience.fitting.em import Progress
 from consilience.fitting.fit import Fit, vote_posterior
-from consilience.kernels._arrays import Codes, Floats
+from consilience.kernels._arrays import Floats
 from consilience.methods.base import registry
 from consilience.methods.base.refinement import refine
-from consilience.runs.consensus import TIE
 
-__all__ = ["CROWDS", "Score", "crowd", "judge", "peer", "skipped"]
-
-CROWDS = (
-    "bluebird",
-    "dog52",
-    "rte",
-    "trec",
-    "labelme",
-    "adult2",
-    "sentence_polarity",
-    "music",
-    "zencrowd_us",
-    "product",
-    "fact_eval",
-)
 #: method: the errors of Tables 4 and 5, in the order of the first four crowds.  Its majority vote breaks
 #: ties at random; 21.29 for bluebird, which the data do not give (24.07), is left out.  Its EM stops after ten rounds.
 #: The spectral method of Zhang et al. (2016) includes EM.
@@ -86,58 +66,7 @@ BRIEF = 1.0
 # ---- crowds, methods, scores ----------------------------------------------------------------------------
 
 
-class Crowd(NamedTuple):
-    """Labels, and the class code of every item (-1: not scored)."""
-
-    annotations: Annotations
-    truth: Codes
-
-    @property
-    def judged(self) -> int:
-        """Number of scored items."""
-        return int((self.truth >= 0).sum())
-
-
-class Score(NamedTuple):
-    """Scores of a method on a crowd."""
-
-    error: float  #: percent wrong
-    calibration: float  #: expected calibration error, 15 bins
-    log_loss: float  #: nats
-    seconds: float
-    stopped: bool = False  #: stopped at the time limit
-
-
 Row = dict[str, Score | str]  #: by crowd; the message if the method refuses
-
-
-def skipped() -> bool:
-    """Return whether the data are missing, with a message."""
-    if os.environ.get("CONSILIENCE_DATA"):
-        return False
-    print("CONSILIENCE_DATA is not set: skipped")
-    return True
-
-
-@cache
-def crowd(name: str) -> Crowd:
-    """Load a crowd."""
-    loaded: Any = load(name)
-    a: Annotations = loaded.annotations
-    truth = a.codes_of_truth(loaded.truth, strict=False)
-    truth[a.labels_per_item == 0] = -1
-    return Crowd(a, truth)
-
-
-def judge(posterior: Floats, best: Codes, truth: Codes, seconds: float = 0.0, stopped: bool = False) -> Score:
-    """Compare labels and probabilities with the truth."""
-    return Score(
-        metrics.error_rate(best, truth),
-        metrics.expected_calibration_error(posterior, truth, labels=best),
-        metrics.log_loss(posterior, truth),
-        seconds,
-        stopped,
-    )
 
 
 def timed(work: Callable[[], Fit]) -> tuple[Fit, float]:
@@ -206,12 +135,7 @@ def peer(name: str) -> Score:
 def coin_for_ties(name: str) -> float:
     """Return the expected error of the vote with random ties, in percent."""
     a, truth = crowd(name)
-    votes = vote_posterior(a)[truth >= 0]
-    truth = truth[truth >= 0]
-    top = votes >= votes.max(axis=1, keepdims=True) - TIE
-    named = truth < a.n_classes
-    right = np.where(named, top[np.arange(truth.size), np.where(named, truth, 0)] / top.sum(axis=1), 0.0)
-    return 100.0 * (1.0 - float(right.mean()))
+    return expected_error(vote_posterior(a), truth)
 
 
 # ---- tables ---------------------------------------------------------------------------------------------
@@ -223,13 +147,13 @@ def run() -> list[Figure]:
     rows: dict[str, Row] = {}
     for method in dict.fromkeys([*cs.METHODS, "auto"]):
         begun = time.perf_counter()
-        for name in CROWDS:
+        for name in ELEVEN:
             for row, score in run_method(method, crowd(name)).items():
                 rows.setdefault(row, {})[name] = score
         print(f"{method}: {time.perf_counter() - begun:.1f} s on all crowds", flush=True)
     auto = rows.pop("auto")
-    peers: Row = {name: peer(name) for name in CROWDS}
-    ties = {name: coin_for_ties(name) for name in CROWDS}
+    peers: Row = {name: peer(name) for name in ELEVEN}
+    ties = {name: coin_for_ties(name) for name in ELEVEN}
     show(rows, auto, peers, ties)
     draw(rows, auto)
     return [*targets(rows, auto, peers, ties), *compare_with_paper(rows)]
@@ -245,7 +169,7 @@ def best_of_all(rows: Mapping[str, Row]) -> dict[str, tuple[str, float]]:
     errors = np.array([values(row, "error") for row in rows.values()])
     return {
         name: (list(rows)[int(np.nanargmin(errors[:, i]))], float(np.nanmin(errors[:, i])))
-        for i, name in enumerate(CROWDS)
+        for i, name in enumerate(ELEVEN)
     }
 
 
@@ -279,7 +203,7 @@ def show(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, floa
         extra |= {PEER: values(peers, what), "**auto**": values(auto, what)}
         print_table(
             title,
-            ["", *CROWDS, "mean"],
+            ["", *ELEVEN, "mean"],
             [
                 *(line(m, each, digits, best if what != "seconds" else None, late[m]) for m, each in lines.items()),
                 *(line(m, each, digits) for m, each in extra.items()),
@@ -314,11 +238,11 @@ def line(
 
 def targets(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, float]) -> list[Figure]:
     """Compare auto with the best of all methods, with votes, and with the peer."""
-    error, calibration = (dict(zip(CROWDS, values(auto, what), strict=True)) for what in ("error", "calibration"))
+    error, calibration = (dict(zip(ELEVEN, values(auto, what), strict=True)) for what in ("error", "calibration"))
     best = best_of_all(rows)
     oracle = float(np.mean([least for _, least in best.values()]))
-    votes = dict(zip(CROWDS, values(rows["majority"], "error"), strict=True))
-    theirs = dict(zip(CROWDS, values(peers, "calibration"), strict=True))
+    votes = dict(zip(ELEVEN, values(rows["majority"], "error"), strict=True))
+    theirs = dict(zip(ELEVEN, values(peers, "calibration"), strict=True))
     single = best_single(rows, "error")
     mean = float(np.mean(list(error.values())))
     return [
@@ -329,11 +253,11 @@ def targets(rows: Mapping[str, Row], auto: Row, peers: Row, ties: Mapping[str, f
             float(np.mean(values(rows[single], "error"))),
             unit="%",
         ),
-        worst("error of auto over that of the best method", {n: error[n] - best[n][1] for n in CROWDS}, AT_WORST),
-        worst("error of auto over that of majority", {n: error[n] - votes[n] for n in CROWDS}, 0.0),
-        worst("error of auto over votes with random ties", {n: error[n] - ties[n] for n in CROWDS}, 0.0),
+        worst("error of auto over that of the best method", {n: error[n] - best[n][1] for n in ELEVEN}, AT_WORST),
+        worst("error of auto over that of majority", {n: error[n] - votes[n] for n in ELEVEN}, 0.0),
+        worst("error of auto over votes with random ties", {n: error[n] - ties[n] for n in ELEVEN}, 0.0),
         Figure("mean calibration error of auto", float(np.mean(list(calibration.values()))), CALIBRATION),
-        worst(f"calibration error of auto over {PEER}", {n: calibration[n] - theirs[n] for n in CROWDS}, 0.0),
+        worst(f"calibration error of auto over {PEER}", {n: calibration[n] - theirs[n] for n in ELEVEN}, 0.0),
     ]
 
 
@@ -353,7 +277,7 @@ def compare_with_paper(rows: Mapping[str, Row]) -> list[Figure]:
             continue
         over: dict[str, float] = {}
         cells = [method]
-        for name, theirs in zip(CROWDS, paper, strict=False):
+        for name, theirs in zip(ELEVEN, paper, strict=False):
             score = rows[method][name]
             if not isinstance(score, Score) or theirs is None:
                 cells.append(f"{'-' if isinstance(score, str) else f'{score.error:.2f}'} ({theirs or '-'})")
@@ -365,7 +289,7 @@ def compare_with_paper(rows: Mapping[str, Row]) -> list[Figure]:
         lines.append(cells)
         if over:
             figures.append(worst(f"{method}: items wrong beyond the published error", over, 1.0))
-    print_table("Error next to Tables 4 and 5 of Ibrahim & Fu (2022), in brackets", ["", *CROWDS[:4]], lines)
+    print_table("Error next to Tables 4 and 5 of Ibrahim & Fu (2022), in brackets", ["", *ELEVEN[:4]], lines)
     return figures
 
 
@@ -378,9 +302,9 @@ def draw(rows: Mapping[str, Row], auto: Row) -> None:
     if canvas is None:
         return
     best = best_of_all(rows)
-    least = np.array([best[name][1] for name in CROWDS])
+    least = np.array([best[name][1] for name in ELEVEN])
     axes = canvas.subplots()
-    places = np.arange(len(CROWDS))
+    places = np.arange(len(ELEVEN))
     single = best_single(rows, "error")
     marked = {"ds-em": ("s", "#c2410c"), "majority": ("D", "#15803d"), single: ("^", "#6b21a8")}
     spread = np.linspace(-0.28, 0.28, len(rows))
@@ -403,9 +327,9 @@ def draw(rows: Mapping[str, Row], auto: Row) -> None:
     axes.minorticks_off()
     axes.set_ylim(min(float(above(auto).min()), 0.0) - 0.25, 70)
     axes.set_xticks(places, [f"{name}\n{method}\n{error:.2f} %" for name, (method, error) in best.items()], fontsize=8)
-    axes.set(xlim=(-0.5, len(CROWDS) - 0.5), ylabel="error beyond the best method, percentage points")
+    axes.set(xlim=(-0.5, len(ELEVEN) - 0.5), ylabel="error beyond the best method, percentage points")
     axes.set_title("Every method on every crowd; below each crowd its best method", loc="left", fontsize=11)
     axes.grid(axis="y", color="0.92", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     canvas.legend(loc="outside lower center", ncols=len(marked) + 2, frameon=False)
-    save(canvas, "field.png")
+    save(canvas, "every_method.png")

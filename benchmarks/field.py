@@ -1,0 +1,268 @@
+"""``auto`` on 21 crowds, 6 sets of labelling functions and 4 panels of language models, next to votes.
+
+The constants of the pool (``VOTES``, ``MODEL``, ``CORRELATION``, ``DOUBT``) are the same for all data.  They minimise
+the log-loss on public sets, so they are refitted here without the sets that are judged:
+
+sets        sevenfold over crowds and panels; functions are judged with the mean of the folds, which have seen none
+families    fitted on crowds (sevenfold), judged on panels and functions
+
+The log-loss of a set is divided by log K.  The ablation uses the constants refitted without the set.  Errors are in
+percent of the items with a truth and a label, ties of votes split; the stated error is one minus the mean confidence.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.breaking import print_table
+from benchmarks.figures import Figure
+from benchmarks.public import ELEVEN, FAMILIES, Crowd, crowd, expected_error, skipped
+from consilience import metrics
+from consilience.auto import auto as auto_module
+from consilience.auto import constants
+from consilience.auto.pool import Pool, features, normalised, votes_of
+from consilience.data.annotations import Annotations
+from consilience.fitting.fit import vote_posterior
+from consilience.kernels._arrays import Codes, Floats
+from consilience.methods.base import registry
+
+#: The targets: mean error, expected calibration error, and mean stated error next to the true one, of every family.
+ERROR = {"crowds": 18.6, "functions": 26.5, "panels": 36.3}
+CALIBRATION = {"crowds": 0.09, "functions": 0.15, "panels": 0.15}
+NEAR, NEAR_EACH = 3.0, 7.0
+#: Excess over votes on any set; mean error of the eleven crowds; loss through noisy copies.
+ABOVE_VOTES, OF_ELEVEN, OF_COPIES = 0.7, 14.5, 3.0
+
+NAMES = ("VOTES", "MODEL", "CORRELATION", "DOUBT")
+#: Where a fit begins, and what draws it there: nothing that was learned from a set.
+BEGIN, RIDGE = (0.5, 0.5, 0.1, 0.05), 1e-3
+FOLDS = 7
+#: Judged items of a set that are used to fit, at most.
+MOST = 1000
+
+
+class Evidence(NamedTuple):
+    """What the pool combines, on the judged items of a set."""
+
+    plain: Floats  #: votes, everybody counted once
+    votes: Floats
+    posterior: Floats
+    n_labels: Floats
+    dependent: float
+    truth: Codes
+
+    def pooled(self, values: Iterable[float]) -> Floats:
+        """Return the probabilities with other constants."""
+        chosen: dict[str, Any] = dict(zip(NAMES, values, strict=True))
+        with patch.multiple(constants, **chosen):
+            both = features(self.votes, self.posterior, self.n_labels, self.dependent)
+            return normalised(both[0] + both[1], self.dependent)
+
+    def some(self) -> Evidence:
+        """Return every n-th item, such that about ``MOST`` remain."""
+        step = -(-self.truth.size // MOST)
+        plain, votes, posterior, n_labels, dependent, truth = self
+        return Evidence(plain[::step], votes[::step], posterior[::step], n_labels[::step], dependent, truth[::step])
+
+
+def evidence(on: Crowd) -> Evidence:
+    """Fit ``auto``, and take votes and model apart."""
+    pool = registry.fit("auto", on.annotations).predictor
+    assert isinstance(pool, Pool)
+    judged = np.flatnonzero(on.truth >= 0)
+    a: Annotations = on.annotations.select_items(judged)
+    votes, n_labels = votes_of(a, pool.counted)
+    return Evidence(vote_posterior(a), votes, pool.model(a), n_labels, pool.dependent, on.truth[judged])
+
+
+class Row(NamedTuple):
+    """Scores of one way of combining on one set."""
+
+    error: float
+    stated: float
+    calibration: float
+
+
+def scored(probabilities: Floats, truth: Codes) -> Row:
+    return Row(
+        expected_error(probabilities, truth),
+        100.0 * (1.0 - float(probabilities.max(axis=1).mean())),
+        metrics.expected_calibration_error(probabilities, truth),
+    )
+
+
+Rows = dict[str, Row]
+
+
+def mean(rows: Mapping[str, Row], names: Iterable[str]) -> Row:
+    return Row(*np.mean([rows[name] for name in names], axis=0).tolist())
+
+
+# ---- constants -----------------------------------------------------------------------------------------------------
+
+
+def log_loss(e: Evidence, values: Iterable[float]) -> float:
+    """Return the log-loss in units of log K; items of a class that nobody names do not count."""
+    p, named = e.pooled(values), e.truth < e.votes.shape[1]
+    return -float(np.log(p[named, e.truth[named]]).mean()) / float(np.log(p.shape[1]))
+
+
+def fitted(sets: Iterable[Evidence]) -> Floats:
+    """Return the constants with the least mean log-loss."""
+    from scipy.optimize import minimize
+
+    chosen, begin = list(sets), np.log(BEGIN)
+
+    def loss(logs: Floats) -> float:
+        values = np.exp(logs)
+        return float(np.mean([log_loss(e, values) for e in chosen]) + RIDGE * ((logs - begin) ** 2).sum())
+
+    found = minimize(loss, begin, method="Powell", options={"maxfev": 200, "ftol": 1e-4, "xtol": 1e-2})
+    return np.asarray(np.exp(found.x))
+
+
+def left_out(known: Mapping[str, Evidence], families: Iterable[str]) -> dict[str, Floats]:
+    """Return constants for every set, fitted without it on the sets of ``families``."""
+    names = [name for family in families for name in FAMILIES[family]]
+    order = np.random.default_rng(0).permutation(names).tolist()
+    made: dict[str, Floats] = {}
+    for fold in range(FOLDS):
+        out = order[fold::FOLDS]
+        values = fitted(known[name].some() for name in names if name not in out)
+        made |= dict.fromkeys(out, values)
+    average: Floats = np.mean([made[order[fold]] for fold in range(FOLDS)], axis=0)
+    print(f"constants fitted on {' and '.join(families)}:", dict(zip(NAMES, average.round(3).tolist(), strict=True)))
+    return {name: made[name] if name in made else average for each in FAMILIES.values() for name in each}
+
+
+# ---- ablation ------------------------------------------------------------------------------------------------------
+
+
+def without_subtypes() -> AbstractContextManager[object]:
+    return patch.object(constants, "MOST_CELLS", 0)
+
+
+def without_copies() -> AbstractContextManager[object]:
+    return patch.object(auto_module, "find_copies", lambda _: ())
+
+
+def ways(base: Mapping[str, Evidence], values: Mapping[str, Floats]) -> dict[str, Rows]:
+    """Return the scores of parts of ``auto`` on every set."""
+
+    def each(made: Callable[[str], Floats]) -> Rows:
+        return {name: scored(made(name), base[name].truth) for name in base}
+
+    def changed(how: Callable[[], AbstractContextManager[object]]) -> Rows:
+        with how():
+            return each(lambda name: evidence(crowd(name)).pooled(values[name]))
+
+    return {
+        "votes alone": each(lambda name: base[name].plain),
+        "model alone": each(lambda name: base[name].posterior),
+        "model and votes, pooled": each(lambda name: base[name].pooled(values[name])),
+        "the same without subtypes": changed(without_subtypes),
+        "the same without copies": changed(without_copies),
+    }
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+def run() -> list[Figure]:
+    if skipped():
+        return []
+    begun = time.perf_counter()
+    sets = [name for names in FAMILIES.values() for name in names]
+    base = {name: evidence(crowd(name)) for name in sets}
+    released = {name: scored(e.pooled([getattr(constants, c) for c in NAMES]), e.truth) for name, e in base.items()}
+    votes = {name: scored(e.plain, e.truth) for name, e in base.items()}
+    show(votes, released)
+    by_set = left_out(base, ("crowds", "panels"))
+    by_family = left_out(base, ("crowds",))
+    table = ways(base, by_set)
+    table["pooled, constants from crowds alone"] = {
+        n: scored(base[n].pooled(by_family[n]), base[n].truth) for n in base
+    }
+    table["pooled, constants as released"] = released
+    print_table(
+        "Left out: error %, stated error %, calibration error; means over sets",
+        ["", *(f"{family} ({len(names)})" for family, names in FAMILIES.items()), "eleven crowds"],
+        [[way, *(cell(mean(rows, names)) for names in (*FAMILIES.values(), ELEVEN))] for way, rows in table.items()],
+    )
+    print(f"{time.perf_counter() - begun:.0f} s")
+    return [*targets(votes, table["model and votes, pooled"]), *copies()]
+
+
+def show(votes: Rows, auto: Rows) -> None:
+    """Print every set."""
+    lines = []
+    for family, names in FAMILIES.items():
+        lines += [line(name, votes[name], auto[name]) for name in names]
+        lines.append(line(f"**{family}**", mean(votes, names), mean(auto, names)))
+    header = ["constants as released", "votes: error", "auto: error", "stated error", "calibration error"]
+    print_table("Votes and auto on every set", header, lines)
+
+
+def line(name: str, votes: Row, auto: Row) -> list[str]:
+    return [name, f"{votes.error:.2f}", f"{auto.error:.2f}", f"{auto.stated:.1f}", f"{auto.calibration:.3f}"]
+
+
+def cell(row: Row) -> str:
+    return f"{row.error:.2f}, {row.stated:.1f}, {row.calibration:.3f}"
+
+
+def targets(votes: Rows, auto: Rows) -> list[Figure]:
+    """Compare left-out scores with the targets."""
+    figures = []
+    for family, names in FAMILIES.items():
+        row = mean(auto, names)
+        figures += [
+            Figure(f"{family}: mean error (votes {mean(votes, names).error:.2f})", row.error, ERROR[family], unit="%"),
+            Figure(f"{family}: mean calibration error", row.calibration, CALIBRATION[family]),
+            Figure(f"{family}: mean stated error next to the true one", abs(row.error - row.stated), NEAR, unit="%"),
+        ]
+    each = float(np.mean([abs(row.error - row.stated) for row in auto.values()]))
+    above = {name: auto[name].error - votes[name].error for name in auto}
+    missed = sorted((name for name in above if above[name] > ABOVE_VOTES), key=lambda name: -above[name])
+    where = f" ({', '.join(f'{name} {above[name]:+.1f}' for name in missed)})" if missed else ""
+    return [
+        *figures,
+        Figure("stated error next to the true one, mean over sets", each, NEAR_EACH, unit="%"),
+        Figure(f"error above that of votes, at worst{where}", max(above.values()), ABOVE_VOTES, unit="%"),
+        Figure("eleven crowds: mean error", mean(auto, ELEVEN).error, OF_ELEVEN, unit="%"),
+    ]
+
+
+def noisy_copies(seed: int, altered: float, K: int) -> tuple[Annotations, Codes]:
+    """Draw four annotators who are right nine times in ten, and six copies of one who is right six times in ten."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, K, 1000)
+
+    def changed(labels: Codes, share: float, n: int) -> Codes:
+        turned = (labels[:, None] + rng.integers(1, K, (1000, n))) % K
+        return np.where(rng.random((1000, n)) < share, turned, labels[:, None])
+
+    good, weak = changed(truth, 0.1, 4), changed(truth, 0.4, 1)[:, 0]
+    return Annotations.from_matrix(np.hstack([good, changed(weak, altered, 6)])), truth
+
+
+def copies() -> list[Figure]:
+    """Compare ``auto`` on four good annotators and six copies of a weak one with ``auto`` on the four alone."""
+    figures = []
+    for altered in (0.0, 0.1, 0.25):
+        loss = []
+        for seed, K in itertools.product(range(3), (2, 4)):
+            a, truth = noisy_copies(seed, altered, K)
+            both = (registry.fit("auto", some).choice.best for some in (a, a.select_annotators(np.arange(10) < 4)))
+            ours, alone = (metrics.error_rate(best, truth) for best in both)
+            loss.append(ours - alone)
+        name = f"six copies, {altered:.0%} altered: error above that of the four good annotators alone"
+        figures.append(Figure(name, float(np.mean(loss)), OF_COPIES, unit="%"))
+    return figures
