@@ -139,7 +139,7 @@ def left_out(known: Mapping[str, Evidence], families: Iterable[str]) -> dict[str
         made |= dict.fromkeys(out, values)
     average: Floats = np.mean([made[order[fold]] for fold in range(FOLDS)], axis=0)
     print(f"constants fitted on {' and '.join(families)}:", dict(zip(NAMES, average.round(3).tolist(), strict=True)))
-    return {name: made[name] if name in made else average for each in FAMILIES.values() for name in each}
+    return {name: made.get(name, average) for each in FAMILIES.values() for name in each}
 
 
 # ---- ablation ------------------------------------------------------------------------------------------------------
