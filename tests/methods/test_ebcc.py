@@ -211,7 +211,7 @@ def test_there_is_no_third_start_once_two_have_ended_below_what_is_needed() -> N
 
     def found(needed: float, starts: int = 4) -> tuple[float, int]:
         told: list[Progress] = []
-        fit = fit_subtypes(a, 2, starts=starts, pseudo_items=None, needed=needed, callback=told.append, **FIXED)  # type: ignore[arg-type]
+        fit = fit_subtypes(a, 2, starts=starts, pseudo_items=None, needed=needed, callback=told.append, **FIXED)
         return fit.bound, sum(state.iteration == 1 for state in told)
 
     of_two, of_four = found(-np.inf, starts=2)[0], found(-np.inf)[0]
