@@ -50,7 +50,7 @@ methods: $(VENV)/.peers
 	$(BIN)/python -m benchmarks methods
 
 field: $(VENV)/.peers
-	$(BIN)/python -m benchmarks field
+	$(BIN)/python -m benchmarks field known_answers thinned
 
 structured: $(VENV)/.peers
 	$(BIN)/python -m benchmarks structured

@@ -16,10 +16,8 @@ SETS = {
     "bench": ("reading", "exports", "em_pass", "whole_fit", "memory", "pairs", "accuracy"),
     # the experiments of Ibrahim & Fu (2022)
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
-    # every method on classifiers, adversaries and misleading crowds
-    "methods": ("breaking", "ensembles", "adversaries"),
-    # every method on public and thinned crowds; calibration, peers, label acquisition
-    "field": ("field", "thinned", "calibration", "peers", "plan"),
+    # every method on classifiers, adversaries, misleading and public crowds; peers, label acquisition
+    "methods": ("breaking", "ensembles", "adversaries", "every_method", "peers", "plan"),
     # sequences and networks
     "structured": ("chain_pass", "sequences", "conll", "span_functions", "networks"),
     # joint distributions of tables, provable NMF

@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import consilience as cs
-from benchmarks.field import crowd as public
 from benchmarks.figures import Figure
+from benchmarks.public import crowd as public
 from consilience.compare.trial import load_labels, peak, release, save_labels
 from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones, long_tail

@@ -20,9 +20,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from benchmarks.crowds import crowd
-from benchmarks.field import CROWDS, skipped
-from benchmarks.field import crowd as public
 from benchmarks.figures import Figure
+from benchmarks.public import ELEVEN, skipped
+from benchmarks.public import crowd as public
 from consilience.data.annotations import Annotations
 from consilience.methods.base import registry
 
@@ -147,7 +147,7 @@ def votes() -> list[Figure]:
 
 def auto_and_em() -> list[Figure]:
     """Measure whole runs with the defaults."""
-    crowds = {} if skipped() else {name: public(name).annotations for name in CROWDS}
+    crowds = {} if skipped() else {name: public(name).annotations for name in ELEVEN}
     for n in (LABELS // 10, LABELS):
         crowds[f"{n:.0e} labels, K = 4"] = crowd(n, ANNOTATORS, 4)
     figures = []

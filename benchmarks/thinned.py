@@ -23,8 +23,8 @@ import numpy as np
 
 import consilience as cs
 from benchmarks.breaking import print_table
-from benchmarks.field import CROWDS, Crowd, crowd, judge, skipped
 from benchmarks.figures import Figure
+from benchmarks.public import ELEVEN, Crowd, crowd, judge, skipped
 from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Bools
 from consilience.methods.base import registry
@@ -110,7 +110,7 @@ def families() -> dict[str, Iterator[Crowd]]:
         return made
     public = (
         thinned(crowd(name), way, much, seed)
-        for name in CROWDS
+        for name in ELEVEN
         for way, amounts in WAYS.items()
         for much in amounts
         for seed in DRAWS

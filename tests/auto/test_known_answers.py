@@ -1,25 +1,28 @@
-"""Known answers: annotators count by their record where that helps, and a contradiction is reported first."""
+"""Known answers: the logistic regression, no item predicts itself, and what they are worth."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
+from consilience.auto import constants, known_answers
 from consilience.auto.auto import auto
-from consilience.auto.known_answers import RecordVote
+from consilience.auto.known_answers import learn_from_known
+from consilience.auto.pool import Pool, normalised
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning
-from consilience.fitting.fit import Fit
-from consilience.kernels._arrays import Ints
+from consilience.fitting.fit import Fit, vote_posterior
+from consilience.kernels._arrays import Floats, Ints
 
 
 def with_known(a: Annotations, truth: Ints, n: int, seed: int) -> Annotations:
     chosen = np.random.default_rng(seed).choice(np.flatnonzero(truth >= 0), n, replace=False)
-    return a.with_gold({a.items[n]: a.classes[truth[n]] for n in chosen})
+    return a.with_gold({a.items[n]: a.classes[truth[n]] for n in chosen}) if n else a
 
 
 def quiet(a: Annotations) -> Fit:
@@ -30,8 +33,7 @@ def quiet(a: Annotations) -> Fit:
 
 def error(fit: Fit, a: Annotations, truth: Ints) -> float:
     """Percentage of wrong labels on the items whose answer was not given."""
-    assert a.gold is not None
-    return error_percent(fit.choice.best, np.where(a.gold < 0, truth, -1))
+    return error_percent(fit.choice.best, truth if a.gold is None else np.where(a.gold < 0, truth, -1))
 
 
 def wrong_together(N: int, seed: int) -> tuple[Annotations, Ints]:
@@ -44,39 +46,144 @@ def wrong_together(N: int, seed: int) -> tuple[Annotations, Ints]:
     return Annotations.from_matrix(np.hstack([many, few])), truth
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_forty_answers_show_whom_to_believe(seed: int) -> None:
-    a, truth = wrong_together(600, seed)
-    assert error_percent(quiet(a).choice.best, truth) > 30
-    known = with_known(a, truth, 40, seed)
-    fit = quiet(known)
-    assert error(fit, known, truth) < 15
-    assert fit.details["known_answers"]["items"] == 40
-    assert fit.details["known_answers"]["share"] > 0.5
-    assert "record on the known answers" in fit.details["why"]
+# ---- the regression --------------------------------------------------------------------------------------------------
 
 
-def test_a_contradiction_is_the_first_caution() -> None:
-    a, truth = wrong_together(600, 0)
-    fit = auto(with_known(a, truth, 100, 0))
-    report = fit.details["known_answers"]
-    assert report["error"] > 0.3 > report["expected"] + 0.1
-    assert fit.cautions[0][0].startswith("on your 100 known answers, the consensus of the labels alone is ")
-    assert f"it expected {report['expected']:.0%}" in fit.cautions[0][0]
+def some_features(n: int, K: int, coefficients: Floats, seed: int) -> tuple[Floats, Ints]:
+    """Features of ``n`` items, and truths drawn with the probabilities that the coefficients give."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(0.0, 1.0, (3, n, K))
+    p = normalised(np.tensordot(coefficients, features, 1), 0.0)
+    return features, (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+
+
+def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two classes, no doubt and no prior: logistic regression of the class on the differences of the features."""
+    from sklearn.linear_model import LogisticRegression
+
+    features, truth = some_features(300, 2, np.array([0.6, 1.4, 0.3]), seed=0)
+    monkeypatch.setattr(constants, "PRECISION", (1e-9, 1e-9, 1e-9))
+    ours = known_answers._shares(features, truth, 0.0)
+    differences = (features[:, :, 1] - features[:, :, 0]).T
+    theirs = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000).fit(differences, truth)
+    np.testing.assert_allclose(ours, theirs.coef_[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("K", [2, 5])
+@pytest.mark.parametrize("dependent", [1.0, 0.0])
+def test_coefficients_have_the_least_penalised_loss(K: int, dependent: float) -> None:
+    """The loss label by label; no point around has a smaller one."""
+    features, truth = some_features(80, K, np.array([1.0, 0.5, 0.0]), seed=K)
+    found = known_answers._shares(features, truth, dependent)
+
+    def loss(c: Floats) -> float:
+        doubt = dependent * constants.DOUBT
+        total = 0.5 * sum(p * (x - m) ** 2 for p, x, m in zip(constants.PRECISION, c, (1, 1, 0), strict=True))
+        for n, k in enumerate(truth):
+            weights = np.exp(c @ features[:, n])
+            total -= np.log((1 - doubt) * weights[k] / weights.sum() + doubt / K)
+        return float(total)
+
+    assert (found >= 0).all()
+    rng = np.random.default_rng(0)
+    around = np.maximum(found + rng.normal(0.0, 0.05, (200, 3)), 0.0)
+    assert loss(found) <= min(loss(c) for c in around) + 1e-6
+    assert loss(found) < loss(np.array([1.0, 1.0, 0.0]))
+
+
+def test_a_useless_feature_is_not_turned_around() -> None:
+    """Coefficients are not negative: known answers do not make an annotator's mistakes evidence."""
+    features, truth = some_features(300, 2, np.array([1.0, -1.0, -0.5]), seed=1)
+    shares = known_answers._shares(features, truth, 1.0)
+    np.testing.assert_allclose(shares[1:], 0.0, atol=1e-6)
+
+
+# ---- no item predicts itself -----------------------------------------------------------------------------------------
+
+
+def of_one_label_each(N: int, seed: int) -> tuple[Annotations, Ints]:
+    """Three labels an item, each by somebody who says nothing else, three in four right."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, N)
+    said = np.where(rng.random((N, 3)) < 0.75, truth[:, None], 1 - truth[:, None])
+    matrix = np.full((N, 3 * N), -1)
+    np.put_along_axis(matrix, np.arange(3 * N).reshape(N, 3), said, axis=1)
+    return Annotations.from_matrix(matrix, gold=truth), truth
+
+
+def test_records_leave_out_the_item_that_is_predicted() -> None:
+    """Who says nothing else has no record; with the item itself, the record would always point to the truth."""
+    a, truth = of_one_label_each(60, seed=0)
+    plain = Pool(vote_posterior, a.annotator_ids)
+    learned, judged, _ = learn_from_known(a, plain, lambda _: plain)
+    assert learned.shares[2] == 0.0
+    errors = np.mean(judged.argmax(axis=1) != truth)
+    assert errors == np.mean(vote_posterior(a.with_gold(None)).argmax(axis=1) != truth)
+    assert errors > 0.05
+
+
+def test_the_model_that_predicts_a_known_item_has_not_seen_its_answer() -> None:
+    """A model that remembers the answers it was fitted with, and knows nothing else."""
+    a, truth = wrong_together(100, 0)
+    a = with_known(a, truth, 50, 0)
+    asked: list[int] = []
+
+    def memory(some: Annotations) -> Pool:
+        answers = np.full(some.n_items, -1) if some.gold is None else some.gold
+        gold = dict(zip(some.items.tolist(), answers.tolist(), strict=True))
+        asked.append(int((answers >= 0).sum()))
+
+        def posterior(items: Annotations) -> Floats:
+            known = np.array([gold[item] for item in items.items.tolist()])
+            return np.where(known[:, None] < 0, 0.5, np.eye(2)[known] * 0.98 + 0.01)
+
+        return Pool(posterior, some.annotator_ids)
+
+    learned, _, _ = learn_from_known(a, memory(a), memory)
+    # a fifth of the answers is hidden from each model, and what it says of them is nothing: its share does not move
+    assert asked == [50] + [40] * constants.FOLDS + [0]
+    assert learned.shares[1] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_parts_do_not_depend_on_the_order_of_rows() -> None:
+    a, truth = wrong_together(200, 3)
+    known = with_known(a, truth, 60, 0)
+    order = np.random.default_rng(0).permutation(200)
+    one, other = quiet(known), quiet(known.select_items(order))
+    np.testing.assert_allclose(other.posterior, one.posterior[order], atol=0.02)
+
+
+# ---- what they are worth -------------------------------------------------------------------------------------------
+
+
+def test_errors_fall_from_none_to_thirty_to_a_hundred() -> None:
+    errors: dict[int, list[float]] = {0: [], 30: [], 100: []}
+    for seed in range(4):
+        a, truth = wrong_together(600, seed)
+        for n, found in errors.items():
+            known = with_known(a, truth, n, seed)
+            found.append(error(quiet(known), known, truth))
+    none, thirty, hundred = (float(np.mean(found)) for found in errors.values())
+    assert none > 30
+    assert thirty < 12
+    assert hundred < min(thirty - 1.0, 5.0)
 
 
 @pytest.mark.parametrize("n", [10, 30, 100])
 def test_answers_do_not_hurt_where_the_model_is_right(n: int) -> None:
-    worse = []
-    for seed in range(4):
+    worse, changed = [], []
+    for seed in range(8):
         crowd = cs.simulate(500, 20, 3, labels_per_item=5, spammers=0.2, seed=seed)
         truth = np.asarray(crowd.truth)
         a = with_known(crowd.annotations, truth, n, seed)
         fit, blind = quiet(a), quiet(crowd.annotations)
         assert not any("known answers" in sentence for sentence, _ in fit.cautions)
         worse.append(error(fit, a, truth) - error(blind, a, truth))
-    assert max(worse) <= 1.5
-    assert np.mean(worse) <= 0.5
+        assert a.gold is not None
+        changed.append(np.mean((fit.choice.best != blind.choice.best)[a.gold < 0]))
+    assert max(worse) <= 3.0
+    assert np.mean(worse) <= (0.0 if n == 100 else 0.6)
+    assert np.mean(changed) < 0.05
 
 
 def test_known_items_are_at_their_answer_and_new_items_are_judged_alike() -> None:
@@ -87,27 +194,74 @@ def test_known_items_are_at_their_answer_and_new_items_are_judged_alike() -> Non
     at = known.gold >= 0
     np.testing.assert_array_equal(fit.posterior[at], np.arange(2) == known.gold[at, None])
     np.testing.assert_allclose(fit.posterior.sum(axis=1), 1.0)
-    assert isinstance(fit.predictor, RecordVote)
+    assert isinstance(fit.predictor, Pool)
     np.testing.assert_allclose(fit.predictor(known)[0], fit.posterior, atol=1e-9)
-    # the weights are the log-odds of (hits + 1) / (known + 2), negative ones zero
+    # the record is the log-odds of (hits + 1) / (known + 2), negative ones zero
+    assert fit.predictor.record is not None
     for m in range(known.n_annotators):
         mine = known.annotator == m
         items = known.item_of_label()[mine]
         gold = known.gold[items]
         hits, n = int((known.label[mine] == gold)[gold >= 0].sum()), int((gold >= 0).sum())
         share = (hits + 1) / (n + 2)
-        assert fit.predictor.weights[m] == pytest.approx(max(0.0, np.log(share / (1 - share))))
+        assert fit.predictor.record[m] == pytest.approx(max(0.0, np.log(share / (1 - share))))
 
 
-def test_nine_answers_are_too_few_to_say_anything() -> None:
+def test_what_is_reported_of_the_labels_alone_is_a_run_without_known_answers() -> None:
+    """Models that have seen the other known answers would be right here."""
+    a, truth = wrong_together(600, 0)
+    known = with_known(a, truth, 100, 0)
+    fit, alone = quiet(known), quiet(a)
+    report = fit.details["known_answers"]
+    assert known.gold is not None
+    at = known.gold >= 0
+    assert report["items"] == 100
+    assert report["error"] == pytest.approx(np.mean(alone.posterior[at].argmax(axis=1) != truth[at]))
+    assert report["expected"] == pytest.approx(1.0 - alone.posterior[at].max(axis=1).mean())
+    assert report["error"] > 0.3
+    assert report["error_with"] < 0.1
+
+
+def test_a_contradiction_is_the_first_caution() -> None:
+    crowd = cs.simulate(400, 15, 3, labels_per_item=5, adversaries=0.6, seed=1)
+    fit = quiet(with_known(crowd.annotations, np.asarray(crowd.truth), 50, 0))
+    report = fit.details["known_answers"]
+    assert report["error"] > 0.9 > 0.3 > report["expected"]
+    said = f"on your 50 known answers, the consensus of the labels alone is {report['error']:.0%} wrong; it expected "
+    assert fit.cautions[0][0].startswith(f"{said}{report['expected']:.0%}")
+
+
+def test_four_answers_are_too_few_to_say_anything() -> None:
     a, truth = wrong_together(300, 6)
-    assert "known_answers" not in quiet(with_known(a, truth, 9, 0)).details
+    few, enough = (quiet(with_known(a, truth, n, 0)).details for n in (constants.LEAST_KNOWN - 1, 5))
+    assert "known_answers" not in few
+    assert enough["known_answers"]["items"] == 5
 
 
+def test_large_crowds_are_refitted_on_a_sample_with_all_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, truth = wrong_together(1200, 2)
+    known = with_known(a, truth, 60, 0)
+    seen: list[Any] = []
+    original = known_answers.learn_from_known
+
+    def noted(part: Annotations, *others: Any) -> Any:
+        seen.append(part)
+        return original(part, *others)
+
+    monkeypatch.setattr("consilience.auto.auto.learn_from_known", noted)
+    monkeypatch.setattr(constants, "SAMPLE", 3000)
+    fit = quiet(known)
+    (part,) = seen
+    assert part.n_items < 500
+    assert part.gold is not None
+    assert (part.gold >= 0).sum() == 60
+    assert error(fit, known, truth) < 10 < 30 < error(quiet(a), a, truth)
+
+
+# Regression bounds: the measured means of these draws, and one point.
 @pytest.mark.usefixtures("data_folder")
-@pytest.mark.parametrize(("name", "most"), [("llmbar", 18.0), ("duck", 9.0), ("zencrowd_all", 15.5)])
+@pytest.mark.parametrize(("name", "most"), [("llmbar", 17.2), ("duck", 8.6), ("zencrowd_all", 13.1)])
 def test_thirty_answers_on_public_sets(name: str, most: float) -> None:
-    """Without them llmbar has 45 % errors, duck 39 and zencrowd_all 20."""
     a, truth = real_crowd(name)
     errors = []
     for seed in range(5):

@@ -108,3 +108,12 @@ def assert_stops_when_told(method: Callable[..., Fit], a: cs.Annotations) -> Non
     assert not short.converged
     assert "did not converge in 2 iterations" in short.cautions[0][0]
     assert len(method(a, max_iter=7, tol=0).history) == 7
+
+
+def correlated(seed: int, n_items: int = 2000, M: int = 15, K: int = 3) -> tuple[cs.Annotations, Ints]:
+    """A crowd of the model: three subtypes a class, in each of which every annotator has a confusion of their own."""
+    rng = np.random.default_rng(seed)
+    V = np.stack([rng.dirichlet(1.0 + 2.0 * np.eye(K)[k], (M, 3)) for k in range(K)])
+    truth, subtype = rng.integers(0, K, n_items), rng.choice(3, n_items, p=[0.5, 0.3, 0.2])
+    passed = rng.random((n_items, M, 1)) > V[truth, :, subtype].cumsum(axis=-1)
+    return cs.Annotations.from_matrix(passed.sum(axis=-1)), truth

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp, psi
 from tests.conftest import error_percent, random_model, real_crowd
+from tests.methods.conftest import correlated
 
 import consilience as cs
 from consilience.data.annotations import Annotations
@@ -41,15 +43,6 @@ def slow_sweep(a: Annotations, weights: Floats, tables: Floats, L: int) -> tuple
     for n, m, i in triples(a):
         counts[m, i] += q[n]
     return q.reshape(a.n_items, -1, L), counts, float(log_total.sum())
-
-
-def correlated(seed: int, n_items: int = 2000, M: int = 15, K: int = 3) -> tuple[Annotations, Ints]:
-    """A crowd of the model: three subtypes a class, in each of which every annotator has a confusion of their own."""
-    rng = np.random.default_rng(seed)
-    V = np.stack([rng.dirichlet(1.0 + 2.0 * np.eye(K)[k], (M, 3)) for k in range(K)])
-    truth, subtype = rng.integers(0, K, n_items), rng.choice(3, n_items, p=[0.5, 0.3, 0.2])
-    passed = rng.random((n_items, M, 1)) > V[truth, :, subtype].cumsum(axis=-1)
-    return Annotations.from_matrix(passed.sum(axis=-1)), truth
 
 
 # ---- the equations ------------------------------------------------------------------------------------------
@@ -209,28 +202,65 @@ def test_subtypes_that_nobody_asks_for_stay_empty() -> None:
     assert error_percent(many.choice.best, truth) <= error_percent(one.choice.best, truth) + 0.2
 
 
-def test_a_start_that_is_good_enough_is_the_last() -> None:
-    a, _ = correlated(0, n_items=300)
-    options = {
-        "smoothing": 1.0,
-        "diagonal": 3.0,
-        "concentration": 0.2,
-        "empirical": False,
-        "max_iter": 200,
-        "tol": 1e-6,
-    }
+#: What ``ebcc`` sets, except for α.
+FIXED: dict[str, Any] = {"smoothing": 1.0, "diagonal": 3.0, "concentration": 0.2, "max_iter": 200, "tol": 1e-6}
 
-    def found(enough: float, starts: int = 3) -> tuple[float, int]:
+
+def test_there_is_no_third_start_once_two_have_ended_below_what_is_needed() -> None:
+    a, _ = correlated(0, n_items=300)
+
+    def found(needed: float, starts: int = 4) -> tuple[float, int]:
         told: list[Progress] = []
-        fit = fit_subtypes(a, 2, starts=starts, enough=enough, callback=told.append, **options)  # type: ignore[arg-type]
+        fit = fit_subtypes(a, 2, starts=starts, pseudo_items=None, needed=needed, callback=told.append, **FIXED)
         return fit.bound, sum(state.iteration == 1 for state in told)
 
-    first, _ = found(np.inf, starts=1)
-    assert found(first) == (first, 1)
-    best, starts = found(np.inf)
-    assert starts == 3
-    assert best >= first
-    assert found(best + 1.0) == (best, 3)
+    of_two, of_four = found(-np.inf, starts=2)[0], found(-np.inf)[0]
+    assert of_four > of_two  # the third or fourth start is better, or there would be nothing to see here
+    assert found(of_two) == (of_four, 4)
+    assert found(of_two + 1e-6) == (of_two, 2)
+    assert found(np.inf, starts=1) == (found(-np.inf, starts=1)[0], 1)
+
+
+def test_class_proportions_have_so_many_pseudo_items() -> None:
+    """α has the shares of the votes, as many items as asked for, and no more than there are."""
+    a, _ = random_model(10, 3, seed=5).sample(400, labels_per_item=4, random_state=0)
+    votes = vote_posterior(a).sum(axis=0)
+
+    def alpha(pseudo_items: float | None) -> Floats:
+        fit = fit_subtypes(a, 2, starts=1, pseudo_items=pseudo_items, **FIXED)
+        assert isinstance(fit.beliefs, module.SubtypeBeliefs)
+        return fit.beliefs.proportions.pseudo
+
+    np.testing.assert_allclose(alpha(30.0), 30.0 * votes / 400)
+    np.testing.assert_allclose(alpha(1000.0), votes)
+    np.testing.assert_allclose(alpha(np.inf), votes)
+    np.testing.assert_array_equal(alpha(None), 1.0)
+    # with more pseudo-items, the class proportions are nearer to the votes
+    far = [
+        np.abs(fit_subtypes(a, 1, starts=1, pseudo_items=n, **FIXED).means.prior - votes / 400).max()
+        for n in (0.0, 30.0, 400.0)
+    ]
+    assert far[0] > far[1] > far[2]
+
+
+def test_labels_that_count_three_times_are_three_labels() -> None:
+    """An annotator of weight 3 and three annotators who say the same have the same posterior, their priors aside."""
+    a, _ = random_model(6, 2, seed=3, skill=0.8).sample(3000, random_state=0)
+    matrix = a.label.reshape(3000, 6)
+    thrice = Annotations.from_matrix(np.hstack([matrix, matrix[:, :1], matrix[:, :1]]))
+    weights = np.array([3.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    one = fit_subtypes(a, 1, starts=1, pseudo_items=None, weights=weights, **FIXED).fit(a)
+    other = fit_subtypes(thrice, 1, starts=1, pseudo_items=None, **FIXED).fit(thrice)
+    np.testing.assert_allclose(one.posterior, other.posterior, atol=0.01)
+
+
+def test_a_fit_can_go_on_from_the_tables_of_another() -> None:
+    a, _ = correlated(1, n_items=300)
+    short = fit_subtypes(a, 3, starts=1, pseudo_items=None, **{**FIXED, "max_iter": 5})
+    long = fit_subtypes(a, 3, starts=1, pseudo_items=None, **{**FIXED, "tol": 1e-10})
+    on = fit_subtypes(a, 3, starts=1, pseudo_items=None, start=short.tables, **{**FIXED, "tol": 1e-10})
+    assert on.history[0] >= short.bound
+    assert on.bound == pytest.approx(long.bound, rel=1e-4)
 
 
 def test_more_starts_never_lower_the_bound() -> None:

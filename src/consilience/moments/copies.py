@@ -86,15 +86,23 @@ def find_copies(annotations: Annotations) -> tuple[Copies, ...]:
         return ()
     table = KappaTable.of(pair_moments(annotations.select_annotators(chosen)))
     found: list[Copies] = []
-    taken = np.zeros(chosen.size, bool)
-    for inside in _suspects(table):
-        if taken[inside].any():
-            continue
-        copies = _verdict(table, inside)
-        if copies is not None and not _look_at_items(annotations, chosen[inside]):
-            taken |= inside
-            found.append(Copies(chosen[inside], *copies))
+    while (group := _worst_group(annotations, table, chosen)) is not None:
+        found.append(group)
+        # without them: next to many copies, whoever differs from these looks like a group of copies, too
+        kept = ~np.isin(chosen, group.members)
+        chosen, table = chosen[kept], table.part(kept)
     return tuple(found)
+
+
+def _worst_group(annotations: Annotations, table: KappaTable, codes: Ints) -> Copies | None:
+    """Return the group of copies that agrees least with the others; the table is that of the annotators ``codes``."""
+    if len(codes) < 5:
+        return None
+    for inside in _suspects(table):
+        copies = _verdict(table, inside)
+        if copies is not None and not _look_at_items(annotations, codes[inside]):
+            return Copies(codes[inside], *copies)
+    return None
 
 
 @dataclass(frozen=True)
@@ -116,6 +124,10 @@ class KappaTable:
         for at, values in enumerate((total, np.maximum(total - chance, 0.0), equal - chance)):
             tables[at, m, j] = tables[at, j, m] = values
         return cls(*tables)
+
+    def part(self, kept: Bools) -> KappaTable:
+        """Return the tables of some annotators."""
+        return KappaTable(*(values[np.ix_(kept, kept)] for values in (self.pairs, self.weight, self.surplus)))
 
     @property
     def kappa(self) -> Floats:
