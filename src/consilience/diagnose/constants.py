@@ -95,7 +95,7 @@ SPARE_BUDGET = 0.25
 #: origin: by design; sensitivity: not measured.
 TRUST = 0.5
 #: Labels given to an annotator, as a multiple of their share of the labels so far, while others can be asked.
-#: origin: by design, a third of the crowd is asked; alternatives: 2, 4, no limit; sensitivity: labels saved on the
+#: origin: so that a third of the crowd is asked; alternatives: 2, 4, no limit; sensitivity: labels saved on the
 #: nine crowds of ``benchmarks plan``: 43 % with 3, 41 % with 4 or without limit; with 2, up to 9 points less on public
 #: ones.
 SPREAD = 3.0
