@@ -57,6 +57,7 @@ from consilience.kernels.planning import expected_right, gains_of, mean_gains, p
 from consilience.methods.base.running import run_method
 from consilience.runs.annotator_table import FEW, information
 from consilience.runs.consensus import Consensus
+from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
 __all__ = ["Plan", "plan"]
@@ -192,6 +193,8 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
         data, consensus = data.annotations, data
         if data is None:
             raise DataError("the run does not hold its labels; give them too: plan(labels, budget, consensus=run)")
+    if isinstance(consensus, OpenRun):
+        raise DataError("plan needs classes that items share; this run has open answers")
     annotations = as_annotations(data)
     if consensus is None:
         with warnings.catch_warnings():
