@@ -20,6 +20,11 @@ __all__ = ["command"]
 @click.option("--costs", help="Cost of a label: a number, or a file with annotator and cost.")
 @click.option("--capacity", help="Most labels of an annotator: a number, or a file with annotator and capacity.")
 @click.option(
+    "--allow-flagged",
+    is_flag=True,
+    help="Ask flagged annotators too: spammers, adversaries, copies, and those who got worse.",
+)
+@click.option(
     "--questions", default=10, show_default=True, help="Number of items to suggest whose truth is worth knowing."
 )
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
@@ -32,6 +37,7 @@ def command(
     budget: float,
     costs: str | None,
     capacity: str | None,
+    allow_flagged: bool,
     questions: int,
     gold: str | None,
     method: str,
@@ -61,6 +67,7 @@ def command(
                 budget,
                 costs=_per_annotator(costs, "cost", own, reading["encoding"]),
                 capacity=_per_annotator(capacity, "capacity", own, reading["encoding"]),
+                allow_flagged=allow_flagged,
                 gold=questions,
                 method=method,
                 seed=seed,
@@ -109,7 +116,14 @@ def _show(found: Plan) -> None:
         markup=False,
     )
     tables = Console(highlight=False)
-    for title, frame in (("Labels to buy", found.table), ("Items whose truth is worth knowing", found.gold)):
+    # gains are in the file and in JSON; costs are shown if they differ
+    hidden = {"gain"} if len(set(found.cost.tolist())) > 1 else {"gain", "cost"}
+    for title, frame in (
+        ("Labels to buy", found.table),
+        ("Who is asked", found.load),
+        ("Items whose truth is worth knowing", found.gold),
+    ):
         rows = nw.from_native(frame, eager_only=True)
         if len(rows):
-            show_table(tables, title, rows.rows(), rows.columns)
+            shown = rows.select([name for name in rows.columns if name not in hidden])
+            show_table(tables, title, shown.rows(), shown.columns)

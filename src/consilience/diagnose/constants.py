@@ -94,6 +94,10 @@ SPARE_BUDGET = 0.25
 #: Labels given to an annotator, as a share of those that they gave before, while others can be asked.
 #: origin: by design; sensitivity: not measured.
 TRUST = 0.5
+#: Labels given to an annotator, as a multiple of their share of the labels so far, while others can be asked.
+#: origin: the mean saving on the nine crowds of ``benchmarks plan``, the same with each left out (with 4 on music);
+#: alternatives: 2, 4, no limit; sensitivity: 43 % of the labels are saved with 3, 42 % with 2, 41 % with 4 or no limit.
+SPREAD = 3.0
 
 # ---- sizes: beyond them, results are estimates from a sample or a part of the data; chosen for time and memory -------
 
@@ -116,8 +120,14 @@ MOST_CELLS, MOST_BLOCKS, MOST_TESTED = 1 << 28, 20_000, 1 << 22
 SCATTER_STARTS, SCATTER_SIDES, FAR_CORNER = 16, 32, 1e4
 #: Labels of a bootstrap draw, at least so many per annotator and class; passes and tolerance of its fit.
 DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE = 200_000, 20, 30, 1e-6
+#: Items, and annotators, that a plan considers: enough for this many times the budget, and at least so many items.
+CONSIDERED, LEAST_CONSIDERED = 5, 5000
+#: Items on which the mean gain of an annotator is estimated to choose the annotators that a plan considers.
+GAIN_SAMPLE = 32
 #: Items considered for one link, and labels of an item beyond which another one counts as the last of these.
 JOIN_POOL, MOST_WEIGHTS = 4000, 1000
+#: Labels in which missing links between annotators are looked for first.
+JOIN_LABELS = 1_000_000
 
 # ---- silence -----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import EXACT_WALKS, JOIN_POOL, OUTSIDE_NOT
+from consilience.diagnose.constants import EXACT_WALKS, JOIN_LABELS, JOIN_POOL, OUTSIDE_NOT
 from consilience.diagnose.graph import co_label_graph, needed_items, observed_pairs, single_answers
 from consilience.kernels._arrays import Bools, Floats, Ints
 
@@ -53,6 +53,11 @@ def links(annotations: Annotations, information: Floats, doubt: Floats, able: Bo
     able
         Annotators who can be asked, (M,).
     """
+    step = annotations.n_labels // JOIN_LABELS
+    if step > 1:  # more items only add links: if nothing is missing in some of them, nothing is
+        some = _Joiner(annotations.select_items(slice(0, None, step)), information, doubt, able)
+        if some.complete(annotations.labels_per_annotator > 0):
+            return
     joiner = _Joiner(annotations, information, doubt, able)
     yield from joiner.groups()
     yield from joiner.camps()
@@ -69,6 +74,13 @@ class _Joiner:
         self.graph = co_label_graph(self.pairs, self.answers.labels_per_annotator)
         self.information, self.doubt, self.able = information, doubt, able
         self.needed = needed_items(annotations.n_classes)
+
+    def complete(self, active: Bools) -> bool:
+        """Whether all ``active`` annotators, (M,), can be compared."""
+        g = self.graph
+        everybody = bool((g.component[: self.M][active] == 0).all())
+        walks = g.imputable >= 1.0 or int(active.sum()) > EXACT_WALKS  # of more annotators, gaps() joins nobody
+        return everybody and not g.bipartite(0) and walks
 
     def groups(self) -> Iterator[Link]:
         """Join the other groups of annotators to the largest."""
@@ -104,7 +116,7 @@ class _Joiner:
             return
         asked = int(able[-1])
         partner = int(two[two != asked][0])
-        words = f"shares items with {self.names[partner]}: nobody of the same camp checks either of them"
+        words = f"labels items of {self.names[partner]}, so that the two can be compared directly"
         yield Link(asked, self._covering(np.array([partner]), asked, self.needed, partner), words, True)
 
     def gaps(self) -> Iterator[Link]:
@@ -125,7 +137,7 @@ class _Joiner:
             if not alone[m, main].any() or near[m, hub] > 0 or g.n_labels[m] < self.needed // 2:
                 continue
             words = (
-                f"shares items with {self.names[m]}, who cannot be compared with {int(alone[m, main].sum())} others yet"
+                f"labels items of {self.names[m]}, who cannot be compared with {int(alone[m, main].sum())} others yet"
             )
             yield Link(hub, self._covering(np.array([m]), hub, self.needed // 2, m), words, False)
 

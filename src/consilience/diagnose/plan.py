@@ -10,38 +10,54 @@ Labels have three purposes:
 * *gold*: the truth of an item shows how good its annotators are, by Σ r (1 - r) / n_m over its labels, r the
   probability that the label is right and n_m the number of labels of that annotator.
 
-The quality of an annotator is only as certain as the number of their labels: nobody is given more than half as many
-labels as they gave before (or ten), as long as labels of others have some information.
+Flagged annotators are not asked, and the work is spread over the others (:mod:`consilience.diagnose.plan_people`).
 
 Where errors correlate by ρ, the (t + 1)-th label of an item counts as
 
     (1 - ρ) / ((1 + t ρ) (1 + (t - 1) ρ)),
 
 the increase of t / (1 + (t - 1) ρ), the number of independent labels that t are worth (Kish 1965).
+
+A gain is at most the entropy of the item, so only the items of largest entropy are considered, times this factor, and
+only the annotators with the largest mean gain on them: enough for ``CONSIDERED`` times the budget.  If these cannot use
+it up, all are.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR, MOST_WEIGHTS, SPARE_BUDGET, TRUST, TYPICAL
+from consilience.data.annotations import Annotations, entries_of
+from consilience.diagnose.constants import (
+    CHANCE,
+    CLEAR,
+    CONSIDERED,
+    GAIN_SAMPLE,
+    LEAST_CONSIDERED,
+    MOST_WEIGHTS,
+    SPARE_BUDGET,
+    TYPICAL,
+)
 from consilience.diagnose.error_correlation import error_correlation
 from consilience.diagnose.joining import links
 from consilience.diagnose.plan_input import for_annotators, is_number, open_pairs
+from consilience.diagnose.plan_people import affordable, flagged, limits, note_of
 from consilience.diagnose.plan_result import Plan
+from consilience.diagnose.runs import LATER
 from consilience.exceptions import ConsilienceWarning, DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.planning import expected_right, gains_of, plan_labels
+from consilience.kernels.planning import expected_right, gains_of, mean_gains, plan_labels
 from consilience.methods.base.running import run_method
 from consilience.runs.annotator_table import FEW, information
 from consilience.runs.consensus import Consensus
+from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
 __all__ = ["Plan", "plan"]
@@ -55,6 +71,7 @@ def plan(
     costs: Any = None,
     capacity: Any = None,
     candidates: Any = None,
+    allow_flagged: bool = False,
     gold: int = 10,
     method: str = "auto",
     seed: int = 0,
@@ -78,6 +95,8 @@ def plan(
         frame are not asked.  Unlimited by default.
     candidates
         A frame with an item and an annotator column: the only pairs that can be asked.  All by default.
+    allow_flagged
+        Whether to ask annotators who are flagged as spammers or adversaries, copy each other or got worse over time.
     gold
         Number of items to suggest whose truth is worth knowing.
     method, seed
@@ -101,44 +120,58 @@ def plan(
         raise ParameterError("costs must be numbers > 0")
     room = for_annotators(capacity, ids, "capacity", missing=0.0)
     left = np.full(M, N, np.int64) if room is None else np.minimum(np.floor(np.maximum(room, 0.0)), N).astype(np.int64)
+    not_asked = {} if allow_flagged else flagged(run)
+    left[list(not_asked)] = 0
     open_to = open_pairs(candidates, annotations)
     q, A = run.posterior, run.model.confusions
     doubt = -(q * np.log2(np.maximum(q, 1e-300))).sum(axis=1)
     (item, asked), reasons = _joining(annotations, run, doubt, price, left, float(budget), open_to)
     joining, gain = item.size, gains_of(q[item], A, asked)
     np.subtract.at(left, asked, 1)
-    trusted = np.maximum((TRUST * annotations.labels_per_annotator).astype(np.int64), FEW)
     weights = _weights(annotations, run)
-    for most in (np.minimum(left, trusted), left):
-        rest = float(budget) - float(price[asked].sum())
-        if rest < float(price.min()) - 1e-9:
-            break
-        more = plan_labels(
-            q,
-            A,
-            annotations.indptr,
-            annotations.annotator,
-            open_to,
-            annotations.labels_per_item,
-            weights,
-            price,
-            most - np.bincount(asked[joining:], minlength=M),
-            rest,
-            np.stack([item, asked], axis=1)[np.lexsort((asked, item))],
-        )
-        item, asked, gain = (np.concatenate(pair) for pair in zip((item, asked, gain), more, strict=True))
+    value = doubt * weights[np.minimum(annotations.labels_per_item, weights.size - 1)]
+    labels = affordable(annotations, price, left > 0, float(budget))
+    for limit in limits(annotations, left, labels):
+        for items, people in _considered(value, q, A, price, limit, labels, open_to):
+            rest = float(budget) - float(price[asked].sum())
+            most = limit - np.bincount(asked[joining:], minlength=M)
+            able = people[most[people] > 0]
+            if not able.size or rest < float(price[able].min()) - 1e-9:
+                continue
+            part, place = annotations.select_items(items), np.searchsorted(items, item)
+            inside = items[np.minimum(place, items.size - 1)] == item
+            planned = np.stack([place[inside], asked[inside]], axis=1)
+            of_part, more, bits = plan_labels(
+                q[items],
+                A,
+                part.indptr,
+                part.annotator,
+                _rows(open_to, items, able),
+                part.labels_per_item,
+                weights,
+                price,
+                most,
+                rest,
+                planned[np.lexsort(planned.T[::-1])],
+            )
+            item, asked = np.concatenate([item, items[of_part]]), np.concatenate([asked, more])
+            gain = np.concatenate([gain, bits])
     # labels that join annotators stay first, the others are sorted by gain for their cost
     order = np.lexsort((item, np.where(np.arange(item.size) < joining, -np.inf, -gain / price[asked])))
     order[:joining] = np.arange(joining)
     item, asked, gain = item[order], asked[order], gain[order]
     now, then = _wrong(q, A, item, asked)
+    accuracy = np.array(run.annotator_columns["accuracy"].fill_null(np.nan))
+    accuracy[annotations.labels_per_annotator < FEW] = np.nan
     chosen, values = _gold_questions(annotations, q, gold)
     return Plan(
         item=item,
         annotator=asked,
         gain=gain,
         cost=price[asked],
-        reasons=pa.concat_arrays([pa.array(reasons, pa.string()), _doubts(run, item[joining:])]),
+        reasons=pa.concat_arrays(
+            [pa.array(reasons, pa.string()), _doubts(run, item[joining:], asked[joining:], accuracy)]
+        ),
         gold_items=chosen,
         gold_gains=values,
         gold_reasons=_divided(annotations, chosen),
@@ -146,7 +179,9 @@ def plan(
         joining=joining,
         wrong_now=now,
         wrong_then=then,
-        notes=_notes(annotations, float(budget) - float(price[asked].sum()), price),
+        notes=[*_notes(annotations, float(budget) - float(price[asked].sum()), price), *note_of(ids, not_asked)],
+        not_asked=not_asked,
+        accuracy=accuracy,
         item_ids=annotations.item_ids,
         annotator_ids=ids,
         origin=annotations.origin,
@@ -158,12 +193,14 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
         data, consensus = data.annotations, data
         if data is None:
             raise DataError("the run does not hold its labels; give them too: plan(labels, budget, consensus=run)")
+    if isinstance(consensus, OpenRun):
+        raise DataError("plan needs classes that items share; this run has open answers")
     annotations = as_annotations(data)
     if consensus is None:
         with warnings.catch_warnings():
             # the plan is there to mend what a run would warn of
             warnings.simplefilter("ignore", ConsilienceWarning)
-            return annotations, run_method(annotations, method, seed=seed)
+            return annotations, run_method(annotations, method, seed=seed, later=LATER)
     same = annotations.n_items == len(consensus.item_ids) and annotations.item_ids == consensus.item_ids
     if not (same and annotations.annotator_ids == consensus.model.annotators):
         raise ParameterError("the consensus is of other labels than the data; give that of these labels")
@@ -195,6 +232,36 @@ def _joining(
             room[m] -= 1
             spent += float(price[m])
     return np.array(list(chosen), np.int64).reshape(-1, 2).T.copy(), list(chosen.values())
+
+
+def _considered(
+    value: Floats, q: Floats, A: Floats, price: Floats, limit: Ints, labels: float, open_to: tuple[Ints, Ints]
+) -> Iterator[tuple[Ints, Ints]]:
+    """Yield items and annotators to choose from: first the most valuable ones, then all if these are not enough."""
+    N, able = value.size, np.flatnonzero(limit > 0)
+    if not able.size:
+        return
+    start, best, n = open_to[0], able, int(max(CONSIDERED * labels, LEAST_CONSIDERED))
+    if start.size:  # candidates decide who can be asked
+        value = np.where(np.diff(start) > 0, value, -1.0)
+    items = np.sort(np.argpartition(-value, n)[:n]) if n < N else np.arange(N)
+    if not start.size and items.size:
+        sample = items[np.linspace(0, items.size - 1, min(GAIN_SAMPLE, items.size)).astype(np.int64)]
+        best = able[np.argsort(-mean_gains(q[sample], A[able]) / price[able], kind="stable")]
+        enough = int(np.searchsorted(np.cumsum(limit[best]), CONSIDERED * labels)) + 1
+        best = np.sort(best[:enough])
+    yield items, best
+    if items.size < N or best.size < able.size:
+        yield np.arange(N), able
+
+
+def _rows(open_to: tuple[Ints, Ints], items: Ints, people: Ints) -> tuple[Ints, Ints]:
+    """Return who can be asked about these items: the candidates, or these people about every item."""
+    start, who = open_to
+    if not start.size:
+        return start, people
+    rows, at = entries_of(start, items)
+    return rows, who[at]
 
 
 def _weights(annotations: Annotations, run: Consensus) -> Floats:
@@ -234,21 +301,27 @@ def _gold_questions(annotations: Annotations, q: Floats, n: int) -> tuple[Ints, 
     return order, value[order]
 
 
-def _doubts(run: Consensus, item: Ints) -> pa.Array:
-    """Return the two most probable classes of each item, in words."""
-    classes = pc.cast(run.model.classes.to_arrow(), pa.string())
+def _doubts(run: Consensus, item: Ints, asked: Ints, accuracy: Floats) -> pa.Array:
+    """Return the two most probable classes of each item and how good the annotator is, in words."""
+    classes, people = (pc.cast(ids.to_arrow(), pa.string()) for ids in (run.model.classes, run.model.annotators))
     q, rows = run.posterior[item], np.arange(item.size)
-    parts: list[Any] = ["undecided: "]
-    for code, after in ((run.choice.best[item], " %) or "), (run.choice.second[item], " %)")):
-        share = pc.cast(pa.array(np.rint(100.0 * q[rows, code]).astype(np.int64)), pa.string())
-        parts += [classes.take(pa.array(code)), " (", share, after]
-    said = pc.binary_join_element_wise(*parts, "")
-    return pc.if_else(pa.array(run.n_labels[item] == 0), pa.scalar("nobody has labelled it"), said)
+    parts: list[Any] = []
+    for code, after in ((run.choice.best[item], " %) or "), (run.choice.second[item], " %)?")):
+        parts += [classes.take(pa.array(code)), " (", _percent(q[rows, code]), after]
+    doubt = pc.binary_join_element_wise(*parts, "")
+    doubt = pc.if_else(pa.array(run.n_labels[item] == 0), pa.scalar("nobody has labelled it;"), doubt)
+    right = pc.binary_join_element_wise(" is right ", _percent(accuracy[asked]), " % of the time", "")
+    right = pc.if_else(pa.array(np.isnan(accuracy[asked])), pa.scalar(" has labelled little so far"), right)
+    return pc.binary_join_element_wise(doubt, " ", people.take(pa.array(asked)), right, "")
+
+
+def _percent(share: Floats) -> pa.Array:
+    return pc.cast(pa.array(np.rint(100.0 * np.nan_to_num(share)).astype(np.int64)), pa.string())
 
 
 def _divided(annotations: Annotations, items: Ints) -> pa.Array:
     lengths = annotations.labels_per_item[items].tolist()
-    return pa.array([f"its {n} labels leave it open: the answer tells who of them errs" for n in lengths], pa.string())
+    return pa.array([f"its {n} labels leave it open: the true answer shows who is wrong" for n in lengths], pa.string())
 
 
 def _notes(annotations: Annotations, rest: float, price: Floats) -> list[str]:
@@ -261,5 +334,5 @@ def _notes(annotations: Annotations, rest: float, price: Floats) -> list[str]:
             else "there are only two annotators: where they differ nothing shows who is right; find a third"
         )
     if rest >= float(price.min()) - 1e-9:
-        notes.append(f"{rest:g} of the budget is left: no label that can be had would tell anything more")
+        notes.append(f"{rest:g} of the budget is left: no other label of those who can be asked would help")
     return notes

@@ -76,10 +76,9 @@ def _codes(ids: Ids, names: Any) -> Ints:
 
 
 def open_pairs(candidates: Any, annotations: Annotations) -> tuple[Ints, Ints]:
-    """Return the annotators who can be asked about each item, as compressed rows; two empty arrays for everybody."""
-    nothing = np.empty(0, np.int64)
+    """Return the annotators who can be asked about each item, as compressed rows; without row starts, all about all."""
     if candidates is None:
-        return nothing, nothing
+        return np.empty(0, np.int64), np.arange(annotations.n_annotators)
     import narwhals as nw
 
     table = nw.from_native(candidates, eager_only=True)

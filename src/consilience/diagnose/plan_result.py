@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,7 +28,7 @@ _FORMAT = {"format": "consilience.Plan", "version": 1}
 class Plan:
     """Labels to collect, with reasons, and items whose truth is worth knowing.
 
-    ``table`` and ``gold`` are frames of the same kind as the data.
+    ``table``, ``load``, ``skipped`` and ``gold`` are frames of the same kind as the data.
     """
 
     item: Ints  #: code of the item of each label: first those that join annotators, then by gain
@@ -43,6 +44,8 @@ class Plan:
     wrong_now: float  #: expected number of wrong labels now
     wrong_then: float  #: the same after the plan, if the model is right
     notes: list[str]
+    not_asked: Mapping[int, str]  #: code of each annotator who is not asked as they are flagged, and why
+    accuracy: Floats  #: estimated share of right labels of each annotator, NaN if they gave few, (M,)
     item_ids: Ids
     annotator_ids: Ids
     origin: Origin = field(default_factory=Origin)
@@ -56,6 +59,16 @@ class Plan:
     def table(self) -> Any:
         """Frame with a row for each label to collect: item, annotator, reason, gain (bits), cost."""
         return _frames.make(self._columns(), self.origin.frame)
+
+    @cached_property
+    def load(self) -> Any:
+        """Frame with a row for each annotator who is asked: annotator, labels, cost, accuracy so far."""
+        return _frames.make(self._load_columns(), self.origin.frame)
+
+    @cached_property
+    def skipped(self) -> Any:
+        """Frame with a row for each annotator who is not asked because of a flag: annotator, reason."""
+        return _frames.make(self._skipped_columns(), self.origin.frame)
 
     @cached_property
     def gold(self) -> Any:
@@ -74,6 +87,21 @@ class Plan:
             pa.array(self.cost),
         )
         return dict(zip((item, annotator, *others), columns, strict=True))
+
+    def _load_columns(self) -> dict[str, pa.Array]:
+        M = len(self.annotator_ids)
+        labels, cost = np.bincount(self.annotator, minlength=M), np.bincount(self.annotator, self.cost, M)
+        who = np.lexsort((np.arange(M), -self.accuracy, -labels))[: np.count_nonzero(labels)]
+        figures = (pa.array(labels[who]), pa.array(cost[who]), pa.array(self.accuracy[who], from_pandas=True))
+        return self._of_people(who, dict(zip(("labels", "cost", "accuracy"), figures, strict=True)))
+
+    def _skipped_columns(self) -> dict[str, pa.Array]:
+        reasons = pa.array(list(self.not_asked.values()), pa.string())
+        return self._of_people(np.array(list(self.not_asked), np.int64), {"reason": reasons})
+
+    def _of_people(self, who: Ints, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        name = free_names(self.origin.annotator, tuple(columns), "annotator")[0]
+        return {name: self.annotator_ids.to_arrow().take(pa.array(who)), **columns}
 
     def _gold_columns(self) -> dict[str, pa.Array]:
         names = free_names(self.origin.item, ("reason", "gain"), "item")
@@ -99,6 +127,8 @@ class Plan:
             "wrong_then": self.wrong_then,
             "notes": list(self.notes),
             "plan": plain_rows(self._columns()),
+            "load": plain_rows(self._load_columns()),
+            "skipped": plain_rows(self._skipped_columns()),
             "gold": plain_rows(self._gold_columns()),
         }
 

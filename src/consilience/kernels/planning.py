@@ -32,7 +32,7 @@ from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints, even_parts
 from consilience.kernels._compile import kernel
 
-__all__ = ["BRANCHES", "expected_right", "gains_of", "plan_labels"]
+__all__ = ["BRANCHES", "expected_right", "gains_of", "mean_gains", "plan_labels"]
 
 #: Annotators on the short list of each item.
 _SHORT_LIST = 12
@@ -68,7 +68,7 @@ def plan_labels(
     indptr, annotator
         Who labelled each item already; they are not asked again.
     candidates
-        Who can be asked about each item, as compressed rows; two empty arrays mean everybody.
+        Who can be asked about each item, as compressed rows; without row starts, the same annotators about every item.
     n_labels
         Labels of each item, (N,).
     weight
@@ -94,11 +94,12 @@ def plan_labels(
     shared = (A, noise, indptr, who, *open_to, first, mine, costs, left, _entropy_table())
     short_list = kernel(_short_list, f"float64[,] {_SHARED} int64 int64 {_LISTS}", helpers=(_fill,))
     blocks.run(lambda a, b: short_list(q, shared, a, b, best, worth), even_parts(N, N >> 12))
-    most = int(min(budget / max(float(costs.min()), 1e-12), float(np.minimum(left, N).sum())) + 1)
+    cheapest = float(costs[left > 0].min(initial=np.inf))
+    most = int(min(budget / cheapest + 1e-9, float(np.minimum(left, N).sum())))
     item, asked, gain = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    arguments = f"float64[,] {_SHARED} int64[] float64[] float64 {_LISTS} int64[]! int64[]! float64[]!"
+    arguments = f"float64[,] {_SHARED} int64[] float64[] float64 float64 {_LISTS} int64[]! int64[]! float64[]!"
     greedy = kernel(_greedy, arguments, "int64", helpers=(_fill, _branch, _after, _sift_down))
-    n = greedy(q, shared, n_labels, weight, float(budget), best, worth, item, asked, gain)
+    n = greedy(q, shared, n_labels, weight, float(budget), cheapest, best, worth, item, asked, gain)
     return item[:n], asked[:n], gain[:n]
 
 
@@ -120,6 +121,14 @@ def gains_of(q: Floats, confusions: Floats, annotator: Ints) -> Floats:
     p = np.einsum("nik,nk->ni", confusions[annotator], q)
     entropy = -(p * np.log2(np.maximum(p, 1e-300))).sum(axis=1)
     gains: Floats = np.maximum(entropy - np.einsum("nk,nk->n", q, noise_of(confusions)[annotator]), 0.0)
+    return gains
+
+
+def mean_gains(q: Floats, confusions: Floats) -> Floats:
+    """Return the mean gain of one label of each annotator over these items, in bits, (M,)."""
+    p = confusions @ q.T
+    entropy = -(p * np.log2(np.maximum(p, 1e-300))).sum(axis=1).mean(axis=1)
+    gains: Floats = entropy - noise_of(confusions) @ q.mean(axis=0)
     return gains
 
 
@@ -149,10 +158,9 @@ def _fill(q: Any, n: Any, shared: Any, best: Any, worth: Any) -> None:
         top = max(top, q[n, k])
     if top > 1.0 - 1e-9:
         return
-    everybody = open_from.size == 0
-    low, high = (0, A.shape[0]) if everybody else (open_from[n], open_from[n + 1])
+    low, high = (0, open_to.size) if open_from.size == 0 else (open_from[n], open_from[n + 1])
     for at in range(low, high):
-        m = at if everybody else open_to[at]
+        m = open_to[at]
         barred = left[m] <= 0
         for i in range(indptr[n], indptr[n + 1]):
             barred |= who[i] == m
@@ -240,6 +248,7 @@ def _greedy(
     n_labels: Any,
     weight: Any,
     budget: Any,
+    cheapest: Any,
     best: Any,
     worth: Any,
     item: Any,
@@ -265,7 +274,7 @@ def _greedy(
     for at in range(N // 2 - 1, -1, -1):
         _sift_down(heap, N, at, key)
     size, made, spent = N, 0, 0.0
-    while size > 0 and made < item.size:
+    while size > 0 and made < item.size and spent + cheapest <= budget + 1e-9:
         n = heap[0]
         if key[n] <= 1e-9:
             break

@@ -27,6 +27,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.annotator_table import Health, annotator_columns
 from consilience.runs.estimated_error import EstimatedError, estimate
 from consilience.runs.label_table import TIE, Choice, ItemTables, TableFormat, free_names, label_columns
+from consilience.runs.training import Training, probability_columns, quality_columns, training_tables
 
 __all__ = ["SUMMARY", "TIE", "Choice", "Consensus", "choose"]
 
@@ -141,6 +142,35 @@ class Consensus:
     def annotators(self) -> Any:
         """Frame with a row for each annotator: n_labels, accuracy, information, bias, flags, low, high."""
         return _frames.make(self.annotator_columns, self.origin.frame)
+
+    @cached_property
+    def probabilities(self) -> Any:
+        """Frame with a row for each item: item, and the probability of every class in a column with its name."""
+        return _frames.make(probability_columns(self), self.origin.frame)
+
+    @cached_property
+    def label_quality(self) -> Any:
+        """Frame with a row for each label that was given: item, annotator, label, probability, consensus.
+
+        ``probability`` is the probability that the label is right given all labels of the item, itself included.
+        """
+        return _frames.make(quality_columns(self), self.origin.frame)
+
+    def to_training(self, threshold: float = 0.5) -> Training:
+        """Return the labels to train a model with, and the items to leave out.
+
+        Parameters
+        ----------
+        threshold
+            Confidence below which an item is left out.  Ties and items without a label are left out too.
+
+        Returns
+        -------
+        Training
+            ``labels``, a frame with item, label and weight (the probability that the label is right, to be used as
+            sample weight), and ``left_out``, a frame with item, label, confidence and reason.
+        """
+        return training_tables(self, threshold)
 
     @cached_property
     def label_columns(self) -> Mapping[str, pa.Array]:

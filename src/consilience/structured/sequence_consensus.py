@@ -270,6 +270,20 @@ class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
         posterior: Floats = self.model_.posterior(_as_sequences(X, silence=self.silence))
         return posterior
 
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the share of right labels; without truths, the mean log-probability of a label.
+
+        ``y`` has any form that :meth:`consilience.SequenceAnnotations.with_gold` takes.
+        """
+        check_is_fitted(self, "model_")
+        sequences = _as_sequences(X, silence=self.silence)
+        if y is None:
+            return float(self.model_.log_likelihood(sequences)) / max(sequences.tokens.n_labels, 1)
+        labels, truth = self.predict(X), sequences.codes_of_truth(y, strict=False)
+        known = (truth >= 0) & (truth < sequences.tokens.n_classes)
+        right = sequences.tokens.classes[truth[known]] == labels[known]
+        return float(right.sum()) / max(int((truth >= 0).sum()), 1)
+
     def fit_predict(self, X: Any, y: Any = None, *, gold: Any = None) -> Any:
         """Fit, and return the labels of the same tokens."""
         return self.fit(X, y, gold=gold).labels_

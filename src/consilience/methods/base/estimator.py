@@ -21,6 +21,7 @@ from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
 from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
+from consilience.methods.base.scoring import accuracy
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import choose
 from consilience.validation import numpy_seed
@@ -102,6 +103,26 @@ class CrowdEstimator:
     def fit_predict_proba(self, X: Any, y: Any = None, *, gold: Any = None, true_labels: Any = None) -> Any:
         """Fit, and return the probabilities of the same items."""
         return self.fit(X, y, gold=gold, true_labels=true_labels).probas_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the share of right labels; without truths, the mean log-probability of a label under ``model_``.
+
+        Parameters
+        ----------
+        X
+            The labels of annotators, in any form that ``predict`` takes.
+        y
+            The truths: one class for each row of a matrix; for a long frame or annotations also a mapping, a series or
+            a frame that names the items, or one class for each row.  Items of unknown truth (NaN, None) do not count.
+        """
+        if y is None:
+            annotations, _, _ = self._posterior(X)
+            if not isinstance(self.model_, DawidSkene):
+                raise ParameterError(f"{type(self).__name__} has no likelihood of new labels; give the truths too")
+            return float(self.model_.log_likelihood(annotations)) / max(annotations.n_labels, 1)
+        labels = self.predict(X)
+        labels = labels["label"] if frames.is_frame(labels) else np.asarray(labels)
+        return accuracy(X, self._annotations(X, reset=False), labels, y, long=_is_long_frame(X))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` is there for scikit-learn."""
