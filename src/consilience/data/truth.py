@@ -45,7 +45,7 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
                 f"{what} has the label {value!r}, which no annotator used; the classes are "
                 f"{', '.join(map(repr, classes[:10]))}. Correct it, or name all classes with classes=…"
             )
-        warn(f"{what} has the label {value!r}, which no annotator used", DataWarning)
+        warn(f"{what} has the label {value!r}, which no annotator used: these items count as wrong", DataWarning)
         class_of_value[at] = len(classes)
     code = np.append(class_of_value, -1)[value_codes]
     item = items.codes_of(names)
