@@ -1,7 +1,8 @@
 """The classes of crowd-kit under their names, with their parameters and results, computed by this library.
 
 Change ``from crowdkit.aggregation import DawidSkene`` to ``from consilience.crowdkit import DawidSkene``.  Data are
-pandas frames with the columns ``task``, ``worker`` and ``label``.  ``docs/how-to/coming-from.md`` lists the differences.
+pandas frames with the columns ``task``, ``worker`` and ``label``.  The how-to "Migrate from crowd-kit" lists the
+differences.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dawid and Skene's EM with crowd-kit's parameters: plain steps from vote shares, at most ``n_iter`` of them.
 
-After ``n_iter`` steps, ``probas_`` is the posterior of the last E-step, and ``priors_`` and ``errors_`` are of the M-step
-after it.  :class:`consilience.DawidSkeneEM` takes fewer passes to converge.
+In the end, ``probas_`` is the posterior of the last E-step; ``priors_`` and ``errors_`` are of the M-step after it.
+:class:`consilience.DawidSkeneEM` takes fewer passes to converge.
 """
 
 from __future__ import annotations
@@ -98,12 +98,13 @@ class DawidSkene(Aggregator):
             )
         given = initial_error.reindex(index=_rows(a), columns=a.classes)
         if self.initial_error_strategy == "addition":
-            return counts + given.fillna(0.0).to_numpy(float).reshape(counts.shape)
+            added: Floats = given.fillna(0.0).to_numpy(float).reshape(counts.shape)
+            return counts + added
         if self.initial_error_strategy != "assign":
             raise ParameterError(
                 f"initial_error_strategy must be 'assign', 'addition' or None, not {self.initial_error_strategy!r}"
             )
-        errors = given.to_numpy(float).reshape(counts.shape)
+        errors: Floats = given.to_numpy(float).reshape(counts.shape)
         if (lost := np.isnan(errors).any(axis=(1, 2))).any():
             raise DataError(f"initial_error must have all workers: {int(lost.sum())} are missing or incomplete")
         if (errors <= 1.0).all() and not np.allclose(errors.sum(axis=1), 1.0):

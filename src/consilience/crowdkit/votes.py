@@ -177,13 +177,13 @@ def weighted_shares(a: Annotations, weight: Floats) -> Floats:
     """Return the share of the weights behind each label of each item, (N, K)."""
     cell = a.item_of_label() * a.n_classes + a.label
     size = a.n_items * a.n_classes
-    shares: Floats = np.bincount(cell, weight[a.annotator], size).reshape(a.n_items, a.n_classes)
+    shares = np.bincount(cell, weight[a.annotator].astype(np.float64), size).reshape(a.n_items, a.n_classes)
     total = shares.sum(axis=1)
     if (weightless := total <= 0).any():
         shares[weightless] = np.bincount(cell, minlength=size).reshape(shares.shape)[weightless]
         total = shares.sum(axis=1)
-    shares /= total[:, None]
-    return shares
+    normalised: Floats = shares / total[:, None]
+    return normalised
 
 
 def truth_table(posterior: Floats) -> Bools:
@@ -204,7 +204,9 @@ def accuracy(a: Annotations, right: Bools, known: Bools | None = None) -> Floats
     counts = np.ones(item.size, np.bool_) if known is None else known[item]
     total = np.bincount(annotator, counts, a.n_annotators)
     found = np.bincount(annotator, counts & right[item, label], a.n_annotators)
-    return np.divide(found, total, out=np.full(a.n_annotators, np.nan), where=total > 0)
+    shares = np.full(a.n_annotators, np.nan)
+    np.divide(found, total, out=shares, where=total > 0)
+    return shares
 
 
 def _no_skills() -> Any:
