@@ -219,6 +219,7 @@ BAD_FILES: list[tuple[str, str | bytes, dict[str, Any]]] = [
     ("labels.csv", _HEAD + "1,a,x\n2,b,y\n3,c,x\n", {}),
     ("labels.csv", _HEAD + "1,a,x\n1,b,y\n2,c,x\n2,d,x\n3,e,y\n3,f,y\n", {}),
     ("labels.csv", _THREE, {"gold": {1: "x", 98: "x", 99: "y"}}),
+    ("labels.csv", _HEAD + "1,a,yes\n1,b,Yes\n1,c,yes\n2,a,no\n2,b,no\n2,c,no\n", {}),
 ]
 
 
@@ -241,6 +242,24 @@ def mixed_frame() -> cs.Annotations:
     return cs.Annotations.from_frame(frame)
 
 
+def unknown_frame() -> Any:
+    import pandas as pd
+
+    return pd.DataFrame({"doc": list("aabb"), "who": list("xyxy"), "verdict": ["p", "q", "p", "p"]})
+
+
+def sparse_matrix() -> Any:
+    import scipy.sparse
+
+    return scipy.sparse.eye_array(3)
+
+
+def truth_of_an_unused_class() -> cs.Annotations:
+    Path("labels.csv").write_text(_THREE)
+    cs.aggregate("labels.csv", "majority").error_rate({1: "x", 2: "z"})
+    return cs.read("labels.csv")
+
+
 def truncated_parquet() -> cs.Annotations:
     place = Path("labels.parquet")
     pq.write_table(pa.table({"task": [1], "worker": ["a"], "label": ["x"]}), place)
@@ -252,9 +271,9 @@ def truncated_parquet() -> cs.Annotations:
 def test_the_table_of_bad_input_has_the_real_messages() -> None:
     page = (DOCS / "input.md").read_text("utf-8").partition("## What bad input gets")[2]
     shown = set(re.findall(r"\| `([^`|]+)` \|$", page, re.MULTILINE))
-    said = (
-        messages_about(mixed_frame) | messages_about(truncated_parquet) | messages_about(lambda: cs.read("labels.csv"))
-    )
+    said = messages_about(lambda: cs.read("labels.csv")) | messages_about(lambda: [[0, 1], [1]])
+    for data in (mixed_frame, unknown_frame, sparse_matrix, truth_of_an_unused_class, truncated_parquet):
+        said |= messages_about(data)
     for name, content, options in BAD_FILES:
         Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
         said |= messages_about(lambda name=name, options=options: cs.read(name, **options))

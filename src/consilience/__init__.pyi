@@ -1,5 +1,6 @@
 """The public names, for type checkers and for :mod:`consilience` itself: the only list of them."""
 
+from consilience import crowdkit as crowdkit
 from consilience import datasets as datasets
 from consilience import exceptions as exceptions
 from consilience import factor as factor

@@ -25,6 +25,9 @@ def aggregate(
     data: Any,
     method: str = "auto",
     *,
+    item: str | None = None,
+    annotator: str | None = None,
+    label: str | None = None,
     graph: Any = None,
     gold: Any = None,
     answers: str = "auto",
@@ -44,12 +47,14 @@ def aggregate(
     Parameters
     ----------
     data
-        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, the path of a file or of a
-        folder of Parquet files, or a result of :func:`consilience.scan`.  For tokens in order, a
+        Annotations, a long frame, an (items × annotators) matrix or frame with NaN or -1 for missing, the path of a
+        file or of a folder of Parquet files, or a result of :func:`consilience.scan`.  For tokens in order, a
         :class:`consilience.SequenceAnnotations`.
     method
         A name from :data:`consilience.METHODS`; ``+em`` refines any of them.  For sequences "auto", or one of them with
         ``+hmm`` or ``+hmm+em``.  On a graph, the method to start from.
+    item, annotator, label
+        Names of the columns of a frame or a file, unless they have their usual names.
     graph
         Which items are neighbours, if that is known: a frame or a file with ``source`` and ``target``, pairs of ids, a
         scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.
@@ -84,6 +89,13 @@ def aggregate(
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
     """
     check_seed(seed)
+    if columns := _given(item=item, annotator=annotator, label=label):
+        if isinstance(data, str | os.PathLike):
+            reading = {**(reading or {}), **columns}
+        else:
+            from consilience.io.coercion import as_annotations
+
+            data = as_annotations(data, **columns)
     rest: dict[str, Any] = {"gold": gold, "seed": seed, "callback": callback, **parameters}
     if isinstance(data, str | os.PathLike):
         from consilience.io.formats import holds_sequences

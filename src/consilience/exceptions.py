@@ -5,7 +5,7 @@
     ConsilienceError
     ├── DataError            the data cannot be used (command line: exit status 1)
     │   ├── FormatError      a file could not be read or recognised
-    │   ├── ColumnError      a column is missing or ambiguous
+    │   ├── ColumnError      a column is missing or ambiguous (also a KeyError)
     │   └── IdError          an item, annotator or label value cannot be used as an id
     ├── EngineError          the engine of a run is gone or cannot be reached
     ├── FolderError          a folder was not written by consilience and is not replaced
@@ -57,8 +57,10 @@ class FormatError(DataError):
     """A file could not be read, or its format was not recognised."""
 
 
-class ColumnError(DataError):
-    """A required column is missing or ambiguous."""
+class ColumnError(DataError, KeyError):
+    """A required column is missing or ambiguous; also a KeyError, as frames raise for a missing column."""
+
+    __str__ = Exception.__str__  # KeyError would show the message in quotes
 
 
 class IdError(DataError):

@@ -190,6 +190,80 @@ def test_questions_of_label_studio(tmp_path: Path) -> None:
         cs.read(put(tmp_path, "export.json", json.dumps([task])))
 
 
+_PEOPLE = [
+    {"id": 7, "email": "ann@example.org", "first_name": "Ann", "last_name": "Lee"},
+    {"id": 8, "email": "bob@example.org", "first_name": "Ann", "last_name": "Lee"},
+    {"id": 9, "email": "cy@example.org", "first_name": "Cy", "last_name": ""},
+]
+
+
+def _seven_controls(**controls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return tasks in which everybody gives the same answer to each control, of a type and with a value."""
+    result = [
+        {"from_name": name, "to_name": "image", "type": kind, "value": value}
+        for name, (kind, value) in controls.items()
+    ]
+    made = [{"id": person["id"], "completed_by": person, "result": result} for person in _PEOPLE]
+    return [{"id": n, "data": {"image": f"{n}.jpg"}, "annotations": made} for n in range(3)]
+
+
+_BOX = {"x": 1.0, "y": 2.0, "width": 3.0, "height": 4.0, "rectanglelabels": ["cat"]}
+_SEVERAL = _seven_controls(
+    mood=("choices", {"choices": ["good"]}),
+    stars=("rating", {"rating": 3}),
+    box=("rectanglelabels", _BOX),
+    why=("textarea", {"text": ["because"]}),
+)
+
+
+def test_controls_that_are_not_supported_are_named(tmp_path: Path) -> None:
+    path = put(tmp_path, "export.json", json.dumps(_SEVERAL))
+    with pytest.raises(ColumnError, match=r"'mood', 'stars'\. .* Not supported: 'box' \(rectanglelabels\), 'why'"):
+        cs.read(path)
+    with pytest.raises(
+        ColumnError, match=r"'box' are of type 'rectanglelabels', which is not supported.*'mood', 'stars'"
+    ):
+        cs.read(path, question="box")
+    assert quiet(path, question="mood").n_labels == 9
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_columns_of_regions_are_named_in_flat_exports(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"image": f"{n}.jpg", "id": n, "mood": mood, "box": [_BOX], "annotator": who, "annotation_id": 10 * n + who}
+        for n in range(3)
+        for who, mood in enumerate(["good", "bad", "good"])
+    ]
+    rows = [{**row, "lead_time": 1.5} for row in rows]
+    text = json.dumps(rows)
+    if kind == "csv":
+        header = ",".join(rows[0])
+        cells = [[json.dumps(v) if isinstance(v, list) else str(v) for v in row.values()] for row in rows]
+        quoted = [",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in cells]
+        text = "\n".join([header, *quoted]) + "\n"
+    path = put(tmp_path, f"export.{kind}", text)
+    assert cs.read(path).origin.label == "mood"
+    with pytest.raises(ColumnError, match="'box' are of type 'region', which is not supported"):
+        cs.read(path, question="box")
+
+
+def test_annotators_are_shown_by_email_or_name(tmp_path: Path) -> None:
+    path = put(tmp_path, "export.json", json.dumps(_SEVERAL))
+    by_email = quiet(path, question="mood", annotator="email")
+    assert by_email.annotators.tolist() == [person["email"] for person in _PEOPLE]
+    assert by_email.origin.annotator == "email"
+    assert quiet(path, question="mood", annotator="id") == quiet(path, question="mood")
+    with (
+        pytest.warns(DataWarning, match="1 annotators share their 'name' with another"),
+        pytest.warns(DataWarning, match="3 labels repeat an answer"),
+    ):
+        assert cs.read(path, question="mood", annotator="name").annotators.tolist() == ["Ann Lee", "Cy"]
+    with pytest.raises(ColumnError, match="has no 'username' of annotators, only 7"):
+        cs.read(path, question="mood", annotator="username")
+    with pytest.raises(ParameterError, match="can be shown by 'id', 'email', 'name', 'username', not 'nick'"):
+        cs.read(path, question="mood", annotator="nick")
+
+
 def test_a_question_where_there_can_be_none(tmp_path: Path) -> None:
     for name in ("csv-table", "wide", "lewidi", "peerannot", "doccano-folder", "snorkel-npy"):
         with pytest.raises(ParameterError, match=r"question='x' is for exports with several questions"):

@@ -203,8 +203,12 @@ def test_columns_are_typed_one_by_one(tmp_path: Path) -> None:
 def test_na_and_none_are_answers_but_nothing_is_not(tmp_path: Path) -> None:
     answers = ["NA", "None", "N/A", "none", "", "NaN", "null", "nan", "NULL", "  ", "x"]
     rows = [(f"i{n}", "a", answer) for n, answer in enumerate(answers)]
-    with pytest.warns(DataWarning, match=r"labels\.csv: 6 of 11 rows have no label"):
-        annotations = cs.read(put(tmp_path, "labels.csv", delimited(rows)))
+    path = put(tmp_path, "labels.csv", delimited(rows))
+    with (
+        pytest.warns(DataWarning, match=r"labels\.csv: 6 of 11 rows have no label"),
+        pytest.warns(DataWarning, match=r"to merge them: cs\.read\('labels\.csv'\)\.relabel\({'none': 'None'}\)"),
+    ):
+        annotations = cs.read(path)
     assert annotations.classes.tolist() == ["N/A", "NA", "None", "none", "x"]
     assert annotations.n_items == 11
     assert annotations.labels_per_item.tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1]

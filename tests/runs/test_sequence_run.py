@@ -10,7 +10,7 @@ import pytest
 
 import consilience as cs
 from consilience import SequenceAnnotations, SequenceRun
-from consilience.exceptions import DataError, FormatError
+from consilience.exceptions import DataError, DataWarning, FormatError
 
 WORDS = ["Ann", "Lee", "saw", "Rome", "Bob", "slept"]
 TAGS = ["B-PER", "I-PER", "O", "B-LOC", "B-PER", "O"]
@@ -56,6 +56,18 @@ def test_errors_and_spans_against_a_truth(run: SequenceRun) -> None:
     scores = run.span_scores(truth)
     assert scores.precision == pytest.approx(2 / 3)
     assert scores.recall == pytest.approx(2 / 3)
+
+
+def test_a_true_span_of_a_type_that_nobody_used_is_missed(run: SequenceRun) -> None:
+    tags = [*TAGS[:4], "B-ORG", "I-ORG"]
+    truth = pd.DataFrame({"sequence": [0, 0, 0, 0, 1, 1], "position": [0, 1, 2, 3, 0, 1], "label": tags})
+    with (
+        pytest.warns(DataWarning, match="'B-ORG', which no annotator used: these items count as wrong"),
+        pytest.warns(DataWarning, match="'I-ORG'"),
+    ):
+        assert run.error_rate(truth) == pytest.approx(100 * 2 / 6)
+    scores = run.span_scores(truth)
+    assert scores.precision == scores.recall == pytest.approx(2 / 3)
 
 
 def test_a_run_comes_back_as_it_was_saved(run: SequenceRun, tmp_path: Path) -> None:

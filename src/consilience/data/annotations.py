@@ -17,7 +17,8 @@ Items and annotators are numbered by first appearance, classes in ascending orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, final
 
@@ -35,6 +36,7 @@ from consilience.data.building import (
 )
 from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, encode_all, joined, numbers_where_all_are, to_column
+from consilience.data.spelling import notes_on_spelling, without_spelling_notes
 from consilience.data.truth import item_column, truth_codes
 from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
@@ -205,7 +207,8 @@ class Annotations:
     ) -> Annotations:
         """Build from an (items × annotators) matrix with NaN, None or -1 for missing labels.
 
-        A frame is read as such a matrix; its columns are the annotators.
+        A frame is read as such a matrix; its columns are the annotators, and the index of a pandas frame, unless it
+        just counts the rows, holds the items.
         """
         return cls(**parts_of_matrix(matrix, items, annotators, classes)).with_gold(gold)
 
@@ -276,6 +279,30 @@ class Annotations:
         if self._classes == self._classes.sorted()[0]:
             wider = wider.sorted()[0]
         return self.recode(self._annotators, wider)
+
+    def relabel(self, names: Mapping[Any, Any]) -> Annotations:
+        """Return the same labels with other names for some classes; classes that get the same name are merged.
+
+        Parameters
+        ----------
+        names
+            From class to new name, such as ``{"Yes": "yes", "yes ": "yes"}``; the other classes keep their names.
+        """
+        if (strange := self._classes.codes_of(list(names)) < 0).any():
+            unknown = list(names)[int(np.argmax(strange))]
+            raise IdError(f"there is no class {unknown!r}; the classes are {', '.join(map(repr, self._classes[:10]))}")
+        code, classes = encode(to_column([names.get(name, name) for name in self._classes], "classes"))
+        if self._classes == self._classes.sorted()[0]:
+            classes, rank = classes.sorted()
+            code = rank[code]
+        label = code[self.label]
+        notes = without_spelling_notes(self.origin.notes)
+        return self._with(
+            label=label,
+            gold=None if self.gold is None else np.append(code, -1)[self.gold],
+            classes=classes,
+            origin=replace(self.origin, notes=(*notes, *notes_on_spelling(classes, label, "the data"))),
+        )
 
     # ---- sizes and names --------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from consilience.data import frames as _frames
 from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
+from consilience.data.spelling import notes_on_spelling
 from consilience.data.truth import arrow_or_values
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints
@@ -143,6 +144,7 @@ def parts_of_codes(
         items, annotators, label_ids = map(numbers_where_all_are, (items, annotators, label_ids))
     class_ids, label_code = code_classes(label_ids, label_code, classes, where)
     notes = notes_on_rows(int(np.count_nonzero(label_code < 0)), label_code.size, where, origin.label)
+    notes += notes_on_spelling(class_ids, label_code, where) if classes is None else []
     shape = len(items), len(annotators), len(class_ids)
     indptr, by, said = group_by_item(item_code, annotator_code, label_code, *shape)
     if time is not None:
@@ -217,12 +219,12 @@ def parts_of_matrix(
         import narwhals as nw
 
         frame = nw.from_native(matrix, eager_only=True)
+        index, item, annotator = _frames.names_of_wide(matrix)
+        items = index if items is None else items
         annotators = frame.columns if annotators is None else annotators
-        origin = Origin(frame=_frames.kind_of(matrix))
+        origin = Origin(item, annotator, frame=_frames.kind_of(matrix))
         matrix = frame.to_numpy()
-    matrix = np.asarray(matrix)
-    if matrix.ndim != 2:
-        raise DataError(f"expected a matrix of items × annotators, got an array of shape {matrix.shape}")
+    matrix = _rectangular(matrix)
     if matrix.size == 0:
         raise DataError(f"the matrix has shape {matrix.shape}: there is nothing to aggregate")
     codes, ids = encode(to_column(matrix.ravel(), "the matrix"))
@@ -232,6 +234,9 @@ def parts_of_matrix(
     if not said.any():
         raise DataError("every entry of the matrix is missing (NaN, None or -1)")
     class_ids, label_code = code_classes(ids, codes[codes >= 0], classes, "the matrix")
+    notes = notes_on_spelling(class_ids, label_code, "the matrix") if classes is None else []
+    for note in notes:
+        warn(f"the matrix: {note}", DataWarning)
     return Parts(
         indptr=np.concatenate([[0], np.cumsum(said.sum(axis=1))]),
         annotator=np.nonzero(said)[1],
@@ -239,9 +244,30 @@ def parts_of_matrix(
         items=_named(items, matrix.shape[0], "items"),
         annotators=_named(annotators, matrix.shape[1], "annotators"),
         classes=class_ids,
-        origin=origin,
+        origin=replace(origin, notes=tuple(notes)),
         time=None,
     )
+
+
+def _rectangular(matrix: Any) -> np.ndarray[Any, Any]:
+    """Return the matrix as an array; sparse matrices, ragged lists and other shapes are errors."""
+    if hasattr(matrix, "tocoo"):
+        raise DataError(
+            "a sparse matrix does not say whether 0 is a label or missing; pass its entries as a long frame: "
+            "c = matrix.tocoo(); cs.aggregate(pandas.DataFrame({'item': c.row, 'annotator': c.col, 'label': c.data}))"
+        )
+    if isinstance(matrix, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in matrix):
+        lengths = [len(row) for row in matrix]
+        if other := [n for n, length in enumerate(lengths) if length != lengths[0]]:
+            raise DataError(
+                f"the rows of the matrix have different lengths: row 1 has {lengths[0]} entries, row {other[0] + 1} "
+                f"has {lengths[other[0]]}. Every row needs an entry for each annotator: NaN, None or -1 if missing"
+            )
+    array = np.asarray(matrix)
+    if array.ndim != 2:
+        what = f"an array of shape {array.shape}" if array.ndim else type(matrix).__name__
+        raise DataError(f"expected a file, a long frame, or a matrix of items × annotators, got {what}")
+    return array
 
 
 def code_classes(ids: Ids, codes: Codes, classes: Sequence[Any] | None, where: str) -> tuple[Ids, Codes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from consilience.exceptions import ColumnError
 
 __all__ = [
     "KINDS",
+    "TRUTHS",
     "Origin",
     "columns_of",
     "find_column",
@@ -19,7 +21,9 @@ __all__ = [
     "is_long",
     "kind_of",
     "make",
+    "names_of_wide",
     "notes_on_columns",
+    "suggested",
 ]
 
 #: Kinds of frames that can be returned, by preference.
@@ -31,6 +35,16 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "answer", "response", "value"),
     "sequence": ("sequence", "sentence", "document", "doc"),
     "position": ("position", "token", "frame", "time"),
+}
+
+#: Names of a column of known truths.
+TRUTHS = ("gold", "truth", "true_label")
+
+#: Parts of other names that suggest a role.
+_HINTS = {
+    "annotator": "work|annot|rater|judge|user|labell?er|coder|who|person|mail|model|author|expert|turk|review|grader",
+    "label": "label|answer|response|value|class|categ|verdict|rating|score|vote|choice|decision|tag|judg|opinion|grade",
+    "item": "item|task|question|(^|[ _])id$|doc|text|image|photo|unit|example|record|sample|url|post|tweet|comment",
 }
 
 
@@ -111,9 +125,11 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
             return found[0]
         if found:
             raise ColumnError(f"{where} has several columns named {alias!r}; say which with {role}=… (--{role} …)")
+    guess = suggested(columns).get(role)
+    say = f"{role}={guess!r} (--{role} {guess})" if guess else f"{role}=… (--{role} …)"
     raise ColumnError(
         f"{where} has no {role} column: looked for {', '.join(ALIASES[role])} among {_listed(columns)}; "
-        f"say which column it is with {role}=… (--{role} …)"
+        f"say which column it is{', for example' if guess else ''} with {say}"
     )
 
 
@@ -130,10 +146,35 @@ def notes_on_columns(columns: Sequence[str], given: Mapping[str, str | None], fo
     return notes
 
 
+def suggested(columns: Sequence[str], distinct: Mapping[str, int] | None = None) -> dict[str, str]:
+    """Return the column that each role may have: by a usual name, by part of its name, or as the only one left.
+
+    ``distinct`` is the number of different values of each column, if known.  It decides where names do not: labels have
+    the fewest different values, items the most.
+    """
+    found: dict[str, str] = {}
+    rest = [str(name) for name in columns]
+    for hints in ({role: f"^({'|'.join(ALIASES[role])})$" for role in _HINTS}, _HINTS):
+        for role, hint in hints.items():
+            near = [name for name in rest if re.search(hint, name.strip().lower())]
+            if role not in found and near:
+                found[role] = near[0]
+                rest.remove(near[0])
+    missing = [role for role in ("label", "item", "annotator") if role not in found]
+    if distinct is not None:
+        rest.sort(key=lambda name: distinct[name])
+        for role in missing:
+            if rest:
+                found[role] = rest.pop(0 if role == "label" else -1)
+    elif len(missing) == len(rest) == 1:
+        found[missing[0]] = rest[0]
+    return found
+
+
 def find_truth_column(columns: Sequence[str], item: str, given: str | None, where: str) -> str:
     """Find the column of known truths: by the name given, by its usual names, or as the only one beside the item."""
     others = [name for name in columns if name != item]
-    called = next((name for name in others if str(name).strip().lower() in ("truth", "gold", "true_label")), None)
+    called = next((name for name in others if str(name).strip().lower() in TRUTHS), None)
     return find_column(columns, "label", given or called or (others[0] if len(others) == 1 else None), where)
 
 
@@ -149,3 +190,26 @@ def is_long(columns: list[str]) -> bool:
     """
     names = {str(name).strip().lower() for name in columns}
     return any(names.intersection(ALIASES[role]) for role in ("item", "annotator", "label"))
+
+
+# ---- wide frames: a row for each item, a column for each annotator ----------------------------------------------
+
+
+def names_of_wide(frame: Any) -> tuple[list[Any] | None, str, str]:
+    """Return the items in the index of a wide pandas frame, and what its index and its columns are called.
+
+    There are no items if the index just counts the rows, or in other kinds of frames.
+    """
+    import narwhals as nw
+
+    index = nw.maybe_get_index(nw.from_native(frame, eager_only=True))
+    if index is None:
+        return None, "item", "annotator"
+    if index.nlevels > 1:
+        raise ColumnError(
+            "the index of the frame has several levels; use frame.reset_index() and name the columns with item=…, "
+            "annotator=… and label=…"
+        )
+    counts = index.name is None and index.dtype.kind in "iu" and index.tolist() == list(range(len(index)))
+    columns = frame.columns.name
+    return (None if counts else index.tolist()), str(index.name or "item"), str(columns or "annotator")

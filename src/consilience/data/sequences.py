@@ -29,7 +29,7 @@ from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Duplicates, Origin, entries_of, min_median_max
 from consilience.data.building import RowOptions, columns_of_frame
 from consilience.data.ids import Ids, encode, encode_all, joined, name_rows, numbers_where_all_are, to_column
-from consilience.data.truth import arrow_or_values
+from consilience.data.truth import arrow_or_values, classes_with_truths, truth_codes
 from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.votes import vote_shares
@@ -267,6 +267,13 @@ class SequenceAnnotations:
         K if not ``strict``.
         """
         return self.tokens.codes_of_truth(self._by_token(truth, what), what, strict=strict)
+
+    def tags_of_truth(self, truth: Any) -> tuple[Codes, Ids]:
+        """Return the code of every token's truth, -1 where unknown, and the classes with truths that nobody used."""
+        given = self._by_token(truth, "truth")
+        items, column = self.tokens.item_ids, self.tokens.origin.item
+        classes = classes_with_truths(given, items, self.tokens.class_ids, column=column, what="truth")
+        return truth_codes(given, items, classes, column=column, what="truth", strict=True), classes
 
     def _by_token(self, truth: Any, what: str) -> Any:
         """Return truths by sequence and position as truths by token."""

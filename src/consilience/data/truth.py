@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from consilience.data import frames as _frames
-from consilience.data.ids import Ids, encode, name_rows, to_column
+from consilience.data.ids import Ids, encode, joined, name_rows, to_column
 from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Codes
 
-__all__ = ["arrow_or_values", "is_named", "item_column", "truth_codes", "truth_columns"]
+__all__ = ["arrow_or_values", "classes_with_truths", "is_named", "item_column", "truth_codes", "truth_columns"]
 
 
 def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str, strict: bool) -> Codes:
@@ -45,7 +45,7 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
                 f"{what} has the label {value!r}, which no annotator used; the classes are "
                 f"{', '.join(map(repr, classes[:10]))}. Correct it, or name all classes with classes=…"
             )
-        warn(f"{what} has the label {value!r}, which no annotator used", DataWarning)
+        warn(f"{what} has the label {value!r}, which no annotator used: these items count as wrong", DataWarning)
         class_of_value[at] = len(classes)
     code = np.append(class_of_value, -1)[value_codes]
     item = items.codes_of(names)
@@ -62,6 +62,13 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
     if contradicted.any():
         raise DataError(f"{what} gives item {items[int(item[found][contradicted][0])]!r} two different labels")
     return codes
+
+
+def classes_with_truths(truth: Any, items: Ids, classes: Ids, *, column: str, what: str) -> Ids:
+    """Return the classes, and after them the truths that no annotator used."""
+    values = encode(truth_columns(truth, items, column, what)[1])[1]
+    new = [n for n in np.flatnonzero(classes.codes_of(values.to_arrow()) < 0) if values[int(n)] != -1]
+    return Ids(joined(classes.to_arrow(), values.take(new).to_arrow())) if new else classes
 
 
 def is_named(truth: Any) -> bool:

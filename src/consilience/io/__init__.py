@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,9 +20,9 @@ from consilience.data.building import checked_times
 from consilience.data.frames import find_column, notes_on_columns
 from consilience.data.ids import encode_all, to_column
 from consilience.data.times import Times, find_time_column, unknown_time
-from consilience.exceptions import ColumnError, DataError, DataWarning, ParameterError, warn
+from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.io.documents import expanding_to, no_collection
-from consilience.io.formats import FORMATS, SEQUENCES, Recognised, read_export, recognise
+from consilience.io.formats import FORMATS, SEQUENCES, Recognised, annotators_of, read_export, recognise
 from consilience.io.source import the_file
 from consilience.io.tables import naming, read_truth
 from consilience.runs.consensus import Consensus
@@ -58,7 +60,8 @@ def read(
     question
         Which question to read, if a file has answers to several.
     item, annotator, label
-        Names of the columns, if they are not recognised.  For exports, only the item can be named.
+        Names of the columns, if they are not recognised.  For exports, only the item can be named; and for Label
+        Studio's JSON ``annotator`` can be "id", "email", "name" or "username".
     classes, duplicates
         As for :meth:`consilience.Annotations.from_frame`.
     gold
@@ -73,7 +76,7 @@ def read(
     given = {"item": item, "annotator": annotator, "label": label}
     options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold, "where": place.name}
     with expanding_to(max_bytes):
-        found = recognise(place, format, encoding=encoding, columns=bool(annotator or label))
+        found = _recognised(place, format, encoding, annotator, label)
         return _read(found, question, given, options)
 
 
@@ -88,7 +91,15 @@ def _read(
                 f"{found.title} ({found.reason}); name its column with label=… (--label …)"
             )
         return _read_table(found, given, options)
-    named = [role for role, name in given.items() if name and (role != "item" or found.name in SEQUENCES)]
+    who = annotators_of(found)
+    fine: tuple[str, ...] = () if found.name in SEQUENCES else ("item",)
+    if who and given["annotator"] is not None:
+        if given["annotator"] not in who:
+            raise ParameterError(
+                f"{place.name}: annotators can be shown by {', '.join(map(repr, who))}, not {given['annotator']!r}"
+            )
+        fine = ("item", "annotator")
+    named = [role for role, name in given.items() if name and role not in fine]
     if named:
         names = ", ".join(f"{role}={given[role]!r}" for role in named)
         raise ParameterError(f"{place.name}: {names} names a column of a table, but the format is {found.name!r}")
@@ -96,8 +107,24 @@ def _read(
         return _read_tokens(found, options["gold"], options["classes"], options["duplicates"])
     from consilience.io.export import annotations_of
 
-    export = read_export(found, given["item"], question)
+    export = read_export(found, given["item"], question, given["annotator"])
     return annotations_of(export, read_as=_story(found, dict(zip(given, export.names, strict=True))), **options)
+
+
+def _recognised(
+    place: Path,
+    format: str | None,  # noqa: A002 - as in read
+    encoding: str,
+    annotator: str | None,
+    label: str | None,
+) -> Recognised:
+    """Return the format; columns that are named are those of a table, or what an export shows annotators by."""
+    if annotator is not None and label is None and format is None:
+        with suppress(FormatError):
+            found = recognise(place, encoding=encoding)
+            if annotators_of(found):
+                return found
+    return recognise(place, format, encoding=encoding, columns=bool(annotator or label))
 
 
 def _story(found: Recognised, names: dict[str, str]) -> str:

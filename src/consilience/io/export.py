@@ -19,8 +19,9 @@ The item of a row that does not count is kept, without that label.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -216,22 +217,32 @@ def assemble(
 # ---- questions --------------------------------------------------------------------------------------------------
 
 
-def choose(names: Sequence[str], wanted: str | None, where: str) -> str:
+def choose(
+    names: Sequence[str], wanted: str | None, where: str, unsupported: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Return the question wanted, or the only one; otherwise an error lists them.
 
-    The beginning or the end of its name, up to a dot, a slash or a colon, is enough.
+    The beginning or the end of its name, up to a dot, a slash or a colon, is enough.  ``unsupported`` has the kind of
+    answer of the questions that cannot be aggregated.
     """
     listed = ", ".join(map(repr, names[:12])) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
     if not names:
         raise DataError(f"{where} has no question that can be aggregated")
     if wanted is None:
         if len(names) > 1:
+            kinds = ", ".join(f"{name!r} ({kind})" for name, kind in [*unsupported.items()][:12])
             raise ColumnError(
                 f"{where} has answers to several questions: {listed}. Say which to read with question=… (--question …)"
+                + (f". Not supported: {kinds}" if kinds else "")
             )
         return names[0]
     if wanted in names:
         return wanted
+    if wanted in unsupported:
+        raise ColumnError(
+            f"{where}: the answers to {wanted!r} are of type {unsupported[wanted]!r}, which is not supported; "
+            f"the questions that can be aggregated are {listed}"
+        )
     ends = ".", ":", "/"
     near = [
         name for name in names if any(name.startswith(wanted + mark) or name.endswith(mark + wanted) for mark in ends)

@@ -30,6 +30,7 @@ __all__ = [
     "Reader",
     "Recognised",
     "Tool",
+    "annotators_of",
     "holds_sequences",
     "read_export",
     "recognise",
@@ -74,6 +75,7 @@ class Reader(NamedTuple):
     module: str
     shapes: tuple[str, ...]  #: of :data:`consilience.io.source.SHAPES`
     columns: tuple[str, ...] = ()
+    annotators: tuple[str, ...] = ()  #: what annotators can be shown by; then ``read`` takes one of them too
 
     def reason(self, source: Source) -> str | None:
         """Return why a file is of this kind; None if it is not."""
@@ -114,7 +116,7 @@ EXPORTS: Mapping[str, Tool] = {
     "label-studio": Tool(
         "Label Studio",
         (
-            Reader("label_studio", _JSON),
+            Reader("label_studio", _JSON, annotators=("id", "email", "name", "username")),
             Reader("label_studio_flat", ("table", *_JSON), ("id", "annotator", "annotation_id", "lead_time")),
         ),
     ),
@@ -311,17 +313,27 @@ def _has_tokens(source: Source) -> bool:
     return conll.looks_like(source.text().encode(errors="replace").decode())
 
 
-def read_export(found: Recognised, item: str | None, question: str | None) -> Any:
+def _reader(found: Recognised) -> Reader:
+    """Return the reader of an export: a tool may export several kinds of file."""
+    readers = EXPORTS[found.name].readers
+    return next((reader for reader in readers[1:] if reader.reason(found.source) is not None), readers[0])
+
+
+def annotators_of(found: Recognised) -> tuple[str, ...]:
+    """Return what the annotators of an export can be shown by, such as their email."""
+    return _reader(found).annotators if found.name in EXPORTS else ()
+
+
+def read_export(found: Recognised, item: str | None, question: str | None, annotator: str | None = None) -> Any:
     """Read the export of a tool, as :class:`consilience.io.export.Export`."""
-    source, readers = found.source, EXPORTS[found.name].readers
-    # a tool may export several kinds of file
-    reader = next((reader for reader in readers[1:] if reader.reason(source) is not None), readers[0])
+    source, reader = found.source, _reader(found)
     if source.shape not in reader.shapes:
         expected = " or ".join(SHAPES[shape] for shape in reader.shapes)
         raise FormatError(
             f"{source.name} cannot be read as {found.title}: expected {expected}, got {SHAPES[source.shape]}"
         )
-    return import_module(f"consilience.io.{reader.module}").read(source, item, question)
+    more = () if annotator is None else (annotator,)
+    return import_module(f"consilience.io.{reader.module}").read(source, item, question, *more)
 
 
 def table_format(path: str | os.PathLike[str], name: str | None, encoding: str) -> tuple[Source, Format]:

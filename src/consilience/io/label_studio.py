@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience.exceptions import DataError, FormatError
+from consilience.exceptions import ColumnError, DataError, FormatError
 from consilience.io.export import Export, choose, column_of, joined, left_out, time_column
 from consilience.io.source import Source
 
@@ -77,8 +77,8 @@ def recognise(source: Source) -> str | None:
     return None
 
 
-def read(source: Source, item: str | None, question: str | None) -> Export:
-    """Read the answers to one question."""
+def read(source: Source, item: str | None, question: str | None, annotator: str | None = None) -> Export:
+    """Read the answers to one question; ``annotator`` is what to show annotators by, such as "email"."""
     where = source.name
     pairs = [
         (_item(task, item), made) for task in source.records() for made in annotations_in(task, where) or (_NOTHING,)
@@ -87,7 +87,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     controls = controls_of(every)
     if not controls:
         raise DataError(f"{where} has no question that can be aggregated: {_regions(every)}")
-    wanted = choose(list(controls), question, where)
+    wanted = choose(list(controls), question, where, _unsupported(every, controls))
+    people, unclear = _people(every, annotator, where)
     empty = np.array([made is _NOTHING for made in every])
     cancelled = np.array([bool(made.get("was_cancelled") or made.get("skipped")) for made in every])
     truth = np.array([bool(made.get("ground_truth")) for made in every]) & ~cancelled
@@ -96,14 +97,15 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     notes = (
         *left_out(int(cancelled.sum()), n, "annotations", "cancelled or skipped"),
         *left_out(int(truth.sum()), n, "annotations", "ground truth, taken as gold"),
+        *unclear,
     )
     return Export(
         column_of([task for task, _ in pairs], "id of task", where),
-        column_of([_annotator(made.get("completed_by")) for made in every], "completed_by", where),
+        column_of(people, annotator or "completed_by", where),
         labels,
         counts=~(cancelled | truth | empty),
         gold=pc.if_else(pa.array(truth), labels, pa.scalar(None, labels.type)) if truth.any() else None,
-        names=(item or "id", "completed_by", wanted),
+        names=(item or "id", annotator or "completed_by", wanted),
         notes=notes,
         row="annotation",
         time=time_column(made.get("created_at") for made in every),
@@ -136,6 +138,39 @@ def _annotator(completed_by: Any) -> Any:
         if isinstance(completed_by.get(key), str | int):
             return completed_by[key]
     return None
+
+
+def _people(every: list[dict[str, Any]], field: str | None, where: str) -> tuple[list[Any], tuple[str, ...]]:
+    """Return who made each annotation, by id or by another field, and a note if people share a name."""
+    ids = [_annotator(made.get("completed_by")) for made in every]
+    if field is None:
+        return ids, ()
+    said = [_called(made.get("completed_by"), field) for made in every]
+    if not any(name is not None for name in said):
+        raise ColumnError(
+            f"{where} has no {field!r} of annotators, only {next((who for who in ids if who is not None), None)!r} and "
+            "the like in 'completed_by'; leave annotator=… (--annotator …) out"
+        )
+    different = {(who, name) for who, name in zip(ids, said, strict=True) if name is not None}
+    shared = len(different) - len({name for _, name in different})
+    return said, (f"{shared} annotators share their {field!r} with another, and count as one",) if shared else ()
+
+
+def _called(completed_by: Any, field: str) -> Any:
+    """Return a field of an annotator; a name may be in two fields."""
+    if not isinstance(completed_by, dict):
+        return completed_by if field == "id" and not isinstance(completed_by, list) else None
+    if field == "name":
+        parts = [completed_by.get(part) for part in ("first_name", "last_name")]
+        return " ".join(part for part in parts if isinstance(part, str) and part) or None
+    value = completed_by.get(field)
+    return value if isinstance(value, str | int) and value != "" else None
+
+
+def _unsupported(annotations: Iterable[dict[str, Any]], controls: dict[str, Control]) -> dict[str, str]:
+    """Return the kinds of the controls that do not label whole items, by name."""
+    named = ((result.get("from_name"), result.get("type")) for made in annotations for result in _results(made))
+    return {name: str(kind) for name, kind in named if isinstance(name, str) and name not in controls}
 
 
 def _results(made: dict[str, Any]) -> Iterable[dict[str, Any]]:

@@ -43,14 +43,14 @@ def recognise(source: Source) -> str | None:
 def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the answers to one question."""
     place = item or "id"
-    columns, likely = _table(source) if source.shape == "table" else _records(source, place)
+    columns, likely, regions = _table(source) if source.shape == "table" else _records(source, place)
     if place not in columns:
         raise ColumnError(f"{source.name} has no column {place!r}; its columns are {', '.join(map(repr, columns))}")
     items = columns[place]
-    if question is None or question not in columns:
-        among = {name: columns[name] for name in likely if name != place}
+    if question is None or question not in columns or question in regions:
+        among = {name: columns[name] for name in likely if name != place and name not in regions}
         names = list(among) if len(among) == 1 else questions_among(encode(items)[0], among)
-        question = choose(names or list(among), question, source.name)
+        question = choose(names or list(among), question, source.name, dict.fromkeys(regions, "region"))
     untyped = source.shape == "table"
     return Export(
         items,
@@ -63,13 +63,19 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     )
 
 
-def _table(source: Source) -> tuple[dict[str, pa.Array], list[str]]:
+def _table(source: Source) -> tuple[dict[str, pa.Array], list[str], list[str]]:
+    """Return the columns, those that may be answers, and those that hold only regions, such as boxes."""
     table = source.columns(source.names)
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     likely = [name for name in columns if name not in _OWN]
-    for name in likely:
-        columns[name] = _unpacked(columns[name])
-    return columns, likely
+    unpacked = {name: _unpacked(columns[name]) for name in likely}
+    regions = [name for name, column in unpacked.items() if _is_lost(columns[name], column)]
+    return columns | unpacked, likely, regions
+
+
+def _is_lost(given: pa.Array, labels: pa.Array) -> bool:
+    """Return whether there were values and none of them is a label."""
+    return labels.null_count == len(labels) and given.null_count < len(given)
 
 
 def _unpacked(column: pa.Array) -> pa.Array:
@@ -90,7 +96,8 @@ def _text(label: Any) -> str | None:
     return label if label is None or isinstance(label, str) else json.dumps(label)
 
 
-def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str]]:
+def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str], list[str]]:
+    """Return the same as :func:`_table`."""
     records = list(source.records())
     likely: dict[str, None] = {}
     for record in records:
@@ -102,14 +109,17 @@ def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str]
         likely = dict.fromkeys(name for record in records[:1000] for name in record)
     answers = [name for name in likely if name not in _OWN]
     wanted = dict.fromkeys((place, "annotator", *answers))
-    columns = {}
+    columns, regions = {}, []
     columns["created_at"] = time_column(record.get("created_at") for record in records)
     for name in wanted:
         values = [record.get(name) for record in records]
         if name in answers:
-            values = [_label(value) if isinstance(value, list | dict) else value for value in values]
+            labels = [_label(value) if isinstance(value, list | dict) else value for value in values]
+            if any(values) and all(label is None for label in labels):
+                regions.append(name)
+            values = labels
         columns[name] = column_of(values, name, source.name)
-    return columns, answers
+    return columns, answers, regions
 
 
 def _label(value: Any) -> Any:

@@ -24,15 +24,14 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from consilience.data.frames import ALIASES
+from consilience.data.frames import ALIASES, TRUTHS
 from consilience.data.ids import Ids, encode, without_code
 from consilience.exceptions import ColumnError, DataError
 from consilience.io.export import Export, refuse_question
 from consilience.io.source import Source
 
-__all__ = ["read", "recognise"]
+__all__ = ["numbered", "read", "recognise"]
 
-_TRUTH = ("gold", "truth", "true_label")
 _ROWS = 1000
 #: This share of the cells must hold a value that other columns have too: if the items are known, and otherwise.
 _COMMON, _COMMON_ALONE = 0.5, 0.9
@@ -44,13 +43,13 @@ def recognise(source: Source) -> str | None:
         return None
     called = [name.strip().lower() for name in source.names]
     place = _item(source.names)
-    votes = [n for n, name in enumerate(called) if n != place and name not in _TRUTH]
+    votes = [n for n, name in enumerate(called) if n != place and name not in TRUTHS]
     if len(votes) < 2 or any(not source.names[n].strip() for n in votes):
         return None
     rows = source.first_rows(_ROWS)
     if not rows or any(len(row) != len(called) for row in rows):
         return None
-    alike = _numbered([source.names[n] for n in votes])
+    alike = numbered([source.names[n] for n in votes])
     if place is None and len(votes) <= 3 and not alike:
         return None  # three columns with unknown names: rather a long table
     if place is not None and len({row[place] for row in rows}) < len(rows):
@@ -74,7 +73,7 @@ def _item(names: tuple[str, ...]) -> int | None:
     return None
 
 
-def _numbered(names: list[str]) -> bool:
+def numbered(names: list[str]) -> bool:
     """Return whether names differ only in a final number or letter: w1, w2, w3."""
     stems = {re.sub(r"(\d+|[A-Za-z])$", "", name) for name in names}
     return len(stems) == 1 and (stems != {""} or all(name.isdigit() for name in names))
@@ -102,7 +101,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         raise ColumnError(f"{source.name} has no column {item!r}; its columns are {', '.join(map(repr, names[:12]))}")
     found = names.index(item) if item is not None else _item(source.names)
     place = None if found is None else names[found]
-    truth = next((name for name in names if name.strip().lower() in _TRUTH and name != place), None)
+    truth = next((name for name in names if name.strip().lower() in TRUTHS and name != place), None)
     annotators = [name for name in names if name not in (place, truth)]
     if not annotators:
         raise ColumnError(f"{source.name} has no column beside the items: a wide table has one for each annotator")

@@ -62,9 +62,13 @@ class SequenceRun(Consensus):
         return 100.0 * float(np.mean(best[codes >= 0] != codes[codes >= 0]))
 
     def span_scores(self, truth: Any) -> SpanScores:
-        """Return precision, recall and F1 of the spans, as ``conlleval`` counts them."""
+        """Return precision, recall and F1 of the spans, as ``conlleval`` counts them.
+
+        True spans of a type that no annotator used count as not found.
+        """
         sequences, best = self._among(truth)
-        return span_scores(best, sequences.codes_of_truth(truth), sequences.indptr, self.model.classes)
+        codes, classes = sequences.tags_of_truth(truth)
+        return span_scores(best, codes, sequences.indptr, classes)
 
     def _among(self, truth: Any) -> tuple[SequenceAnnotations, Codes]:
         """Return the sequences and the labels; where silence is a label, tokens that only the truth has get it."""
