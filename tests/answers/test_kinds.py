@@ -75,7 +75,7 @@ def test_letters_that_are_confused_in_pairs_are_classes() -> None:
 @pytest.mark.usefixtures("data_folder")
 def test_letters_of_multiple_choice_questions() -> None:
     crowd = cs.datasets.load("llm_mmlu_pro")
-    assert examine_answers(crowd.annotations).kind == "open"  # type: ignore[union-attr]
+    assert examine_answers(crowd.annotations).kind == "open"
 
 
 def test_a_run_records_what_it_took_answers_for() -> None:

@@ -13,7 +13,12 @@ from consilience.data.annotations import Annotations
 from consilience.methods.base.registry import METHODS, fit
 
 BINARY = ("eigenratio", "ghosh-svd", "sml", "te")
-NAMES = [*(name for name in METHODS if name != "auto"), "rob-symnmf+em", "tensor-admm+em", "spectral-ds+em"]
+NAMES = [
+    *(name for name in METHODS if name not in ("auto", "open-answers")),
+    "rob-symnmf+em",
+    "tensor-admm+em",
+    "spectral-ds+em",
+]
 
 
 def table(K: int, seed: int, share: float) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_shares
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import SUMMARY, Consensus, choose
+from consilience.runs.estimated_error import EstimatedError, estimate
 from consilience.runs.label_table import Choice, ItemTables, TableFormat, label_columns
 
 __all__ = ["StreamedConsensus"]
@@ -48,6 +49,7 @@ class Overview(NamedTuple):
     per_class: Ints  #: items of each class, (K,)
     doubt: Floats  #: Σ r (1 - r) over the labels of each annotator, r = Pr(label is right), (M,)
     doubtful: pa.Table  #: the items with the smallest margins
+    against: float  #: Σ over items of the share of their labels that differ from the consensus
 
 
 class StreamedConsensus(Consensus):
@@ -152,14 +154,17 @@ class StreamedConsensus(Consensus):
         M, K, _ = self.counts.shape
         per_class, doubt = np.zeros(K, np.int64), np.zeros(M)
         doubtful: pa.Table | None = None
-        first = 0
+        first, against = 0, 0.0
         for block in self.blocks("writing labels"):
             yield block
             per_class += np.bincount(block.choice.best[block.n_labels > 0], minlength=K)
             low, high = self.store.indptr[[first, first + block.n_labels.size]]
             first += block.n_labels.size
             item = np.repeat(np.arange(block.n_labels.size), block.n_labels)
-            r = block.posterior[item, self.store.label[low:high]]
+            label = self.store.label[low:high]
+            r = block.posterior[item, label]
+            differ = label != block.choice.best[item]
+            against += float((differ / block.n_labels[item]).sum())
             doubt += np.bincount(self.store.annotator[low:high], r * (1.0 - r), M)
             there = np.flatnonzero(block.n_labels > 0)
             least = there[np.argsort(block.choice.margin[there], kind="stable")[:_DOUBTFUL]]
@@ -172,7 +177,7 @@ class StreamedConsensus(Consensus):
             rows = pa.table(self._columns(some))
             rows = rows if doubtful is None else pa.concat_tables([doubtful, rows])
             doubtful = rows.take(pa.array(np.argsort(rows["margin"].to_numpy(), kind="stable")[:_DOUBTFUL]))
-        self.__dict__["overview"] = Overview(per_class, doubt, doubtful)
+        self.__dict__["overview"] = Overview(per_class, doubt, doubtful, against)
 
     def _columns(self, block: Block) -> dict[str, pa.Array]:
         return label_columns(
@@ -198,6 +203,12 @@ class StreamedConsensus(Consensus):
 
     def _doubt(self) -> Floats:
         return self.overview.doubt
+
+    @cached_property
+    def estimated_error(self) -> EstimatedError:
+        """The share of wrong labels, from the share of labels that differ from the consensus of their item."""
+        labelled = int(self.overview.per_class.sum())
+        return estimate(self.overview.against / max(labelled, 1), labelled)
 
     def error_rate(self, truth: Any) -> float:
         """Return the percentage of wrong labels, over the items that have both a truth and a label."""
