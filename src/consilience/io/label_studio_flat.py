@@ -75,7 +75,7 @@ def _table(source: Source) -> tuple[dict[str, pa.Array], list[str], list[str]]:
 
 def _is_lost(given: pa.Array, labels: pa.Array) -> bool:
     """Return whether there were values and none of them is a label."""
-    return labels.null_count == len(labels) and given.null_count < len(given)
+    return bool(labels.null_count == len(labels) and given.null_count < len(given))
 
 
 def _unpacked(column: pa.Array) -> pa.Array:
