@@ -10,12 +10,19 @@ from tests.conftest import error_percent, random_model
 from tests.methods.conftest import correlated
 
 from consilience.auto import constants
-from consilience.auto.model import SubtypeModel, fit_model, sample_of
+from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Ints
 from consilience.methods.ebcc import Subtypes, fit_subtypes
 
 OPTIONS: dict[str, Any] = {"max_iter": 500, "tol": 1e-6, "callback": None}
+
+
+def fitted(a: Annotations, sample: Annotations | None = None, **options: Any) -> tuple[Subtypes, float]:
+    """Look for subtypes in the sample, or in all labels, and fit; return the fit and the gain."""
+    sample = a if sample is None else sample
+    looked = look_for_subtypes(sample, **OPTIONS, **options)
+    return fit_model(a, sample, looked, **OPTIONS, **options), looked.gain
 
 
 def fooled_together(N: int, seed: int) -> tuple[Annotations, Ints]:
@@ -31,7 +38,7 @@ def fooled_together(N: int, seed: int) -> tuple[Annotations, Ints]:
 def test_independent_annotators_get_one_confusion_each() -> None:
     truth = random_model(12, 3, seed=1, skill=0.7)
     a, _ = truth.sample(3000, labels_per_item=8, random_state=0)
-    found, gain = fit_model(a, a, options=OPTIONS)
+    found, gain = fitted(a)
     assert gain < 0
     assert found.subtypes == 1
     model = SubtypeModel.of(found, a)
@@ -55,7 +62,7 @@ def without_subtypes(a: Annotations) -> Subtypes:
 @pytest.mark.parametrize("seed", range(2))
 def test_annotators_who_err_together_get_subtypes(seed: int) -> None:
     a, truth = correlated(seed)
-    (found, gain), one = fit_model(a, a, options=OPTIONS), without_subtypes(a)
+    (found, gain), one = fitted(a), without_subtypes(a)
     assert found.subtypes > 1
     # the gain is what the lower bound has beyond the margin, per label
     assert gain == pytest.approx((found.bound - one.bound - constants.MARGIN) / a.n_labels)
@@ -65,9 +72,9 @@ def test_annotators_who_err_together_get_subtypes(seed: int) -> None:
 
 def test_subtypes_need_a_clear_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     a, _ = fooled_together(3000, 0)
-    gain = fit_model(a, a, options=OPTIONS).gain
+    gain = fitted(a)[1]
     monkeypatch.setattr(constants, "MARGIN", constants.MARGIN + gain * a.n_labels + 1.0)
-    found, less = fit_model(a, a, options=OPTIONS)
+    found, less = fitted(a)
     assert less * a.n_labels == pytest.approx(-1.0, abs=0.1)
     assert found.subtypes == 1
 
@@ -77,8 +84,8 @@ def test_subtypes_found_in_a_sample_are_those_of_all_labels(monkeypatch: pytest.
     monkeypatch.setattr(constants, "SAMPLE", a.n_labels // 3)
     sample = sample_of(a)
     assert sample.n_items == 2000
-    small, gain = fit_model(a, sample, options=OPTIONS)
-    large, _ = fit_model(a, a, options=OPTIONS)
+    small, gain = fitted(a, sample)
+    large, _ = fitted(a)
     assert gain > 0
     assert 1 < small.subtypes < constants.SUBTYPES  # empty ones are left behind
     assert small.bound == pytest.approx(large.bound, abs=30)
@@ -97,7 +104,7 @@ def test_a_sample_has_every_kind_of_item_and_small_data_is_its_own(monkeypatch: 
 def test_there_are_no_subtypes_where_tables_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     a, _ = fooled_together(3000, 0)
     monkeypatch.setattr(constants, "MOST_CELLS", 9 * 2 * 2 * constants.SUBTYPES - 1)
-    found, gain = fit_model(a, a, options=OPTIONS)
+    found, gain = fitted(a)
     assert found.subtypes == 1
     assert gain == 0.0
 
@@ -107,9 +114,9 @@ def test_copies_that_share_one_vote_are_one_annotator_to_the_model() -> None:
     a, _ = random_model(6, 2, seed=4, skill=0.8).sample(4000, random_state=0)
     matrix = a.label.reshape(4000, 6)
     copied = Annotations.from_matrix(np.hstack([matrix, matrix[:, 5:], matrix[:, 5:]]))
-    alone, _ = fit_model(a, a, options=OPTIONS)
+    alone, _ = fitted(a)
     weights = np.array([1.0] * 5 + [1 / 3] * 3)
-    shared, _ = fit_model(copied, copied, weights=weights, options=OPTIONS)
+    shared, _ = fitted(copied, weights=weights)
     one, many = SubtypeModel.of(alone, a), SubtypeModel.of(shared, copied)
     np.testing.assert_allclose(many.named.confusions[:6], one.named.confusions, atol=0.005)
     np.testing.assert_allclose(many(copied), one(a), atol=0.01)
@@ -117,7 +124,7 @@ def test_copies_that_share_one_vote_are_one_annotator_to_the_model() -> None:
 
 def test_the_posterior_of_any_items_is_that_of_the_sum_over_subtypes() -> None:
     a, _ = fooled_together(2000, 5)
-    found, _ = fit_model(a, a, options=OPTIONS)
+    found, _ = fitted(a)
     model = SubtypeModel.of(found, a)
     weights, tables = found.tables
     L = found.subtypes
@@ -132,7 +139,7 @@ def test_the_posterior_of_any_items_is_that_of_the_sum_over_subtypes() -> None:
 
 def test_an_unknown_annotator_is_like_the_average() -> None:
     a, _ = fooled_together(1000, 6)
-    model = SubtypeModel.of(fit_model(a, a, options=OPTIONS).subtypes, a)
+    model = SubtypeModel.of(fitted(a)[0], a)
     new = Annotations.from_matrix([[0], [1]], annotators=["new"])
     weights, tables = model.tables
     joint = weights * tables.mean(axis=0)  # (label, class and subtype)
