@@ -7,18 +7,21 @@
    :mod:`consilience.methods.propensity` instead.
 3. Votes and model are pooled (:mod:`consilience.auto.pool`).
 4. Known answers teach how far to trust votes, model and each annotator (:mod:`consilience.auto.known_answers`).
+
+If labels cannot show who is right at all, there is no model (:mod:`consilience.auto.fallback`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from consilience.auto import constants
+from consilience.auto.fallback import NO_SIGNAL, agreement_beyond_chance, evidence_of_truth, labels_as_they_are, why_not
 from consilience.auto.known_answers import contradiction, known_items, learn_from_known
 from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.auto.pool import Pool
@@ -86,15 +89,20 @@ def auto(
 ) -> Fit:
     """Pool votes and a model of the annotators; :class:`Auto` documents the parameters."""
     a, options = annotations, {"max_iter": max_iter, "tol": tol, "callback": callback}
-    nothing_known = known_items(a).size == 0
-    if nothing_known and a.n_classes > 1 and int(a.labels_per_item.max(initial=0)) < 2:
-        return _unchecked(a)
+    chosen = silence == "informative"
+    heard = None
+    if silence == "auto":
+        heard = examine_silence(a)
+        chosen = heard.informative
+    if not chosen and known_items(a).size == 0 and (why := why_not(a)):
+        return _without_model(a, why)
     if a.n_annotators * a.n_classes**2 > constants.MOST_MODEL_CELLS:
         return _votes_alone(a)
-    heard = examine_silence(a) if silence == "auto" else None
-    chosen = silence == "informative" or (heard is not None and heard.informative)
     crowd: _Crowd = _Speakers(a, options, heard) if chosen else _Annotators(a, options, random_state)
     built = crowd.build(a, sample_of(a))
+    no_sign = built.evidence < constants.SIGNAL and agreement_beyond_chance(a) < constants.AGREEMENT
+    if no_sign and known_items(a).size == 0:
+        return _without_model(a, NO_SIGNAL)
     cautions = built.cautions
     details = built.details
     pool = built.pool
@@ -128,7 +136,8 @@ class _Built:
     converged: bool
     history: list[float]
     details: Mapping[str, Any]
-    cautions: tuple[Caution, ...] = field(default=())
+    cautions: tuple[Caution, ...] = ()
+    evidence: float = np.inf  #: nats by which a truth makes the labels more probable
 
 
 class _Annotators:
@@ -177,6 +186,7 @@ class _Annotators:
             found.history,
             details,
             (*_shared(a, self.groups), *unconverged(found.converged, "variational Bayes", passes, self.options["tol"])),
+            np.inf if looked.found is None else evidence_of_truth(sample, looked.found.bound),
         )
 
     def _correlation(self, sample: Annotations) -> tuple[float, float]:
@@ -251,27 +261,9 @@ def _shared_votes(n_annotators: int, groups: Sequence[Copies]) -> Floats | None:
     return weights
 
 
-def _unchecked(annotations: Annotations) -> Fit:
-    """Return the fit where no item has two labels: every label is taken to be right four times in five."""
-    K, right = annotations.n_classes, constants.SMOOTHING + constants.DIAGONAL
-    right /= right + constants.SMOOTHING
-    confusion = np.where(np.eye(K, dtype=bool), right, (1.0 - right) / (K - 1))
-    confusions = np.tile(confusion, (annotations.n_annotators, 1, 1))
-    model = DawidSkene(np.full(K, 1.0 / K), confusions, annotations.class_ids, annotations.annotator_ids)
-    posterior, log_likelihood = model.posterior_and_likelihood(annotations)
-    details = {
-        **_NO_DETAILS,
-        "chosen": "labels",
-        "why": f"no item has two labels, so nothing shows who is right: every label is taken at {right:.0%}",
-        "weights": {"labels": 1.0},
-    }
-    return Fit(
-        model,
-        posterior,
-        log_likelihood,
-        predictor=lambda some: (model.posterior(some), vote_posterior(some)),
-        details=details,
-    )
+def _without_model(annotations: Annotations, why: str) -> Fit:
+    fit = labels_as_they_are(annotations, why)
+    return replace(fit, details={**_NO_DETAILS, **fit.details})
 
 
 def _votes_alone(annotations: Annotations) -> Fit:

@@ -61,6 +61,13 @@ PRECISION = 0.3, 0.3, 1.0
 #: Parts of the known answers that are left out in turn.  origin: convention; alternatives: none.
 FOLDS = 5
 
+# ---- fallback ------------------------------------------------------------------------------------------------------
+
+#: Standard errors by which agreement must exceed chance, or nats by which a truth must make the labels more probable,
+#: for a model to be fitted.  origin: convention, and odds of about twenty; alternatives: none; sensitivity: agreement
+#: in public sets exceeds chance by 9.8 standard errors and more.
+AGREEMENT, SIGNAL = 3.0, 3.0
+
 # ---- limits of work ------------------------------------------------------------------------------------------------
 
 #: Labels of the sample in which copies and subtypes are looked for.

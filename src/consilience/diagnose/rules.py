@@ -11,13 +11,13 @@ verdict         when
                 (``GUESSING``), or fewer than three annotators whose agreement it does not explain; a class of more than
                 ``OUTSIDE_NOT`` of the labels that annotators confuse with another (``BLURRED``); a class without labels
                 or items, or with an error above ``CLASS_NOT``
-``weakly``      annotators who err together (``ERR_TOGETHER``) or answer as one; more than ``OUTSIDE_NOTE`` of the labels
-                outside the largest group; no three annotators who all share items; agreement that chance may explain
-                (``SLIGHT``); a class that may be confused with another; more than ``LABELS_CHANGED`` of the labels
-                change under a bootstrap; a class with fewer than ten items, with an error above ``CLASS_WEAK``, or
-                farther than ``NO_SPECIALIST`` from a specialist; more than ``FEW_SHARE`` of the labels from annotators
-                with fewer than ten; more than ``OUTSIDE_NOT`` from annotators with hardly a common item; pairs of
-                labels only, and rows not scattered (``SHORTFALL``)
+``weakly``      annotators who err together (``ERR_TOGETHER``) or answer as one; more than ``OUTSIDE_NOTE`` of the
+                labels outside the largest group; no three annotators who all share items; agreement that chance may
+                explain (``SLIGHT``); a class that may be confused with another; more than ``LABELS_CHANGED`` of the
+                labels change under a bootstrap; a class with fewer than ten items, with an error above
+                ``CLASS_WEAK``, or farther than ``NO_SPECIALIST`` from a specialist; more than ``FEW_SHARE`` of the
+                labels from annotators with fewer than ten; more than ``OUTSIDE_NOT`` from annotators with hardly a
+                common item; pairs of labels only, and rows not scattered (``SHORTFALL``)
 ``identified``  otherwise
 ==============  ======================================================================================================
 
@@ -325,8 +325,8 @@ def _copies(e: Evidence) -> Iterator[Finding]:
         n = sum(len(group) for group in groups)
         yield Finding(
             1,
-            f"{n} annotators answer as one and share one vote{'' if len(groups) == 1 else ' for each group'}. Were they "
-            "right and the others not, labels alone would not show it.",
+            f"{n} annotators answer as one and share one vote{'' if len(groups) == 1 else ' for each group'}. Were "
+            "they right and the others not, labels alone would not show it.",
             "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
         )
 
