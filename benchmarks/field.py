@@ -102,6 +102,14 @@ def estimated(on: Crowd) -> EstimatedError:
         return cs.aggregate(on.annotations, answers="nominal").estimated_error
 
 
+def error_of_a_run(on: Crowd) -> float:
+    """Return the error of what a user gets without any option, in percent."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        best = cs.aggregate(on.annotations).choice.best
+    return metrics.error_rate(best, on.truth)
+
+
 def scored(probabilities: Floats, truth: Codes) -> Row:
     return Row(
         expected_error(probabilities, truth),
@@ -246,6 +254,9 @@ def targets(votes: Rows, auto: Rows) -> list[Figure]:
             Figure(f"{family}: mean error (votes {mean(votes, names).error:.2f})", row.error, ERROR[family], unit="%"),
             Figure(f"{family}: mean calibration error", row.calibration, CALIBRATION[family]),
         ]
+    default = float(np.mean([error_of_a_run(crowd(name)) for name in FAMILIES["panels"]]))
+    title = "panels: mean error of cs.aggregate, which takes letters that mean nothing across items for options"
+    figures.append(Figure(title, default, ERROR["panels"], unit="%"))
     above = {name: auto[name].error - votes[name].error for name in auto}
     missed = sorted((name for name in above if above[name] > ABOVE_VOTES), key=lambda name: -above[name])
     where = f" ({', '.join(f'{name} {above[name]:+.1f}' for name in missed)})" if missed else ""
