@@ -95,7 +95,7 @@ def test_a_useless_feature_is_not_turned_around() -> None:
     """Coefficients are not negative: known answers do not make an annotator's mistakes evidence."""
     features, truth = some_features(300, 2, np.array([1.0, -1.0, -0.5]), seed=1)
     shares = known_answers._shares(features, truth, 1.0)
-    np.testing.assert_allclose(shares[1:], 0.0, atol=1e-6)
+    np.testing.assert_allclose(shares[1:], [constants.LEAST_SHARE, 0.0], atol=1e-6)
 
 
 # ---- no item predicts itself -----------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def _shares(features: Floats, truth: Codes, dependent: float) -> Floats:
         p = normalised(np.tensordot(c, features, 1), dependent)
         return float(0.5 * (precision * (c - centre) ** 2).sum() - np.log(p[rows, truth]).sum())
 
-    found = minimize(loss, centre, method="L-BFGS-B", bounds=[(0.0, None)] * 3)
+    found = minimize(loss, centre, method="L-BFGS-B", bounds=[(constants.LEAST_SHARE, None)] * 2 + [(0.0, None)])
     return np.asarray(found.x)
 
 
