@@ -1,1 +1,1 @@
-"""The default method: candidate models, how they are combined, and how confidence is calibrated."""
+"""The default method: votes and a model of the annotators, how they are combined, and the estimated error."""

@@ -8,11 +8,11 @@ tried for these, nor elsewhere where none are named.  The constants of groups of
 
 from __future__ import annotations
 
-# ---- correlation of errors (also of auto and its calibration) ------------------------------------------------------
+# ---- correlation of errors (also of auto) ----------------------------------------------------------------------------
 
-#: Error correlation that tempers a posterior where errors correlate at all.
-#: origin: eleven crowds, with the doubt of :mod:`consilience.auto.constants`; alternatives: the grid of ``benchmarks
-#: calibration``; sensitivity: values around give a mean calibration error of 0.045 to 0.055.
+#: Error correlation that a plan expects of further labels where errors correlate at all.
+#: origin: eleven crowds, by the calibration of an earlier default; alternatives: 0.1 to 0.4; sensitivity of plans: not
+#: measured.
 TYPICAL = 0.25
 #: Measured correlations up to CHANCE may be chance; from CLEAR on, errors correlate.  In between the effect grows
 #: linearly.
