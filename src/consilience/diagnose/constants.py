@@ -11,8 +11,8 @@ from __future__ import annotations
 # ---- correlation of errors (also of auto) ----------------------------------------------------------------------------
 
 #: Error correlation that a plan expects of further labels where errors correlate at all.
-#: origin: eleven crowds, by the calibration of an earlier default; alternatives: 0.1 to 0.4; sensitivity of plans: not
-#: measured.
+#: origin: eleven crowds, by the calibration of an earlier default; alternatives: a grid around it; sensitivity of
+#: plans: not measured.
 TYPICAL = 0.25
 #: Measured correlations up to CHANCE may be chance; from CLEAR on, errors correlate.  In between the effect grows
 #: linearly.
