@@ -28,12 +28,12 @@ _HEADLINES = {
 
 #: What a flag means, in words, and whether one should talk to the annotator; the first words of the flag decide.
 _FLAGS = (
-    ("spammer", "answer as if at random", True),
-    ("adversary", "mostly give a wrong answer: they may apply another rule", True),
-    ("copies", "answer as one, so they count once", True),
-    ("changes over time", "changed over time", True),
-    ("biased towards", "prefer one class where another is right", True),
-    ("few labels", "gave too few labels to be judged", False),
+    ("spammer", "Answer as if at random", True),
+    ("adversary", "Mostly wrong, perhaps by another rule", True),
+    ("copies", "Answer as one, so they count once", True),
+    ("changes over time", "Changed over time", True),
+    ("biased towards", "Prefer one class where another is right", True),
+    ("few labels", "Gave too few labels to be judged", False),
 )
 
 
@@ -49,7 +49,7 @@ def show_consensus(consensus: Consensus, *, verbose: bool = False) -> None:
         console.print(Text("Annotators who need attention", style="bold"))
         for what, names, _ in attention:
             shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-            console.print(Text(f"  {len(names)} {what}: {shown}"))
+            console.print(Text(f"  {what} ({len(names)}): {shown}"))
     _show_doubtful(console, consensus, all_rows=verbose)
     console.print()
     console.print(Text(safe(_source(consensus.run))))
@@ -94,7 +94,9 @@ def _to_do(consensus: Consensus, people: int) -> str:
     confidence = np.asarray(columns["confidence"])[labelled]
     sure = confidence >= REVIEW
     parts = []
-    for verb, which in (("accept", sure), ("review", ~sure)):
+    trusted = consensus.verdict != "not"
+    kinds = (("accept", sure), ("review", ~sure)) if trusted else (("check all", np.ones_like(sure)),)
+    for verb, which in kinds:
         if which.any():
             parts.append(f"{verb} {int(which.sum()):,} (about {1.0 - confidence[which].mean():.0%} wrong)")
     if not labelled.all():
@@ -144,7 +146,8 @@ def _source(run: Any) -> str:
     state = "" if run["converged"] else ", NOT converged"
     read = f", read as {run['read_as']}" if "read_as" in run else ""
     return (
-        f"{run['labels']:,} labels of {items} by {run['M']:,} annotators, {run['K']:,} {kinds}{read}; "
+        f"{run['labels']:,} labels of {items} by {run['M']:,} annotator{'s' * (run['M'] != 1)}, "
+        f"{run['K']:,} {kinds}{read}; "
         f"{run['method']}, {run['seconds']:.2f} s{state}"
     )
 
