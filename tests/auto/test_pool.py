@@ -31,7 +31,14 @@ def any_posterior(annotations: Annotations) -> Floats:
 
 
 def by_hand(
-    labels: list[tuple[int, int]], q: Floats, dependent: float, counted: Floats, shares: Floats, record: Floats
+    labels: list[tuple[int, int]],
+    q: Floats,
+    dependent: float,
+    counted: Floats,
+    shares: Floats,
+    record: Floats,
+    offsets: Floats,
+    doubt: float,
 ) -> list[float]:
     """Pool the labels (annotator, class) of one item with the posterior q."""
     K, n = len(q), sum(counted[m] for m, _ in labels)
@@ -41,8 +48,8 @@ def by_hand(
     for k in range(K):
         v = (1 - constants.FLOOR) * votes[k] + constants.FLOOR / K
         by_record = math.exp(shares[2] * sum(record[m] for m, x in labels if x == k))
-        product.append(v ** (shares[0] * dependent * constants.VOTES) * q[k] ** (shares[1] * exponent) * by_record)
-    doubt = dependent * constants.DOUBT
+        of_both = v ** (shares[0] * dependent * constants.VOTES) * q[k] ** (shares[1] * exponent)
+        product.append(of_both * by_record * math.exp(offsets[k]))
     return [(1 - doubt) * p / sum(product) + doubt / K for p in product]
 
 
@@ -53,14 +60,15 @@ def test_probabilities_are_those_of_the_formula(dependent: float, learned: bool)
     counted = np.array([1.0, 1.0, 0.5, 0.5, 1.0, 1.0, 1.0])
     record = np.array([0.3, 1.2, 0.0, 2.0, 0.7, 0.1, 0.4])
     shares = (0.7, 1.6, 0.9) if learned else (1.0, 1.0, 0.0)
-    made = Pool(any_posterior, a.annotator_ids, counted, dependent)
+    offsets, doubt = np.array([0.4, -0.3, 0.0]) if learned else np.zeros(3), 0.12
+    made = Pool(any_posterior, a.annotator_ids, counted, dependent, doubt)
     if learned:
-        made = made.learned(shares, record)
+        made = replace(made, shares=shares, offsets=offsets, record=np.append(record, 5.0))
     probabilities, votes = made(a)
     q = any_posterior(a)
     for n, row in enumerate(matrix):
         labels = [(m, int(x)) for m, x in enumerate(row) if x >= 0]
-        expected = by_hand(labels, q[n], dependent, counted, np.array(shares), record)
+        expected = by_hand(labels, q[n], dependent, counted, np.array(shares), record, offsets, doubt)
         np.testing.assert_allclose(probabilities[n], expected, rtol=1e-9)
         total = sum(counted[m] for m, _ in labels)
         np.testing.assert_allclose(votes[n], [sum(counted[m] for m, x in labels if x == k) / total for k in range(3)])
@@ -80,7 +88,7 @@ def test_votes_decide_where_the_model_is_undecided_and_only_there() -> None:
 
 def test_the_model_is_taken_at_its_word_where_errors_are_independent() -> None:
     a, _ = crowd(2)
-    probabilities, _ = Pool(any_posterior, a.annotator_ids, None, 0.0)(a)
+    probabilities, _ = Pool(any_posterior, a.annotator_ids, None, 0.0, 0.0)(a)
     np.testing.assert_allclose(probabilities, any_posterior(a), atol=1e-10)
 
 
@@ -118,7 +126,8 @@ def test_known_truths_are_held_and_items_without_labels_get_the_posterior() -> N
 
 def test_blocks_of_items_and_the_order_of_annotators_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     a, matrix = crowd(6)
-    made = Pool(any_posterior, a.annotator_ids, np.linspace(0.2, 1.0, 7)).learned((1.0, 0.5, 1.0), np.arange(7.0))
+    made = Pool(any_posterior, a.annotator_ids, np.linspace(0.2, 1.0, 7))
+    made = replace(made, shares=(1.0, 0.5, 1.0), offsets=np.array([0.1, 0.0, -0.2]), record=np.arange(8.0))
     whole, votes = made(a)
     monkeypatch.setattr(pool, "_BLOCK", 7)
     for one, other in zip(made(a), (whole, votes), strict=True):
@@ -131,13 +140,15 @@ def test_blocks_of_items_and_the_order_of_annotators_change_nothing(monkeypatch:
     np.testing.assert_allclose(blind(few)[0], blind(same)[0], rtol=1e-12)
 
 
-def test_unknown_annotators_count_once_and_have_no_record() -> None:
+def test_unknown_annotators_count_once_and_have_an_average_record() -> None:
     a = Annotations.from_matrix([[0, 1, 2], [1, 1, 0], [2, 0, 0]], annotators=["known", "new", "newer"])
     known = a.annotator_ids.take(np.array([0]))
     q = np.random.default_rng(0).dirichlet(np.ones(3), 3)
-    made = Pool(lambda _: q, known, np.array([0.25])).learned((1.0, 1.0, 1.0), np.array([0.8]))
+    made = replace(Pool(lambda _: q, known, np.array([0.25])), shares=(1.0, 1.0, 1.0), record=np.array([0.8, 0.5]))
     probabilities, _ = made(a)
-    counted, record = np.array([0.25, 1.0, 1.0]), np.array([0.8, 0.0, 0.0])
+    counted, record = np.array([0.25, 1.0, 1.0]), np.array([0.8, 0.5, 0.5])
     for n, row in enumerate([[0, 1, 2], [1, 1, 0], [2, 0, 0]]):
-        expected = by_hand(list(enumerate(row)), q[n], 1.0, counted, np.ones(3), record)
+        expected = by_hand(
+            list(enumerate(row)), q[n], 1.0, counted, np.ones(3), record, np.zeros(3), constants.DOUBT["assigned"]
+        )
         np.testing.assert_allclose(probabilities[n], expected, rtol=1e-9)

@@ -19,8 +19,8 @@ def logit(p: float) -> float:
 
 
 def test_without_known_answers_it_is_normal_in_log_odds() -> None:
-    found = estimate(0.2, 10**9, offset=0.3)
-    centre = logit(0.2) + 0.3
+    found = estimate(0.2, 10**9)
+    centre = logit(0.2)
     assert logit(found.value) == pytest.approx(centre)
     assert logit(found.high) - centre == pytest.approx(stats.norm.ppf(0.95) * SPREAD, abs=1e-3)
     assert centre - logit(found.low) == pytest.approx(stats.norm.ppf(0.95) * SPREAD, abs=1e-3)

@@ -26,7 +26,7 @@ from consilience.auto.known_answers import contradiction, known_items, learn_fro
 from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR
+from consilience.diagnose.constants import CHANCE, CLEAR, ERR_TOGETHER
 from consilience.diagnose.error_correlation import correlation_and_error
 from consilience.diagnose.silence import Silence, examine_silence
 from consilience.exceptions import DataWarning
@@ -167,6 +167,7 @@ class _Annotators:
             found = fit_model(a, sample, looked, **options)
             posterior = named = SubtypeModel.of(found, a)
             model = named.named
+        doubt = constants.DOUBT["together"] if gain > ERR_TOGETHER else dependent * constants.DOUBT["assigned"]
         names = a.annotator_ids
         details = {
             "chosen": ("subtypes" if gain > 0 else "confusions") + "+votes",
@@ -179,7 +180,7 @@ class _Annotators:
         }
         passes = f"{len(found.history)} passes"
         return _Built(
-            Pool(posterior, a.annotator_ids, self.weights, dependent),
+            Pool(posterior, a.annotator_ids, self.weights, dependent, doubt),
             model,
             model.log_likelihood(a),
             found.converged,
@@ -219,7 +220,7 @@ class _Speakers:
             "weights": {"votes": constants.VOTES, "model": constants.MODEL},
             "silence": "informative",
         }
-        pool = Pool(fit.predictor.posterior, annotations.annotator_ids)
+        pool = Pool(fit.predictor.posterior, annotations.annotator_ids, doubt=constants.DOUBT["by choice"])
         return _Built(pool, fit.model, fit.log_likelihood, fit.converged, fit.history, details, fit.cautions)
 
 

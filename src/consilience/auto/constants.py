@@ -35,14 +35,20 @@ STARTS = 10
 
 # ---- the pool ------------------------------------------------------------------------------------------------------
 
-#: Exponents of the votes and of the model, the correlation of errors that tempers the model, and the doubt.
+#: Exponents of the votes and of the model, and the correlation of errors that tempers the model.
 #: origin: the mean over seven folds, chosen by log-loss on 25 public sets and thinned ones, folds being whole sets with
 #: all their thinned versions; alternatives: a mean of probabilities, votes as counts, smoothed votes, a correlation in
 #: proportion to the measured one; sensitivity: left out, all of them are within 0.2 points on crowds and on panels,
-#: except votes as counts (0.8 worse on crowds).  ``benchmarks field`` refits them without thinned sets: 0.28, 0.45,
-#: 0.16 and 0.065; on crowds alone 0.25, 0.39, 0.10 and 0.058; with thinned sets 0.25, 0.41, 0.18 and 0.084.  Errors
-#: differ by 0.1 points at most, the stated error of crowds by 4 points.
-VOTES, MODEL, CORRELATION, DOUBT = 0.27, 0.45, 0.18, 0.055
+#: except votes as counts (0.8 worse on crowds).  ``benchmarks field`` refits them, with the doubt of assigned items,
+#: without thinned sets: 0.28, 0.45, 0.16 and 0.065; on crowds alone 0.25, 0.39, 0.10 and 0.058; with thinned sets 0.25,
+#: 0.41, 0.18 and 0.084.  Errors differ by 0.1 points at most, the stated error of crowds by 4 points.
+VOTES, MODEL, CORRELATION = 0.27, 0.45, 0.18
+
+#: Share of items of which the labels say nothing: annotators whose items were assigned, who err together, who speak by
+#: choice.
+#: origin: the first as above, the others by log-loss on the public sets of the kind; alternatives: a power of the
+#: probabilities; sensitivity: ``benchmarks field`` chooses it without the set that is judged.
+DOUBT = {"assigned": 0.055, "together": 0.2, "by choice": 0.25}
 
 #: Share of the uniform distribution in the votes, so that no vote rules a class out.
 #: origin: by design; alternatives: none; sensitivity: not measured.
@@ -54,11 +60,13 @@ FLOOR = 0.01
 #: origin: by design; alternatives: none; sensitivity: not measured.
 LEAST_KNOWN = 5
 
-#: Precision of the prior of each share: votes, model, vote by record.
-#: origin: 26 public sets, three draws of 10, 30 and 100 known answers; alternatives: 0.03 to 10, and 0.3 to 1000 for
-#: the record; sensitivity: mean error with 30 answers 22.0 to 22.6 % (23.8 without any), with 100 21.3 to 21.6 %, up to
-#: a precision of 10 for all three; with 0.3, 0.3 and 1, ten answers cost 3 points on the worst set instead of 1.5.
-PRECISION = 1.0, 1.0, 3.0
+#: Precision of the prior of a share (votes, model, vote by record) and of the offset of a class, and the number of
+#: answers that an average annotator's record is worth.
+#: origin: 27 public sets, three draws of 10, 30 and 100 known answers; alternatives: 64 combinations with 1 to 3 for
+#: shares, 3 to 20 for offsets, 1 and 2 answers, weights of votes below zero; sensitivity: mean error with 30 answers
+#: 21.1 to 21.5 %, with 100 19.7 to 20.4 %; a low precision of the offsets gains where labels are off balance, and costs
+#: up to 8 points with ten answers.  Without offsets 21.6 and 20.4 %.
+SHARE_PRECISION, OFFSET_PRECISION, RECORD_ANSWERS = 3.0, 10.0, 1.0
 
 #: Least share of votes and model: a few surprising answers lower confidence, but do not leave labels to chance.
 #: origin: by design; alternatives: 0, 0.1, 0.3; sensitivity: at most 0.1 points on the mean.

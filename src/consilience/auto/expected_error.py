@@ -1,8 +1,7 @@
-"""The estimated share of wrong labels of a run, whatever its method.
+"""The estimated share of wrong labels of a run, whatever its method: one minus the mean confidence of ``auto``.
 
 The posterior of a model of independent annotators is far too sure, so for other methods than ``auto`` it is pooled with
-the votes first, by the same rule (:mod:`consilience.auto.pool`).  Estimates are too low where annotators err together,
-and where they choose when to speak; by how much was measured on public sets (``_OFFSETS``).
+the votes first, by the same rule and with the same doubt (:mod:`consilience.auto.pool`).
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from consilience.auto import constants
 from consilience.auto.pool import features, normalised, votes_of
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import ERR_TOGETHER
@@ -20,11 +20,9 @@ from consilience.runs.estimated_error import SPREAD, EstimatedError, estimate
 
 __all__ = ["LATER", "estimated_error"]
 
-#: What is added to the log-odds, and the spread: annotators whose items were assigned, who err together, who speak by
-#: choice.  origin: 31 public sets and thinned ones, each set left out of its own estimate (the family means are then
-#: 20.3 % for 18.4, 38.7 for 37.7 and 23.6 for 26.7 %); alternatives: a regression on the disagreement of votes and
-#: model, classes and labels per item; sensitivity: none of these came closer.
-_OFFSETS = {"assigned": (0.0, SPREAD), "together": (0.45, SPREAD), "by choice": (0.6, 0.8)}
+#: Spread of the true share around the estimate, in log-odds, by kind of annotators.
+#: origin: 31 public sets and thinned ones; alternatives: none; sensitivity: ``benchmarks field`` prints the coverage.
+_SPREADS = {"assigned": SPREAD, "together": SPREAD, "by choice": 0.8}
 
 
 def estimated_error(annotations: Annotations, consensus: Consensus) -> EstimatedError:
@@ -39,22 +37,21 @@ def estimated_error(annotations: Annotations, consensus: Consensus) -> Estimated
         return estimate(0.0, 0)
     some, best = a.select_items(judged), consensus.choice.best[judged]
     posterior = consensus.posterior[judged]
-    if run["method"] != "auto":
-        votes, n_labels = votes_of(some, None)
-        posterior = normalised(np.add(*features(votes, posterior, n_labels, 1.0)))
-    doubt = float(1.0 - posterior[np.arange(best.size), best].mean())
     kind = "assigned"
     if run.get("silence") == "informative":
         kind = "by choice"
     elif run.get("gain_of_subtypes", 0.0) > ERR_TOGETHER:
         kind = "together"
-    offset, spread = _OFFSETS[kind]
+    if run["method"] != "auto":
+        votes, n_labels = votes_of(some, None)
+        posterior = normalised(np.add(*features(votes, posterior, n_labels, 1.0)), constants.DOUBT[kind])
+    doubt = float(1.0 - posterior[np.arange(best.size), best].mean())
     if "known_answers" not in run:
-        return estimate(doubt, best.size, offset=offset, spread=spread)
+        return estimate(doubt, best.size, spread=_SPREADS[kind])
     report = run["known_answers"]
     # the pool has learned from the known answers how far to trust the model
     wrong = round(report["error_with"] * report["items"])
-    return estimate(doubt, best.size, spread=spread, wrong=wrong, known=report["items"])
+    return estimate(doubt, best.size, spread=_SPREADS[kind], wrong=wrong, known=report["items"])
 
 
 #: What a consensus computes on first access.

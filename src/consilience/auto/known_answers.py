@@ -1,29 +1,32 @@
-"""Known answers: how far to trust votes, model and annotators' records.
+"""Known answers: how far to trust votes, model and annotators' records, and how common the classes are.
 
 A vote in which every annotator counts by their record on the known answers joins the pool,
 
-    s_n(k) = Σ over labels k of item n of  max(0, log a_m / (1 - a_m)),      a_m = (hits + 1) / (known + 2).
+    s_n(k) = Σ over labels k of item n of  max(0, log a_m / (1 - a_m)),      a_m = (hits + r ā) / (known + r),
 
-With f_v and f_q the logarithms of the two factors of :mod:`consilience.auto.pool`, the probabilities are those of a
-logistic regression with three nonnegative coefficients,
+where ā is the mean probability of a label in the pool: who answered no item of known truth counts as average.  With f_v
+and f_q the logarithms of the two factors of :mod:`consilience.auto.pool`, the probabilities are those of a logistic
+regression with three nonnegative coefficients and an offset for every class,
 
-    p_n(k)  ∝  exp(c_v f_v(n, k) + c_q f_q(n, k) + c_s s_n(k)),
+    p_n(k)  ∝  exp(c_v f_v(n, k) + c_q f_q(n, k) + c_s s_n(k) + b_k),
 
-fitted to the known answers under a normal prior around (1, 1, 0): a handful of answers changes little.  No known answer
-predicts itself: the model of a fifth of them is fitted without that fifth, and the records leave out the item that is
-predicted.
+fitted to the known answers under a normal prior around c = (1, 1, 0) and b = 0: a handful of answers changes little.
+The offsets correct what the labels say of a class too often or too rarely.  No known answer predicts itself: the model
+of a fifth of them is fitted without that fifth, and the records leave out the item that is predicted.
 
 ====== ================================ =============
 symbol name                             shape
 ====== ================================ =============
 f, s   ``features``                     (3, known, K)
 c      ``shares``                       (3,)
+b      ``offsets``                      (K,)
 ====== ================================ =============
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,7 +38,7 @@ from consilience.exceptions import DataWarning
 from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["contradiction", "known_items", "learn_from_known", "log_odds", "records"]
+__all__ = ["contradiction", "known_items", "learn_from_known", "records"]
 
 
 def known_items(annotations: Annotations) -> Ints:
@@ -62,15 +65,21 @@ def learn_from_known(
     for part in _parts(blind, truth):
         posterior[part] = refit(annotations.forgetting(items[part])).model(blind.select_items(part))
     hits, known = records(some)
+    average = _average_accuracy(annotations, pool)
     who, right = some.annotator, some.label == truth[some.item_of_label()]
-    own = np.maximum(log_odds(hits[who] - right, known[who] - 1.0), 0.0)
+    own = label_sums(some, _weights(hits[who] - right, known[who] - 1.0, average))
     votes, n_labels = votes_of(blind, pool.counted)
-    three = np.stack([*features(votes, posterior, n_labels, pool.dependent), label_sums(some, own)])
-    shares = _shares(three, truth, pool.dependent)
-    judged = normalised(np.tensordot(shares, three, 1), pool.dependent)
+    three = np.stack([*features(votes, posterior, n_labels, pool.dependent), own])
+    # known answers show how far the labels can be trusted: no more doubt than where nothing is wrong with them
+    doubt = min(pool.doubt, constants.DOUBT["assigned"])
+    shares, offsets = _regression(three, truth, doubt)
+    judged = normalised(np.tensordot(shares, three, 1) + offsets, doubt)
     alone, _ = refit(annotations.forgetting(items))(blind)
     of_votes, of_model, of_record = shares.tolist()
-    return pool.learned((of_votes, of_model, of_record), np.maximum(log_odds(hits, known), 0.0)), judged, alone
+    # the last entry is for annotators who are not known at all
+    record = _weights(np.append(hits, 0.0), np.append(known, 0.0), average)
+    learned = replace(pool, shares=(of_votes, of_model, of_record), offsets=offsets, record=record, doubt=doubt)
+    return learned, judged, alone
 
 
 def _parts(some: Annotations, truth: Codes) -> list[Ints]:
@@ -90,25 +99,43 @@ def records(some: Annotations) -> tuple[Floats, Floats]:
     return hits, known
 
 
-def log_odds(hits: Floats, known: Floats) -> Floats:
-    """Return the log-odds of being right, with one right and one wrong answer added."""
-    made: Floats = np.log((hits + 1.0) / (known - hits + 1.0))
-    return made
+def _average_accuracy(annotations: Annotations, pool: Pool) -> float:
+    """Return the mean probability of a label."""
+    probabilities, _ = pool(annotations)
+    mean = float(probabilities[annotations.item_of_label(), annotations.label].mean())
+    return min(max(mean, 0.01), 0.99)
 
 
-def _shares(features: Floats, truth: Codes, dependent: float) -> Floats:
-    """Return the coefficients of the logistic regression, (3,)."""
+def _weights(hits: Floats, known: Floats, average: float) -> Floats:
+    """Return the weights of annotators' votes by their record, never negative."""
+    pseudo = constants.RECORD_ANSWERS
+    made: Floats = np.log((hits + pseudo * average) / (known - hits + pseudo * (1.0 - average)))
+    return np.maximum(made, 0.0)
+
+
+def _regression(features: Floats, truth: Codes, doubt: float) -> tuple[Floats, Floats]:
+    """Return the coefficients of the logistic regression, (3,), and the offsets of the classes, (K,)."""
     from scipy.optimize import minimize
 
-    centre, precision = np.array([1.0, 1.0, 0.0]), np.array(constants.PRECISION)
-    rows = np.arange(truth.size)
+    K, rows = features.shape[2], np.arange(truth.size)
+    centre = np.concatenate([[1.0, 1.0, 0.0], np.zeros(K)])
+    precision = np.repeat([constants.SHARE_PRECISION, constants.OFFSET_PRECISION], [3, K])
 
-    def loss(c: Floats) -> float:
-        p = normalised(np.tensordot(c, features, 1), dependent)
-        return float(0.5 * (precision * (c - centre) ** 2).sum() - np.log(p[rows, truth]).sum())
+    def loss(x: Floats) -> tuple[float, Floats]:
+        q = normalised(np.tensordot(x[:3], features, 1) + x[3:], 0.0)
+        right = (1.0 - doubt) * q[rows, truth]
+        p = right + doubt / K
+        # d log p / d logarithms  =  right / p · ([k is true] - q)
+        slope = -q
+        slope[rows, truth] += 1.0
+        slope *= (right / p)[:, None]
+        slopes = np.concatenate([np.tensordot(features, slope, 2), slope.sum(axis=0)])
+        away = precision * (x - centre)
+        return 0.5 * float(away @ (x - centre)) - float(np.log(p).sum()), away - slopes
 
-    found = minimize(loss, centre, method="L-BFGS-B", bounds=[(constants.LEAST_SHARE, None)] * 2 + [(0.0, None)])
-    return np.asarray(found.x)
+    bounds = [(constants.LEAST_SHARE, None)] * 2 + [(0.0, None)] + [(None, None)] * K
+    found = minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return np.asarray(found[:3]), np.asarray(found[3:])
 
 
 def contradiction(n: int, found: float, expected: float) -> tuple[Caution, ...]:

@@ -7,12 +7,14 @@ posterior of the model,
     p(k)  ∝  v(k)^a · q(k)^(b / (1 + (n - 1) ρ)),      then  (1 - ε) p + ε / K.
 
 n labels whose errors have correlation ρ are worth n / (1 + (n - 1) ρ) independent ones (the design effect of Kish
-1965).  a, b, ρ and ε are the same for all data: no set of labels shows how far its own model can be trusted
+1965).  a, b and ρ are the same for all data: no set of labels shows how far its own model can be trusted
 (:mod:`consilience.auto.constants`).  There is one exception: if many labels show that errors are independent, given the
-model, the model is taken at its word.  Between the two, the exponents are interpolated.
+model, the model is taken at its word.  Between the two, the exponents are interpolated.  The doubt ε, the share of
+items of which the labels say nothing, is larger where annotators err together, and where they speak by choice.
 
 With known answers, the logarithms of both factors, and the scores of a vote by record, are features of a logistic
-regression (:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``.
+regression (:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``, with an ``offset`` for every
+class.
 
 ====== ============================== ============
 symbol name                           shape
@@ -28,7 +30,7 @@ L. Kish, "Survey sampling" (1965), section 5.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -84,10 +86,9 @@ def features(votes: Floats, posterior: Floats, n_labels: Floats, dependent: floa
     return of_votes, of_model
 
 
-def normalised(logarithms: Floats, dependent: float = 1.0) -> Floats:
-    """Return the probabilities, with a little doubt."""
+def normalised(logarithms: Floats, doubt: float) -> Floats:
+    """Return the probabilities, with a share of ``doubt`` that is spread evenly."""
     p = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
-    doubt = dependent * constants.DOUBT
     made: Floats = (1.0 - doubt) * p / p.sum(axis=1, keepdims=True) + doubt / p.shape[1]
     return made
 
@@ -100,8 +101,10 @@ class Pool:
     annotators: Ids
     counted: Floats | None = None  #: how many times the labels of each annotator count, (M,); once if None
     dependent: float = 1.0
+    doubt: float = constants.DOUBT["assigned"]
     shares: tuple[float, float, float] = (1.0, 1.0, 0.0)  #: of the votes, the model and the vote by record
-    record: Floats | None = None  #: log-odds of being right on the known answers, (M,)
+    offsets: Floats | None = None  #: of the classes, (K,)
+    record: Floats | None = None  #: weights of votes by record, (M + 1,); the last is for unknown annotators
 
     def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
         """Return probabilities and vote shares of any items, both (N, K)."""
@@ -123,12 +126,9 @@ class Pool:
         posterior = self.model(annotations)
         one, other = features(votes, posterior, n_labels, self.dependent)
         logarithms = self.shares[0] * one + self.shares[1] * other
-        if self.record is not None:  # an unknown annotator has no record
-            weights = np.where(codes >= 0, self.record[codes], 0.0)
-            logarithms += self.shares[2] * label_sums(annotations, weights[annotations.annotator])
+        if self.offsets is not None:
+            logarithms += self.offsets
+        if self.record is not None:  # code -1, the last entry: an unknown annotator is average
+            logarithms += self.shares[2] * label_sums(annotations, self.record[codes][annotations.annotator])
         silent = annotations.labels_per_item == 0  # nothing to combine
-        return held(annotations, np.where(silent[:, None], posterior, normalised(logarithms, self.dependent))), votes
-
-    def learned(self, shares: tuple[float, float, float], record: Floats) -> Pool:
-        """Return the pool with shares learned from known answers."""
-        return replace(self, shares=shares, record=record)
+        return held(annotations, np.where(silent[:, None], posterior, normalised(logarithms, self.doubt))), votes
