@@ -24,6 +24,8 @@ SETS = {
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     # sketched subspace clustering
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
+    # figures of a population from panels of judges
+    "judges": ("judges",),
     # labels larger than memory, Dask, killed runs, streams
     "scale": ("scan", "engines", "kills", "online"),
 }

@@ -26,6 +26,8 @@ from consilience.engine.scanned import Scanned as Scanned
 from consilience.factor.estimators import SymNMF as SymNMF
 from consilience.factor.nmf_estimators import AND as AND
 from consilience.factor.nmf_estimators import SPA as SPA
+from consilience.inference.estimate import estimate as estimate
+from consilience.inference.result import Estimate as Estimate
 from consilience.io import load as load
 from consilience.io import read as read
 from consilience.io import read_truth as read_truth

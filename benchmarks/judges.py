@@ -1,0 +1,101 @@
+"""``cs.estimate`` on panels of language models: coverage and width of intervals with 50, 100 and 200 known answers.
+
+Known answers are drawn at random, 500 times, the same for all ways; the figure is the share of a class (llmjudge:
+relevant, that is grades 2 and 3).  Next to it: known answers alone, PPI++ (ppi-python) with the judge that predicts
+best, chosen by the truth, and that judge's own share with a binomial interval.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+import consilience as cs
+from benchmarks.breaking import print_table, trials
+from benchmarks.figures import Figure
+from benchmarks.public import crowd, skipped
+from consilience.exceptions import ConsilienceWarning
+from consilience.kernels._arrays import Floats
+
+#: Codes of the classes whose share is estimated.
+PANELS = {"llmbar": (0,), "judge_mtbench_faireval_llmeval2": (0,), "llmjudge_trecdl23": (2, 3)}
+NUMBERS = (50, 100, 200)
+DRAWS = 500
+COVERED, WIDE = 94.0, 0.0545
+
+
+def run() -> list[Figure]:
+    if skipped():
+        return []
+    rows, figures = [], []
+    for name, of in PANELS.items():
+        for n in NUMBERS:
+            found = measured(name, of, n)
+            rows.append([name, str(n), *(f"{100 * covered:.1f}, {wide:.4f}" for covered, wide in found.values())])
+            (covered, wide), (_, theirs) = found["cs.estimate"], found["PPI++, best judge"]
+            title = f"{name}, {n} known answers"
+            figures.append(Figure(f"{title}: coverage of the 95 % interval", 100 * covered, COVERED, up=True, unit="%"))
+            figures.append(Figure(f"{title}: half-width (PPI++ with the best judge {theirs:.4f})", wide, theirs))
+            if name == "llmjudge_trecdl23" and n == 200:
+                figures.append(Figure(f"{title}: half-width", wide, WIDE))
+    header = ["panel", "known", "cs.estimate", "known answers alone", "PPI++, best judge", "best judge alone"]
+    print_table("Coverage of 95 % intervals in percent, mean half-width", header, rows)
+    return figures
+
+
+def measured(name: str, of: tuple[int, ...], n: int) -> dict[str, tuple[float, float]]:
+    """Return coverage and mean half-width of every way."""
+    on = crowd(name)
+    judged = np.flatnonzero(on.truth >= 0)
+    a, truth = on.annotations.select_items(judged), on.truth[judged]
+    y = np.isin(truth, of).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        consensus = cs.aggregate(a)
+    judge = best_judge(a, of, y)
+    classes = [a.classes[k] for k in of]
+    intervals: dict[str, list[tuple[float, float]]] = {}
+    for draw in range(trials(DRAWS)):
+        known = np.random.default_rng([draw, n]).choice(y.size, n, replace=False)
+        gold = np.full(y.size, -1)
+        gold[known] = truth[known]
+        answers = {a.items[i]: a.classes[truth[i]] for i in known}
+        found = cs.estimate(consensus, gold=answers, of=classes)
+        assert found.humans is not None
+        ways = {
+            "cs.estimate": (found.low, found.high),
+            "known answers alone": (found.humans.low, found.humans.high),
+            "PPI++, best judge": ppi(y[known], judge[known], np.delete(judge, known)),
+            "best judge alone": binomial(judge),
+        }
+        for way, interval in ways.items():
+            intervals.setdefault(way, []).append(interval)
+    made = {}
+    for way, found_all in intervals.items():
+        low, high = np.array(found_all).T
+        made[way] = float(((low <= y.mean()) & (y.mean() <= high)).mean()), float((high - low).mean() / 2)
+    return made
+
+
+def best_judge(a: Any, of: tuple[int, ...], y: Floats) -> Floats:
+    """Return what the judge says who predicts best; its mean where it is silent."""
+    said = np.full((a.n_annotators, a.n_items), np.nan)
+    said[a.annotator, a.item_of_label()] = np.isin(a.label, of)
+    said = np.where(np.isnan(said), np.nanmean(said, axis=1, keepdims=True), said)
+    varied = np.flatnonzero(said.std(axis=1) > 0)
+    return np.asarray(said[max(varied, key=lambda m: abs(np.corrcoef(said[m], y)[0, 1]))])
+
+
+def ppi(y: Floats, judge: Floats, others: Floats) -> tuple[float, float]:
+    from ppi_py import ppi_mean_ci
+
+    low, high = ppi_mean_ci(y, judge, others, alpha=0.05)
+    return float(low[0]), float(high[0])
+
+
+def binomial(judge: Floats) -> tuple[float, float]:
+    share = float(judge.mean())
+    step = 1.96 * float(np.sqrt(share * (1 - share) / judge.size))
+    return share - step, share + step

@@ -1,0 +1,295 @@
+"""Figures of a population: closed forms, coverage on simulated panels, and what no estimate may do."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pytest
+from scipy import stats
+
+import consilience as cs
+from consilience.exceptions import ConsilienceWarning, DataError, ParameterError
+from consilience.inference.error_rates import rogan_gladen
+from consilience.inference.predictors import panel_predictors
+from consilience.inference.regression_estimate import fit_predictors, mean_estimate, sample_mean
+from consilience.kernels._arrays import Ints
+
+
+@cache
+def panel(N: int = 1500, seed: int = 0) -> tuple[cs.Consensus, Ints]:
+    """Five judges who favour "good": the share that they see is far too high."""
+    rng = np.random.default_rng(seed)
+    truth = (rng.random(N) < 0.4).astype(np.int64)
+    hard = rng.random(N) < 0.3  # fools all of them
+    says_good = np.where(truth == 1, 0.9, np.where(hard, 0.85, 0.15))
+    said = (rng.random((N, 5)) < says_good[:, None]).astype(np.int64)
+    names = np.array(["bad", "good"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        return cs.aggregate(cs.Annotations.from_matrix(names[said])), truth
+
+
+def known(truth: Ints, items: Any) -> dict[int, str]:
+    return {int(item): ("bad", "good")[truth[item]] for item in items}
+
+
+def drawn(truth: Ints, n: int, seed: int) -> dict[int, str]:
+    return known(truth, np.random.default_rng(seed).choice(truth.size, n, replace=False))
+
+
+# ---- the estimate ----------------------------------------------------------------------------------------------------
+
+
+def test_one_predictor_gives_the_regression_estimate_of_textbooks() -> None:
+    """θ = ȳ + b (x̄ over all - x̄ over the sample), b = cov(x, y) / var(x)."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=400)
+    sample = np.arange(0, 400, 8)
+    y = 0.3 * x[sample] + rng.normal(size=sample.size)
+    found = mean_estimate(fit_predictors(y, sample, x[:, None]), sample, np.arange(400), 0.95)
+    slope = stats.linregress(x[sample], y)
+    # residuals that are scaled by leverage have a mean that is not quite zero
+    expected = y.mean() + slope.slope * (x.mean() - x[sample].mean())
+    assert found is not None
+    assert found.value == pytest.approx(expected, abs=0.02)
+    residual = y - slope.intercept - slope.slope * x[sample]
+    variance = residual.var(ddof=2) / sample.size + (slope.slope * x).var() / 400
+    assert found.error == pytest.approx(np.sqrt(variance), rel=0.03)
+
+
+def test_predictors_that_know_nothing_leave_the_sample_mean() -> None:
+    rng = np.random.default_rng(1)
+    y, sample = rng.random(100), np.arange(100)
+    x = np.concatenate([np.zeros(100), np.zeros(900)])
+    found = mean_estimate(fit_predictors(y, sample, x[:, None]), sample, np.arange(1000), 0.9)
+    alone = sample_mean(y, np.ones(100), None, 0.9)
+    interval = stats.t.interval(0.9, 99, y.mean(), y.std(ddof=1) / 10)
+    assert found is not None
+    assert (alone.low, alone.high) == pytest.approx(interval)
+    assert (found.value, found.low, found.high) == pytest.approx(alone[:3], rel=0.01)
+
+
+@pytest.mark.parametrize("n", [50, 150])
+def test_intervals_cover_where_the_panel_is_biased(n: int) -> None:
+    consensus, truth = panel()
+    share, covered, wide, humans = truth.mean(), [], [], []
+    for seed in range(200):
+        found = cs.estimate(consensus, gold=drawn(truth, n, seed), of="good")
+        assert found.humans is not None
+        covered.append(found.low <= share <= found.high)
+        wide.append(found.half_width)
+        humans.append(0.5 * (found.humans.high - found.humans.low))
+    # 95 % intervals; three standard errors of 200 draws are 4.6 points
+    assert np.mean(covered) >= 0.904
+    assert np.mean(wide) < 0.9 * np.mean(humans)
+    assert float((consensus.posterior[:, 1]).mean()) > share + 0.08
+
+
+def test_no_known_answer_predicts_itself() -> None:
+    """Every annotator has one label: records would be all hits or all misses if they held the item's own answer."""
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 2, 200)
+    a = cs.Annotations.from_matrix(np.where(np.eye(200, dtype=bool), labels[:, None], -1))
+    truth = rng.integers(0, 2, 200).astype(np.int32)
+    made = panel_predictors(a, np.full((200, 2), 0.5), np.array([0.0, 1.0]), truth)
+    hidden = panel_predictors(a, np.full((200, 2), 0.5), np.array([0.0, 1.0]), np.where(np.arange(200) < 1, truth, -1))
+    np.testing.assert_allclose(made[:, 1], hidden[:, 1])
+    assert abs(np.corrcoef(made[:, 1], truth)[0, 1]) < 0.2
+
+
+def test_a_consensus_that_has_seen_the_answers_is_fitted_again_without_them() -> None:
+    consensus, truth = panel(400)
+    answers = drawn(truth, 80, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        taught = cs.aggregate(consensus.annotations, gold=answers)
+        plain, again = cs.estimate(consensus, gold=answers, of="good"), cs.estimate(taught, of="good")
+    assert (again.value, again.low, again.high) == pytest.approx((plain.value, plain.low, plain.high))
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
+
+def test_strata_correct_for_answers_that_were_not_drawn_alike() -> None:
+    """Known answers are mostly of items that the panel calls good."""
+    consensus, truth = panel()
+    good = consensus.choice.best == 1
+    rng, off, covered = np.random.default_rng(0), [], []
+    strata = {item: bool(good[item]) for item in range(truth.size)}
+    for _ in range(60):
+        items = np.concatenate(
+            [rng.choice(np.flatnonzero(of), n, replace=False) for of, n in ((good, 90), (~good, 30))]
+        )
+        found = cs.estimate(consensus, gold=known(truth, items), of="good", strata=strata)
+        assert found.value is not None
+        off.append(found.value - truth.mean())
+        covered.append(found.low <= truth.mean() <= found.high)
+        assert found.humans is not None
+        assert abs(found.humans.value - truth.mean()) < 0.2
+    assert abs(np.mean(off)) < 0.01
+    assert np.mean(covered) > 0.85
+
+
+def test_proposed_items_give_valid_intervals_about_as_narrow_as_random_items() -> None:
+    consensus, truth = panel()
+    plan = cs.estimate(consensus, of="good")
+    assert plan.value is None
+    wide, covered = [], []
+    for seed in range(20):
+        items = nw.from_native(plan.which(150, seed), eager_only=True)["item"].to_list()
+        assert 140 <= len(items) <= 160
+        found = cs.estimate(consensus, gold=known(truth, items), of="good", strata="panel")
+        wide.append(found.half_width)
+        covered.append(found.low <= truth.mean() <= found.high)
+    random = [cs.estimate(consensus, gold=drawn(truth, 150, seed), of="good").half_width for seed in range(20)]
+    assert np.mean(wide) == pytest.approx(np.mean(random), rel=0.05)
+    assert np.mean(covered) >= 0.8
+
+
+def test_clusters_count_once() -> None:
+    """Every item four times, as answers to one prompt: a cluster knows no more than one item."""
+    consensus, truth = panel(400)
+    assert consensus.annotations is not None
+    labels = np.full((400, 5), "", dtype=object)
+    a = consensus.annotations
+    labels[a.item_of_label(), a.annotator] = np.array(a.classes)[a.label]
+    four = cs.Annotations.from_matrix(np.repeat(labels, 4, axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        repeated = cs.aggregate(four, "majority")
+        once = cs.aggregate(a, "majority")
+    items = np.random.default_rng(0).choice(400, 60, replace=False)
+    answers = {4 * int(i) + r: ("bad", "good")[truth[i]] for i in items for r in range(4)}
+    clusters = {item: item // 4 for item in range(1600)}
+    fair = cs.estimate(repeated, gold=answers, of="good", clusters=clusters)
+    naive = cs.estimate(repeated, gold=answers, of="good")
+    single = cs.estimate(once, gold=known(truth, items), of="good")
+    assert fair.half_width == pytest.approx(single.half_width, rel=0.1)
+    assert naive.half_width < 0.6 * fair.half_width
+
+
+def test_planned_numbers_reach_the_width() -> None:
+    consensus, truth = panel()
+    plan = cs.estimate(consensus, gold=drawn(truth, 100, 0), of="good")
+    n = plan.needed(0.05)
+    reached = [cs.estimate(consensus, gold=drawn(truth, n, seed), of="good").half_width for seed in range(1, 9)]
+    assert np.mean(reached) == pytest.approx(0.05, rel=0.1)
+    assert plan.needed(0.1) < n
+    with pytest.raises(DataError, match="1500 items are too few to stand for a population"):
+        plan.needed(0.001)
+
+
+# ---- what is estimated -----------------------------------------------------------------------------------------------
+
+
+def test_groups_have_their_own_figures() -> None:
+    consensus, truth = panel()
+    group = np.arange(truth.size) % 3
+    by = {item: f"g{group[item]}" for item in range(truth.size)}
+    inside = []
+    for seed in range(20):
+        found = cs.estimate(consensus, gold=drawn(truth, 200, seed), of="good", by=by)
+        rows = nw.from_native(found.groups, eager_only=True).rows(named=True)
+        assert [row["group"] for row in rows] == ["g0", "g1", "g2"]
+        assert sum(row["known"] for row in rows) == 200
+        assert sum(row["items"] for row in rows) == truth.size
+        inside += [row["low"] <= truth[group == g].mean() <= row["high"] for g, row in enumerate(rows)]
+    assert np.mean(inside) >= 0.85
+
+
+def test_a_difference_of_two_systems_on_the_same_items() -> None:
+    """System B is good more often; both are judged by the same panel."""
+    (one, truth), (other, better) = panel(800, 3), panel(800, 4)
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(30):
+        items = rng.choice(800, 120, replace=False)
+        found = cs.estimate(one, gold=known(truth, items), of="good", versus=other, versus_gold=known(better, items))
+        covered.append(found.low <= truth.mean() - better.mean() <= found.high)
+    assert np.mean(covered) >= 0.85
+    same = cs.estimate(one, gold=known(truth, items), of="good", versus=one, versus_gold=known(truth, items))
+    assert (same.value, same.low, same.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+
+
+def test_means_and_win_rates_are_values_of_classes() -> None:
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 3, 600)
+    said = np.where(rng.random((600, 4)) < 0.75, truth[:, None], rng.integers(0, 3, (600, 4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        grades = cs.aggregate(cs.Annotations.from_matrix(said), answers="nominal")
+        words = cs.aggregate(cs.Annotations.from_matrix(np.array(["B", "tie", "A"])[said]))
+    items = rng.choice(600, 100, replace=False)
+    mean = cs.estimate(grades, gold={int(i): int(truth[i]) for i in items})
+    wins = cs.estimate(
+        words, gold={int(i): ("B", "tie", "A")[truth[i]] for i in items}, of={"A": 1, "tie": 0.5, "B": 0}
+    )
+    assert mean.value == pytest.approx(truth.mean(), abs=0.15)
+    assert wins.value is not None
+    assert mean.value is not None
+    assert 2 * wins.value == pytest.approx(mean.value, abs=0.02)
+    both = cs.estimate(words, gold={int(i): ("B", "tie", "A")[truth[i]] for i in items}, of=["A", "tie"])
+    one = cs.estimate(words, gold={int(i): ("B", "tie", "A")[truth[i]] for i in items}, of="B")
+    assert both.value == pytest.approx(1 - one.value)  # type: ignore[operator]
+
+
+def test_answers_of_a_class_that_no_judge_names_count() -> None:
+    consensus, truth = panel(400)
+    answers = dict.fromkeys(range(40), "unusable") | known(truth, range(40, 200))
+    found = cs.estimate(consensus, gold=answers, of="unusable")
+    assert found.value == pytest.approx(0.2, abs=0.1)
+
+
+# ---- without known answers -------------------------------------------------------------------------------------------
+
+
+def test_labels_alone_give_a_range_and_no_value() -> None:
+    consensus, truth = panel()
+    found = cs.estimate(consensus, of="good")
+    assert found.value is None
+    assert found.basis == "labels"
+    assert found.low <= truth.mean() <= found.high
+    assert "if no more labels are wrong" in str(found)
+
+
+def test_error_rates_correct_the_share() -> None:
+    """Rogan and Gladen's formula, and its variance against simulation."""
+    assert rogan_gladen(0.3, 10**9, 0.9, 0.8, 0.95).value == pytest.approx((0.3 + 0.8 - 1) / 0.7)
+    rng, inside = np.random.default_rng(0), []
+    for _ in range(400):
+        se, sp = rng.binomial(60, 0.9), rng.binomial(80, 0.8)
+        share = rng.binomial(500, 0.35 * 0.9 + 0.65 * 0.2) / 500
+        found = rogan_gladen(share, 500, (se, 60), (sp, 80), 0.95)
+        inside.append(found.low <= 0.35 <= found.high)
+    assert 0.915 <= np.mean(inside) <= 0.985
+    consensus, _ = panel()
+    assert cs.estimate(consensus, of="good", sensitivity=0.95, specificity=0.75).basis == "error rates"
+    with pytest.raises(ParameterError, match="no better than guesses"):
+        cs.estimate(consensus, of="good", sensitivity=0.5, specificity=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"of": "superb"}, r"of='superb' is not one of the classes, which are 'bad', 'good'"),
+        ({}, "say what to estimate: of=… names a class"),
+        ({"of": {"good": 1}}, "of has no value for the class 'bad'"),
+        ({"of": "good", "level": 95}, "level must be a number from 0.5 up to 1, not 95"),
+    ],
+)
+def test_wrong_options_get_one_sentence(options: dict[str, Any], message: str) -> None:
+    consensus, truth = panel(400)
+    with pytest.raises(ParameterError, match=message):
+        cs.estimate(consensus, gold=drawn(truth, 50, 0), **options)
+
+
+def test_too_few_answers_are_refused() -> None:
+    consensus, truth = panel(400)
+    with pytest.raises(DataError, match="9 known answers are too few for an interval: at least 10 are needed"):
+        cs.estimate(consensus, gold=drawn(truth, 9, 0), of="good")
+    with pytest.raises(DataError, match="differences and groups need known answers"):
+        cs.estimate(consensus, of="good", by=dict.fromkeys(range(400), 1))
