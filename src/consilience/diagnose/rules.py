@@ -32,7 +32,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilience.diagnose.blocks import chance_of_pairs
+from consilience.diagnose import amounts
+from consilience.diagnose.blocks import chance_of_pairs, related_pairs
 from consilience.diagnose.constants import (
     BLURRED,
     CLASS_NOT,
@@ -43,6 +44,7 @@ from consilience.diagnose.constants import (
     FEW_TRIPLES,
     GUESSING,
     LABELS_CHANGED,
+    NO_ITEM,
     NO_SPECIALIST,
     OUTSIDE_NOT,
     RELATED,
@@ -78,19 +80,19 @@ def _too_few(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             2,
             f"All labels come from one annotator, {who}: nothing checks them.",
-            f"Let two more annotators label at least {e.needed} of the items that {who} labelled.",
+            f"Let two more annotators label at least {amounts.other_eyes(e)} of the items that {who} labelled.",
         )
     if n == 2 and not e.gold:
         yield Finding(
             2,
             f"There are only two annotators, {who}: where they differ, nothing shows who is right.",
-            f"Let a third annotator label at least {e.needed} of the items that {who} labelled.",
+            f"Let a third annotator label at least {amounts.other_eyes(e)} of the items that {who} labelled.",
         )
     if n > 1 and not len(e.pairs):
         yield Finding(
             2,
             "No item was labelled by two annotators: nobody's labels are checked by anybody else's.",
-            f"Give at least {e.needed} items to three annotators each, so that every annotator shares some.",
+            f"Give at least {amounts.common_to_three(e)} items to three annotators each, so that everybody shares some.",
         )
 
 
@@ -164,6 +166,17 @@ def _camps(e: Evidence) -> Iterator[Finding]:
         )
 
 
+def _evidence(e: Evidence) -> str:
+    """Return what shows whether anybody looked at the items."""
+    truths = amounts.truths_to_show(e)
+    if 2 * truths > e.labelled_items:
+        return f"collect more items, {amounts.items_to_show(e)} in all"
+    return (
+        f"label at least {truths} of these items yourself and give them as known answers (gold): they show whether "
+        "anybody knows the classes"
+    )
+
+
 def _signal(e: Evidence) -> Iterator[Finding]:
     if not e.comparable or e.annotations.n_classes == 1:
         return
@@ -173,19 +186,21 @@ def _signal(e: Evidence) -> Iterator[Finding]:
             2,
             f"On the {common} that two or more annotators labelled, they agree hardly more than they would by "
             "guessing: nothing shows that anybody looked at the items.",
-            f"Check the task, the instructions and the classes; then label at least {e.needed} items yourself and give "
-            "them as known answers (gold).",
+            f"Check the task, the instructions and the classes; then {_evidence(e)}.",
         )
         return
     # two annotators who agree, among guessers, are not enough: it takes three
-    clear = e.blocks.chance < RELATED / len(e.active)
-    if not e.gold and clear.sum() < 3 and chance_of_pairs(e.pairs, ~clear[e.pairs.who].all(axis=1)) > RELATED:
-        who = e.names(np.flatnonzero(clear))
+    clear = np.flatnonzero(e.blocks.chance < RELATED / len(e.active))
+    if clear.size < 3:  # guessers may drown two who agree with each other
+        clear = np.union1d(clear, related_pairs(e.pairs, RELATED))
+    if not e.gold and clear.size < 3 and chance_of_pairs(e.pairs, ~np.isin(e.pairs.who, clear).all(axis=1)) > RELATED:
+        who = e.names(clear)
+        more, items = amounts.newcomers(e, clear)
         yield Finding(
             2,
             f"{f'Only {who} agree' if who else 'Hardly anybody agrees'} with anybody more than guesses would: it takes "
             "three such annotators to see who is right.",
-            f"Find more annotators who know the classes, and let them label at least {e.needed} items that "
+            f"Find {more} more annotators who know the classes, and let each label at least {items} items that "
             f"{who or 'others'} labelled.",
         )
     elif e.blocks.crowd_chance > SLIGHT:
@@ -193,7 +208,7 @@ def _signal(e: Evidence) -> Iterator[Finding]:
             1,
             f"On the {common} that two or more annotators labelled, they agree only slightly more than they would by "
             "guessing.",
-            "Collect more items, or find annotators who know the classes better.",
+            f"Collect more items, {amounts.items_in_all(e)} in all, or find annotators who know the classes better.",
         )
 
 
@@ -201,7 +216,10 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
     contrast = e.blocks.contrast
     if not e.comparable or contrast is None or contrast.chance < RELATED or e.blocks.crowd_chance > GUESSING:
         return
+    if e.items_of_class[contrast.classes[0]] < NO_ITEM:
+        return  # _empty_classes
     a = e.annotations
+    k = contrast.classes[0]
     one, other = (a.class_ids[k] for k in contrast.classes)
     share = np.mean(a.label == contrast.classes[0])
     if contrast.at_most < BLURRED:
@@ -215,9 +233,10 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             1,
             f"There are too few items to be sure that annotators tell class {one} from class {other}.",
-            e.more_of(contrast.classes[0])
-            if e.items_of_class[contrast.classes[0]] < e.needed
-            else f"Collect more items, or explain the difference between {one} and {other} to the annotators.",
+            e.more_of(k, amounts.items_of_class(e, k, contrast=True))
+            if e.items_of_class[k] < e.needed
+            else f"Collect more items, {amounts.items_to_settle(e, contrast=True)} in all, or explain the difference "
+            f"between {one} and {other} to the annotators.",
         )
 
 
@@ -225,7 +244,7 @@ def _empty_classes(e: Evidence) -> Iterator[Finding]:
     a = e.annotations
     used = np.bincount(a.label, minlength=a.n_classes)
     known = np.zeros(a.n_classes, int) if a.gold is None else np.bincount(a.gold[a.gold >= 0], minlength=a.n_classes)
-    empty = (used + known == 0) | (e.items_of_class < 0.5)
+    empty = (used + known == 0) | (e.items_of_class < NO_ITEM)
     for k in np.flatnonzero(empty).tolist() if a.n_classes > 1 else ():
         name, said = a.class_ids[k], int(used[k])
         reason = f"No item seems to be of class {name}, though {count(said, 'label')} said so"
@@ -245,9 +264,9 @@ def _uncertain_classes(e: Evidence) -> Iterator[Finding]:
             yield Finding(
                 2 if error > CLASS_NOT else 1,
                 f"How annotators treat class {name} is uncertain (±{error:.2f}): it has about {few}.",
-                e.more_of(k),
+                e.more_of(k, amounts.items_of_class(e, k)),
             )
-        if e.scatter.distance[k] > NO_SPECIALIST:
+        elif e.scatter.distance[k] > NO_SPECIALIST:
             nearest = e.names([int(e.scatter.row[k]) // a.n_classes])
             yield Finding(
                 1,
@@ -259,9 +278,13 @@ def _uncertain_classes(e: Evidence) -> Iterator[Finding]:
 
 def _unstable(e: Evidence) -> Iterator[Finding]:
     if e.stability.changed > LABELS_CHANGED:
-        per_item = e.annotations.n_labels / max(e.labelled_items, 1)
-        aim = max(5, int(np.ceil(2 * per_item)))
-        advice = f"Collect more labels: an item has {per_item:.1f} on average; {aim} would settle more of them."
+        per_item, aim = e.annotations.n_labels / max(e.labelled_items, 1), amounts.labels_to_settle(e)
+        if aim <= len(e.active):
+            advice = f"Collect more labels: an item has {per_item:.1f} on average; {aim} should settle most of them."
+        else:  # more than there are annotators
+            advice = (
+                f"Collect more items of the same kind, {amounts.items_to_settle(e)} in all, or find more annotators."
+            )
         yield Finding(1, _change(e), advice)
 
 
@@ -279,7 +302,9 @@ def _few_labels(e: Evidence) -> Iterator[Finding]:
     share = float(counts[few].sum() / counts.sum())
     gave = f"{few.size} of {count(len(e.active), 'annotator')} gave fewer than {FEW} labels"
     if share > FEW_SHARE:
-        advice = f"Give more items to fewer annotators, at least {e.needed} each."
+        advice = (
+            f"Give more items to {amounts.annotators_to_ask(e)} of them, so that each has at least {e.needed} labels."
+        )
         yield Finding(1, f"{gave}, {percent(share)} of all: little can be said of any of them.", advice)
     else:
         yield Finding(0, f"{gave}: little can be said of {'them' if few.size > 1 else 'that one'}.")
@@ -305,8 +330,13 @@ def _contradicted(e: Evidence) -> Iterator[Finding]:
             2,
             f"On {count(known['items'], 'known answer')} the consensus is {percent(known['error_with'])} wrong; the "
             f"labels led to expect {percent(known['expected'])}.",
-            "Find out what annotators misunderstand, or collect more known answers: they show whom to believe.",
+            "Find out what annotators misunderstand; more known answers help only if some of them know better.",
         )
+
+
+def _known(e: Evidence) -> str:
+    n = amounts.known_answers(e)
+    return f"Collect known answers for {n} or more items drawn at random: they show whom to believe."
 
 
 def _err_together(e: Evidence) -> Iterator[Finding]:
@@ -315,7 +345,7 @@ def _err_together(e: Evidence) -> Iterator[Finding]:
             1,
             "Annotators err together: on some kinds of items many give the same answer, right or wrong. Labels alone "
             "do not show which.",
-            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+            _known(e),
         )
 
 
@@ -327,7 +357,7 @@ def _copies(e: Evidence) -> Iterator[Finding]:
             1,
             f"{n} annotators answer as one and share one vote{'' if len(groups) == 1 else ' for each group'}. Were "
             "they right and the others not, labels alone would not show it.",
-            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+            _known(e),
         )
 
 
@@ -337,7 +367,7 @@ def _by_choice(e: Evidence) -> Iterator[Finding]:
             1,
             "Annotators choose when to speak, and agreement says little of those who name one class only: the labels "
             "rest on the assumption that annotators are mostly right when they speak.",
-            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+            _known(e),
         )
 
 

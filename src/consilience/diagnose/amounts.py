@@ -1,0 +1,191 @@
+"""How much to collect: the numbers in the advice, from the conditions of the rules.
+
+Agreement beyond chance is r √S standard errors over S pairs of labels, r that of a single pair.  A rule that asks for a
+p-value below α, of the better one of two two-sided tests, is satisfied with probability ``POWER`` once
+
+    r √S  ≥  z  =  Φ⁻¹(1 - α/4) + Φ⁻¹(POWER).
+
+n items with g such pairs each, and with h others of which nothing is known, next to S₀ pairs of other annotators, need
+
+    g n r  ≥  z √(S₀ + (g + h) n).
+
+====== ============= =====================================================
+symbol name          meaning
+====== ============= =====================================================
+r      ``r``         standard errors of agreement in one pair of labels
+z      ``reach``     standard errors that the rule asks for
+g, h   ``good, other`` pairs of labels of an item that agree, and others
+S₀     ``noise``     pairs of labels that show nothing
+====== ============= =====================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from consilience.diagnose.blocks import agreement_in_pairs
+from consilience.diagnose.constants import (
+    BLOCK_ERRORS,
+    BLURRED,
+    CLASS_WEAK,
+    ENOUGH_GOLD,
+    FEW_SHARE,
+    GUESSING,
+    LABELS_CHANGED,
+    POWER,
+    RELATED,
+    SLIGHT,
+    TYPICAL_AGREEMENT,
+)
+from consilience.kernels._arrays import Ints
+from consilience.runs.annotator_table import FEW
+
+if TYPE_CHECKING:
+    from consilience.diagnose.evidence import Evidence
+
+__all__ = [
+    "annotators_to_ask",
+    "common_to_three",
+    "enough_items",
+    "items_in_all",
+    "items_of_class",
+    "items_to_settle",
+    "items_to_show",
+    "known_answers",
+    "labels_to_settle",
+    "newcomers",
+    "other_eyes",
+    "truths_to_show",
+]
+
+
+def _normal(share: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(share))
+
+
+def reach(level: float) -> float:
+    """Return the standard errors of agreement that satisfy a rule with this p-value with probability ``POWER``."""
+    return _normal(1.0 - level / 4.0) + _normal(POWER)
+
+
+def enough_items(z: float, r: float, good: float, other: float = 0.0, noise: float = 0.0) -> int:
+    """Return the least n with g n r ≥ z √(S₀ + (g + h) n)."""
+    a, b, c = (good * r) ** 2, z * z * (good + other), z * z * noise
+    return int(np.ceil((b + np.sqrt(b * b + 4.0 * a * c)) / (2.0 * a)))
+
+
+def _typical(e: Evidence) -> float:
+    # of two annotators with agreement κ beyond chance on K equally frequent classes, r = κ √(K - 1)
+    return TYPICAL_AGREEMENT * float(np.sqrt(max(e.annotations.n_classes - 1, 1)))
+
+
+def _measured(e: Evidence, which: Any) -> tuple[float, float]:
+    """Return r of these pairs of annotators, or a typical one if agreement may be chance, and their pairs of labels."""
+    r, S = agreement_in_pairs(e.pairs, which)
+    return (r if r * np.sqrt(S) > reach(GUESSING) else _typical(e)), S
+
+
+def other_eyes(e: Evidence) -> int:
+    """Return the items that two more should label, where there is one annotator, or a third, where there are two."""
+    if len(e.active) == 1:
+        n = enough_items(reach(SLIGHT), _typical(e), 3)
+    else:
+        r, S = _measured(e, slice(None))
+        n = max(enough_items(reach(RELATED), r, 2), int(np.ceil(((reach(SLIGHT) / r) ** 2 - S) / 2.0)))
+    return min(max(n, e.needed), e.labelled_items)
+
+
+def common_to_three(e: Evidence) -> int:
+    """Return the items that three annotators each should label, so that all share some."""
+    n = max(enough_items(reach(SLIGHT), _typical(e), 3), -(-FEW * len(e.active) // 3), e.needed)
+    return min(n, e.labelled_items)
+
+
+def newcomers(e: Evidence, good: Ints) -> tuple[int, int]:
+    """Return how many more annotators to find, next to these good ones, and the items that each should label."""
+    both = np.isin(e.pairs.who, good).all(axis=1)
+    r = _measured(e, both)[0] if both.any() else _typical(e)
+    hired = max(2, 3 - good.size)
+    per_item = e.annotations.n_labels / max(e.labelled_items, 1)
+    n = enough_items(
+        reach(RELATED),
+        r,
+        hired * good.size + hired * (hired - 1) / 2,
+        hired * max(per_item - good.size, 0.0),
+        float(e.pairs.totals[~both].sum()),
+    )
+    return hired, min(max(n, e.needed), e.labelled_items)
+
+
+def truths_to_show(e: Evidence) -> int:
+    """Return the known answers that show whether annotators as good as most know the classes."""
+    # E + d x ≥ z √(S + x): agreement so far is E, and that of a label with the truth is d, d² = r of two labels
+    S, z, d = float(e.pairs.totals.sum()), reach(GUESSING), float(np.sqrt(_typical(e)))
+    E = _normal(1.0 - e.blocks.crowd_chance / 4.0) * np.sqrt(S) if e.blocks.crowd_chance < 1.0 else 0.0
+    b, c = 2.0 * E * d - z * z, E * E - z * z * S
+    x = (-b + np.sqrt(max(b * b - 4.0 * d * d * c, 0.0))) / (2.0 * d * d)
+    per_item = e.annotations.n_labels / max(e.labelled_items, 1)
+    return min(max(int(np.ceil(x / per_item)), e.needed), e.labelled_items)
+
+
+def items_to_show(e: Evidence) -> int:
+    """Return the items that show whether annotators who agree as much as most know the classes; twice as many at least."""
+    pairs = (reach(GUESSING) / _typical(e)) ** 2
+    return int(np.ceil(e.labelled_items * max(2.0, pairs / max(float(e.pairs.totals.sum()), 1.0))))
+
+
+def items_in_all(e: Evidence) -> int:
+    """Return the items with which agreement like that so far is no longer slight."""
+    now = _normal(1.0 - e.blocks.crowd_chance / 4.0)
+    return int(np.ceil(e.labelled_items * (reach(SLIGHT) / now) ** 2))
+
+
+def known_answers(e: Evidence) -> int:
+    """Return the known answers that count as one more annotator."""
+    return max(ENOUGH_GOLD, e.needed)
+
+
+def _contrast_factor(e: Evidence) -> float:
+    """Return how many times the items show whether annotators tell two classes apart."""
+    contrast = e.blocks.contrast
+    assert contrast is not None
+    # √S ρ ≥ Φ⁻¹(1 - RELATED / 2) + Φ⁻¹(POWER) shows that they do; if ρ is 0, √S BLURRED ≥ BLOCK_ERRORS + a quantile of
+    # √S times its estimate shows that they do not
+    by_chance = (BLOCK_ERRORS + _normal((1.0 + POWER) / 2.0)) / BLURRED
+    apart = (_normal(1.0 - RELATED / 2.0) + _normal(POWER)) / max(contrast.correlation, 1e-9)
+    return float(min(apart, by_chance) ** 2 / max(contrast.items, 1.0))
+
+
+def items_of_class(e: Evidence, k: int, *, contrast: bool = False) -> int:
+    """Return the items of class k with which its standard error, or the contrast with another, is clear."""
+    items = float(e.items_of_class[k])
+    if contrast:
+        return max(e.needed, int(np.ceil(items * _contrast_factor(e))))
+    # the standard error falls with √items; it is known to 1 / √(2 draws) of itself
+    error = float(e.stability.classes[k]) * (1.0 + _normal(POWER) / np.sqrt(2.0 * max(e.stability.draws, 1)))
+    return max(e.needed, int(np.ceil(items * (error / CLASS_WEAK) ** 2)))
+
+
+def items_to_settle(e: Evidence, *, contrast: bool = False) -> int:
+    """Return the items in all with which classes are told apart, or hardly a label changes under a bootstrap."""
+    # the error of the model, and with it the share of labels that change, falls with √items
+    factor = _contrast_factor(e) if contrast else (e.stability.changed / LABELS_CHANGED) ** 2
+    return int(np.ceil(e.labelled_items * max(factor, 1.0)))
+
+
+def labels_to_settle(e: Evidence) -> int:
+    """Return the labels of an item with which hardly a label changes under a bootstrap."""
+    per_item = e.annotations.n_labels / max(e.labelled_items, 1)
+    return max(3, int(np.ceil(per_item * e.stability.changed / LABELS_CHANGED)))
+
+
+def annotators_to_ask(e: Evidence) -> int:
+    """Return how many annotators with few labels should give more, so that few labels are by such annotators."""
+    counts = e.annotations.labels_per_annotator
+    few = np.sort(counts[(counts > 0) & (counts < FEW)])[::-1].astype(np.float64)
+    left, total = few.sum() - np.cumsum(few), counts.sum() + np.cumsum(e.needed - few)
+    return int(np.argmax(left <= FEW_SHARE * total)) + 1
