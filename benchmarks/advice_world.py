@@ -152,19 +152,30 @@ def _labelled_by(world: World, people: list[int]) -> Ints:
 
 
 def _newcomers(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
-    who, n, whose = said.groups()
+    who, n, whose = said[1], int(said[2] or world.items.size), said[3]
     hired = {"a third annotator": 1, "two more annotators": 2}.get(who) or int(who)
     among = _labelled_by(world, _named(whose)) if _named(whose) else world.items
-    some = rng.permutation(among)[: int(n)]
+    some = rng.permutation(among)[:n]
     for m in world.hire(hired, rng).tolist():
-        world.ask(m, int(n), some, rng)
+        world.ask(m, n, some, rng)
+
+
+def _hired(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
+    items = world.items
+    for m in world.hire(int(said[1]), rng).tolist():
+        world.ask(m, items.size, items, rng)
+
+
+def _other_classes(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
+    for k in np.setdiff1d(world.classes, np.unique(world.truth[world.items])).tolist():
+        world.add(int(said[1]), rng, k)
 
 
 def _triples(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
     """Give items to three annotators each; those who share nothing yet come first."""
     people = world.crowd
     given = np.zeros(world.shown.shape[1])
-    for n in rng.permutation(world.items)[: int(said[1])].tolist():
+    for n in rng.permutation(world.items)[: int(said[1] or world.items.size)].tolist():
         able = people[(world.answers[n, people] >= 0) & ~world.shown[n, people]]
         chosen = able[np.lexsort((rng.random(able.size), given[able]))][: 3 - int(world.shown[n].sum())]
         world.shown[n, chosen] = True
@@ -243,12 +254,15 @@ def _merge(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.G
     world.merged[int(said[1])] = int(said[2])
 
 
+_SOME = r"(?:all items|at least (\d+) of the items)"
 _WHO = r"((?:w\d+(?:, | and )?)+(?:\d+ more)?)"
 #: What sentences of the advice ask for.
 _SENTENCES: dict[str, _Act] = {
-    r"Let (two more annotators|a third annotator) label at least (\d+) of the items that (.+) labelled": _newcomers,
-    r"Find (\d+) more annotators .* let each label at least (\d+) items that (.+) labelled": _newcomers,
-    r"Give at least (\d+) items to three annotators each": _triples,
+    rf"Let (two more annotators|a third annotator) label {_SOME} that (.+) labelled": _newcomers,
+    rf"Find (\d+) more annotators .* let each label {_SOME} that (.+) labelled": _newcomers,
+    r"Let (\d+) more annotators? label all items": _hired,
+    r"add at least (\d+) items of each other class": _other_classes,
+    rf"Give {_SOME} to three annotators each": _triples,
     rf"Let {_WHO} label at least (\d+) common items": _two_share,
     rf"Let {_WHO}(?: each)? label at least (\d+) items that others have labelled": _overlap,
     r"Give every item to three annotators": _everybody_three,

@@ -133,7 +133,8 @@ def truths_to_show(e: Evidence) -> int:
 
 
 def items_to_show(e: Evidence) -> int:
-    """Return the items that show whether annotators who agree as much as most know the classes; twice as many at least."""
+    """Return the items that show whether anybody knows the classes, if annotators agree as much as most do."""
+    # at least twice as many as now
     pairs = (reach(GUESSING) / _typical(e)) ** 2
     return int(np.ceil(e.labelled_items * max(2.0, pairs / max(float(e.pairs.totals.sum()), 1.0))))
 
@@ -170,15 +171,14 @@ def items_of_class(e: Evidence, k: int, *, contrast: bool = False) -> int:
     return max(e.needed, int(np.ceil(items * (error / CLASS_WEAK) ** 2)))
 
 
-def items_to_settle(e: Evidence, *, contrast: bool = False) -> int:
-    """Return the items in all with which classes are told apart, or hardly a label changes under a bootstrap."""
-    # the error of the model, and with it the share of labels that change, falls with √items
-    factor = _contrast_factor(e) if contrast else (e.stability.changed / LABELS_CHANGED) ** 2
-    return int(np.ceil(e.labelled_items * max(factor, 1.0)))
+def items_to_settle(e: Evidence) -> int:
+    """Return the items in all that show whether annotators tell two classes apart."""
+    return int(np.ceil(e.labelled_items * max(_contrast_factor(e), 1.0)))
 
 
 def labels_to_settle(e: Evidence) -> int:
-    """Return the labels of an item with which hardly a label changes under a bootstrap."""
+    """Return the labels of an item with which few labels change under a bootstrap."""
+    # in simulated crowds the share that changes falls with a power of the labels, from 0.6 (poor crowds) to 1.5
     per_item = e.annotations.n_labels / max(e.labelled_items, 1)
     return max(3, int(np.ceil(per_item * e.stability.changed / LABELS_CHANGED)))
 

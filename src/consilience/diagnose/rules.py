@@ -68,31 +68,35 @@ class Finding(NamedTuple):
 _Rule = Callable[[Evidence], Iterator[Finding]]
 
 
+def _of_items(e: Evidence, n: int) -> str:
+    return "all items" if n >= e.labelled_items else f"at least {n} of the items"
+
+
 def _too_few(e: Evidence) -> Iterator[Finding]:
     n, who = len(e.active), e.names(e.active)
     if e.annotations.n_classes == 1:
         yield Finding(
             2,
             f"Every label is {e.annotations.class_ids[0]}: there is nothing to tell apart.",
-            "Check that the label column is the right one, and add items of other classes.",
+            f"Check that the label column is the right one, and add at least {e.needed} items of each other class.",
         )
     if n == 1 and not e.gold:
         yield Finding(
             2,
             f"All labels come from one annotator, {who}: nothing checks them.",
-            f"Let two more annotators label at least {amounts.other_eyes(e)} of the items that {who} labelled.",
+            f"Let two more annotators label {_of_items(e, amounts.other_eyes(e))} that {who} labelled.",
         )
     if n == 2 and not e.gold:
         yield Finding(
             2,
             f"There are only two annotators, {who}: where they differ, nothing shows who is right.",
-            f"Let a third annotator label at least {amounts.other_eyes(e)} of the items that {who} labelled.",
+            f"Let a third annotator label {_of_items(e, amounts.other_eyes(e))} that {who} labelled.",
         )
     if n > 1 and not len(e.pairs):
         yield Finding(
             2,
             "No item was labelled by two annotators: nobody's labels are checked by anybody else's.",
-            f"Give at least {amounts.common_to_three(e)} items to three annotators each, so that everybody shares some.",
+            f"Give {_of_items(e, amounts.common_to_three(e))} to three annotators each, so that everybody shares some.",
         )
 
 
@@ -200,7 +204,7 @@ def _signal(e: Evidence) -> Iterator[Finding]:
             2,
             f"{f'Only {who} agree' if who else 'Hardly anybody agrees'} with anybody more than guesses would: it takes "
             "three such annotators to see who is right.",
-            f"Find {more} more annotators who know the classes, and let each label at least {items} items that "
+            f"Find {more} more annotators who know the classes, and let each label {_of_items(e, items)} that "
             f"{who or 'others'} labelled.",
         )
     elif e.blocks.crowd_chance > SLIGHT:
@@ -235,7 +239,7 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
             f"There are too few items to be sure that annotators tell class {one} from class {other}.",
             e.more_of(k, amounts.items_of_class(e, k, contrast=True))
             if e.items_of_class[k] < e.needed
-            else f"Collect more items, {amounts.items_to_settle(e, contrast=True)} in all, or explain the difference "
+            else f"Collect more items, {amounts.items_to_settle(e)} in all, or explain the difference "
             f"between {one} and {other} to the annotators.",
         )
 
@@ -279,12 +283,12 @@ def _uncertain_classes(e: Evidence) -> Iterator[Finding]:
 def _unstable(e: Evidence) -> Iterator[Finding]:
     if e.stability.changed > LABELS_CHANGED:
         per_item, aim = e.annotations.n_labels / max(e.labelled_items, 1), amounts.labels_to_settle(e)
-        if aim <= len(e.active):
-            advice = f"Collect more labels: an item has {per_item:.1f} on average; {aim} should settle most of them."
-        else:  # more than there are annotators
-            advice = (
-                f"Collect more items of the same kind, {amounts.items_to_settle(e)} in all, or find more annotators."
-            )
+        how = f"an item has {per_item:.1f} labels on average; {aim} should settle many of them"
+        short = aim - len(e.active)
+        if short > 0:
+            advice = f"Let {count(short, 'more annotator')} label all items: {how}."
+        else:
+            advice = f"Collect more labels: {how}."
         yield Finding(1, _change(e), advice)
 
 
