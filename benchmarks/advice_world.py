@@ -35,6 +35,7 @@ class World:
     shown: Bools  #: labels that were collected, (N, M)
     known: Bools  #: items with a known answer (gold), (N,)
     classes: list[int]
+    declared: bool = True  #: whether classes that nobody used count
     merged: dict[int, int] = field(default_factory=dict)  #: classes that became part of another
 
     @property
@@ -66,7 +67,11 @@ class World:
         names = [f"w{m}" for m in people]
         kept = [k for k in self.classes if k not in self.merged]
         return Annotations.from_matrix(
-            matrix, items=rows.tolist(), annotators=names, classes=kept, gold=gold if (gold >= 0).any() else None
+            matrix,
+            items=rows.tolist(),
+            annotators=names,
+            classes=kept if self.declared else None,
+            gold=gold if (gold >= 0).any() else None,
         )
 
     def copy(self) -> World:
@@ -152,8 +157,7 @@ def _labelled_by(world: World, people: list[int]) -> Ints:
 
 
 def _newcomers(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
-    who, n, whose = said[1], int(said[2] or world.items.size), said[3]
-    hired = {"a third annotator": 1, "two more annotators": 2}.get(who) or int(who)
+    hired, n, whose = int(said[1]), int(said[2] or world.items.size), said[3]
     among = _labelled_by(world, _named(whose)) if _named(whose) else world.items
     some = rng.permutation(among)[:n]
     for m in world.hire(hired, rng).tolist():
@@ -230,7 +234,7 @@ def _more_labels(world: World, said: re.Match[str], found: Diagnosis, rng: np.ra
 
 def _specialist(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
     """Find a new annotator who is right about the class 95 times in a hundred, and let them label random items."""
-    k, n = int(said[1]), int(said[2])
+    k, n = int(said[1]), int(said[2] or world.items.size)
     m = int(world.hire(1, rng)[0])
     about = rng.random(len(world.truth)) < 0.95
     others = rng.choice([c for c in world.classes if c != k], len(world.truth))
@@ -247,7 +251,9 @@ def _fewer_people(world: World, said: re.Match[str], found: Diagnosis, rng: np.r
     given = world.shown.sum(axis=0)
     few = world.crowd[given[world.crowd] < FEW]
     for m in few[np.argsort(-given[few], kind="stable")][:asked].tolist():
-        world.ask(m, wanted - int(given[m]), world.items, rng)
+        rows = np.flatnonzero((world.answers[:, m] >= 0) & ~world.shown[:, m])
+        old = np.isin(rows, world.items)  # items that have labels come first
+        world.ask(m, wanted - int(given[m]), np.concatenate([rows[old], rows[~old]])[: wanted - int(given[m])], rng)
 
 
 def _merge(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
@@ -258,8 +264,8 @@ _SOME = r"(?:all items|at least (\d+) of the items)"
 _WHO = r"((?:w\d+(?:, | and )?)+(?:\d+ more)?)"
 #: What sentences of the advice ask for.
 _SENTENCES: dict[str, _Act] = {
-    rf"Let (two more annotators|a third annotator) label {_SOME} that (.+) labelled": _newcomers,
-    rf"Find (\d+) more annotators .* let each label {_SOME} that (.+) labelled": _newcomers,
+    rf"Let (\d+) more annotators? label {_SOME} that (.+) labelled": _newcomers,
+    rf"Find (\d+) more annotators? .* let each label {_SOME} that (.+) labelled": _newcomers,
     r"Let (\d+) more annotators? label all items": _hired,
     r"add at least (\d+) items of each other class": _other_classes,
     rf"Give {_SOME} to three annotators each": _triples,
@@ -269,11 +275,11 @@ _SENTENCES: dict[str, _Act] = {
     r"label at least (\d+) of these items yourself": _gold,
     r"[Cc]ollect known answers for (\d+)": _gold,
     r"Add items of class (\d+)\b.* at least (\d+)": _more_of_class,
-    r"Collect more labels.* (\d+) should settle": _more_labels,
+    r"[Cc]ollect more labels.* (\d+) (?:should settle|for each item)": _more_labels,
     r"more known answers help only if": _more_gold,
     r"[Cc]ollect more items.*, (\d+) in all": _more_items,
-    r"Find a specialist for class (\d+).* at least (\d+) items": _specialist,
-    r"Give more items to (\d+) of them, so that each has at least (\d+) labels": _fewer_people,
+    rf"Find a specialist for class (\d+).* label {_SOME}": _specialist,
+    r"Give more items to (\d+) of them, at least (\d+) labels each": _fewer_people,
     r"difference between (\d+) and (\d+) .* make them one class": _merge,
 }
 
@@ -281,7 +287,10 @@ _SENTENCES: dict[str, _Act] = {
 def follow(world: World, found: Diagnosis, rng: np.random.Generator, only: str = "") -> World:
     """Return the world after all advice was followed, or the sentences that match ``only``."""
     after = world.copy()
-    for sentence in (sentence for sentence in found.advice if re.search(only, sentence)):
+    chosen = [sentence for sentence in found.advice if re.search(only, sentence)]
+    if not chosen:
+        raise ValueError(f"no advice is about {only!r}: {found.advice}")
+    for sentence in chosen:
         for pattern, act in _SENTENCES.items():
             said = re.search(pattern, sentence)
             if said:

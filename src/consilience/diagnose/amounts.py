@@ -5,7 +5,8 @@ p-value below α, of the better one of two two-sided tests, is satisfied with pr
 
     r √S  ≥  z  =  Φ⁻¹(1 - α/4) + Φ⁻¹(POWER).
 
-n items with g such pairs each, and with h others of which nothing is known, next to S₀ pairs of other annotators, need
+If newcomers label n items, with g such pairs of labels and h that show nothing on each, next to S₀ others that show
+nothing, they need
 
     g n r  ≥  z √(S₀ + (g + h) n).
 
@@ -14,7 +15,6 @@ symbol name          meaning
 ====== ============= =====================================================
 r      ``r``         standard errors of agreement in one pair of labels
 z      ``reach``     standard errors that the rule asks for
-g, h   ``good, other`` pairs of labels of an item that agree, and others
 S₀     ``noise``     pairs of labels that show nothing
 ====== ============= =====================================================
 """
@@ -34,9 +34,13 @@ from consilience.diagnose.constants import (
     FEW_SHARE,
     GUESSING,
     LABELS_CHANGED,
+    LEAST_COMMON,
+    MOST_NEWCOMERS,
+    NO_SPECIALIST,
     POWER,
     RELATED,
     SLIGHT,
+    SMOOTHING,
     TYPICAL_AGREEMENT,
 )
 from consilience.kernels._arrays import Ints
@@ -48,15 +52,15 @@ if TYPE_CHECKING:
 __all__ = [
     "annotators_to_ask",
     "common_to_three",
-    "enough_items",
+    "items_for_specialist",
     "items_in_all",
     "items_of_class",
     "items_to_settle",
-    "items_to_show",
     "known_answers",
     "labels_to_settle",
+    "labels_to_show",
     "newcomers",
-    "other_eyes",
+    "pairs_to_show",
     "truths_to_show",
 ]
 
@@ -72,12 +76,6 @@ def reach(level: float) -> float:
     return _normal(1.0 - level / 4.0) + _normal(POWER)
 
 
-def enough_items(z: float, r: float, good: float, other: float = 0.0, noise: float = 0.0) -> int:
-    """Return the least n with g n r ≥ z √(S₀ + (g + h) n)."""
-    a, b, c = (good * r) ** 2, z * z * (good + other), z * z * noise
-    return int(np.ceil((b + np.sqrt(b * b + 4.0 * a * c)) / (2.0 * a)))
-
-
 def _typical(e: Evidence) -> float:
     # of two annotators with agreement κ beyond chance on K equally frequent classes, r = κ √(K - 1)
     return TYPICAL_AGREEMENT * float(np.sqrt(max(e.annotations.n_classes - 1, 1)))
@@ -89,40 +87,46 @@ def _measured(e: Evidence, which: Any) -> tuple[float, float]:
     return (r if r * np.sqrt(S) > reach(GUESSING) else _typical(e)), S
 
 
-def other_eyes(e: Evidence) -> int:
-    """Return the items that two more should label, where there is one annotator, or a third, where there are two."""
-    if len(e.active) == 1:
-        n = enough_items(reach(SLIGHT), _typical(e), 3)
-    else:
-        r, S = _measured(e, slice(None))
-        n = max(enough_items(reach(RELATED), r, 2), int(np.ceil(((reach(SLIGHT) / r) ** 2 - S) / 2.0)))
-    return min(max(n, e.needed), e.labelled_items)
-
-
 def common_to_three(e: Evidence) -> int:
     """Return the items that three annotators each should label, so that all share some."""
-    n = max(enough_items(reach(SLIGHT), _typical(e), 3), -(-FEW * len(e.active) // 3), e.needed)
+    n = max(int(np.ceil((reach(SLIGHT) / _typical(e)) ** 2 / 3.0)), -(-FEW * len(e.active) // 3), e.needed)
     return min(n, e.labelled_items)
 
 
 def newcomers(e: Evidence, good: Ints) -> tuple[int, int]:
-    """Return how many more annotators to find, next to these good ones, and the items that each should label."""
+    """Return how many more annotators it takes next to these good ones, and the items that each should label.
+
+    They are as few as possible, and label all items if even ``MOST_NEWCOMERS`` are too few.
+    """
     both = np.isin(e.pairs.who, good).all(axis=1)
-    r = _measured(e, both)[0] if both.any() else _typical(e)
-    hired = max(2, 3 - good.size)
-    per_item = e.annotations.n_labels / max(e.labelled_items, 1)
-    n = enough_items(
-        reach(RELATED),
-        r,
-        hired * good.size + hired * (hired - 1) / 2,
-        hired * max(per_item - good.size, 0.0),
-        float(e.pairs.totals[~both].sum()),
-    )
-    return hired, min(max(n, e.needed), e.labelled_items)
+    r, S = _measured(e, both)
+    noise, N = float(e.pairs.totals[~both].sum()), e.labelled_items
+    others = max(e.annotations.n_labels / max(N, 1) - good.size, 0.0)
+    n = np.arange(1, N + 1, dtype=np.float64)
+    for hired in range(2, MOST_NEWCOMERS + 1):  # a single one may be poor
+        g, h = hired * good.size + hired * (hired - 1) / 2, hired * others
+        # of the new pairs with the noise, and of all pairs
+        new = g * n * r >= reach(RELATED) * np.sqrt(noise + (g + h) * n)
+        whole = (S + g * n) * r >= reach(SLIGHT) * np.sqrt(S + noise + (g + h) * n)
+        enough = np.flatnonzero(new & whole)
+        if enough.size:
+            return hired, min(max(int(enough[0]) + 1, e.needed), N)
+    return MOST_NEWCOMERS, N
+
+
+def pairs_to_show(e: Evidence) -> float:
+    """Return the pairs of labels that show that annotators know the classes, as a multiple of those there are."""
+    return (reach(GUESSING) / _typical(e)) ** 2 / max(float(e.pairs.totals.sum()), 1.0)
+
+
+def labels_to_show(e: Evidence) -> int:
+    """Return the labels of an item with which there are that many pairs."""
+    pairs = pairs_to_show(e) * float(e.pairs.totals.sum()) / max(e.labelled_items, 1)
+    return int(np.ceil(0.5 + np.sqrt(0.25 + 2.0 * pairs)))  # L (L - 1) / 2 pairs
 
 
 def truths_to_show(e: Evidence) -> int:
-    """Return the known answers that show whether annotators as good as most know the classes."""
+    """Return the known answers that show that annotators as good as most know the classes."""
     # E + d x ≥ z √(S + x): agreement so far is E, and that of a label with the truth is d, d² = r of two labels
     S, z, d = float(e.pairs.totals.sum()), reach(GUESSING), float(np.sqrt(_typical(e)))
     E = _normal(1.0 - e.blocks.crowd_chance / 4.0) * np.sqrt(S) if e.blocks.crowd_chance < 1.0 else 0.0
@@ -130,13 +134,6 @@ def truths_to_show(e: Evidence) -> int:
     x = (-b + np.sqrt(max(b * b - 4.0 * d * d * c, 0.0))) / (2.0 * d * d)
     per_item = e.annotations.n_labels / max(e.labelled_items, 1)
     return min(max(int(np.ceil(x / per_item)), e.needed), e.labelled_items)
-
-
-def items_to_show(e: Evidence) -> int:
-    """Return the items that show whether anybody knows the classes, if annotators agree as much as most do."""
-    # at least twice as many as now
-    pairs = (reach(GUESSING) / _typical(e)) ** 2
-    return int(np.ceil(e.labelled_items * max(2.0, pairs / max(float(e.pairs.totals.sum()), 1.0))))
 
 
 def items_in_all(e: Evidence) -> int:
@@ -161,14 +158,32 @@ def _contrast_factor(e: Evidence) -> float:
     return float(min(apart, by_chance) ** 2 / max(contrast.items, 1.0))
 
 
-def items_of_class(e: Evidence, k: int, *, contrast: bool = False) -> int:
-    """Return the items of class k with which its standard error, or the contrast with another, is clear."""
-    items = float(e.items_of_class[k])
-    if contrast:
-        return max(e.needed, int(np.ceil(items * _contrast_factor(e))))
+def items_of_class(e: Evidence, k: int) -> int:
+    """Return the items of class k with which its standard error, and any doubt about a contrast, is small enough."""
+    items, contrast = float(e.items_of_class[k]), e.blocks.contrast
     # the standard error falls with √items; it is known to 1 / √(2 draws) of itself
     error = float(e.stability.classes[k]) * (1.0 + _normal(POWER) / np.sqrt(2.0 * max(e.stability.draws, 1)))
-    return max(e.needed, int(np.ceil(items * (error / CLASS_WEAK) ** 2)))
+    factor = (error / CLASS_WEAK) ** 2
+    if contrast is not None and contrast.classes[0] == k and contrast.chance >= RELATED:
+        factor = max(factor, _contrast_factor(e))
+    return max(e.needed, int(np.ceil(items * factor)))
+
+
+def items_for_specialist(e: Evidence, k: int) -> int:
+    """Return the items that show a specialist for class k, who is right nine times in ten, to be one."""
+    prior = e.items_of_class / max(float(e.items_of_class.sum()), 1e-300)
+    says = np.where(np.arange(prior.size) == k, POWER, 1.0 - POWER)
+    n = e.needed
+    while n < e.labelled_items:
+        # few items of the class, by chance; then the row of H as in smoothed_factor, and its distance from e_k
+        items = n * prior
+        items[k] = max(items[k] - _normal(POWER) * np.sqrt(items[k]), 0.0)
+        row = (items * says + SMOOTHING) / (items + prior.size * SMOOTHING) * np.sqrt(prior)
+        row /= row.sum()
+        if np.sqrt((row**2).sum() - 2.0 * row[k] + 1.0) <= NO_SPECIALIST:
+            break
+        n += e.needed
+    return min(n, e.labelled_items)
 
 
 def items_to_settle(e: Evidence) -> int:
@@ -187,5 +202,5 @@ def annotators_to_ask(e: Evidence) -> int:
     """Return how many annotators with few labels should give more, so that few labels are by such annotators."""
     counts = e.annotations.labels_per_annotator
     few = np.sort(counts[(counts > 0) & (counts < FEW)])[::-1].astype(np.float64)
-    left, total = few.sum() - np.cumsum(few), counts.sum() + np.cumsum(e.needed - few)
+    left, total = few.sum() - np.cumsum(few), counts.sum() + np.cumsum(LEAST_COMMON - few)
     return int(np.argmax(left <= FEW_SHARE * total)) + 1

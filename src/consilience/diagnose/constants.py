@@ -96,6 +96,8 @@ POWER = 0.9
 #: origin: three quarters of 21 crowds and all of four panels agree more (the median is 0.31); sensitivity: numbers of
 #: items are proportional to 1 / κ².
 TYPICAL_AGREEMENT = 0.2
+#: Annotators that the advice asks to find, at most.  origin: by design; sensitivity: only with some dozen items.
+MOST_NEWCOMERS = 9
 
 # ---- plan ----------------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ from consilience.diagnose.constants import (
     FEW_TRIPLES,
     GUESSING,
     LABELS_CHANGED,
+    LEAST_COMMON,
     NO_ITEM,
     NO_SPECIALIST,
     OUTSIDE_NOT,
@@ -52,6 +53,7 @@ from consilience.diagnose.constants import (
     SLIGHT,
 )
 from consilience.diagnose.evidence import Evidence, count, percent
+from consilience.kernels._arrays import Ints
 from consilience.runs.annotator_table import FEW
 
 __all__ = ["Finding", "findings", "surprising", "what_holds"]
@@ -72,6 +74,14 @@ def _of_items(e: Evidence, n: int) -> str:
     return "all items" if n >= e.labelled_items else f"at least {n} of the items"
 
 
+def _newcomers(e: Evidence, good: Ints, words: str) -> str:
+    more, items = amounts.newcomers(e, good)
+    return (
+        words.format(count(more, "more annotator"), _of_items(e, items))
+        + f" that {e.names(good) or 'others'} labelled."
+    )
+
+
 def _too_few(e: Evidence) -> Iterator[Finding]:
     n, who = len(e.active), e.names(e.active)
     if e.annotations.n_classes == 1:
@@ -84,13 +94,13 @@ def _too_few(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             2,
             f"All labels come from one annotator, {who}: nothing checks them.",
-            f"Let two more annotators label {_of_items(e, amounts.other_eyes(e))} that {who} labelled.",
+            _newcomers(e, e.active, "Let {} label {}"),
         )
     if n == 2 and not e.gold:
         yield Finding(
             2,
             f"There are only two annotators, {who}: where they differ, nothing shows who is right.",
-            f"Let a third annotator label {_of_items(e, amounts.other_eyes(e))} that {who} labelled.",
+            _newcomers(e, e.active, "Let {} label {}"),
         )
     if n > 1 and not len(e.pairs):
         yield Finding(
@@ -172,13 +182,15 @@ def _camps(e: Evidence) -> Iterator[Finding]:
 
 def _evidence(e: Evidence) -> str:
     """Return what shows whether anybody looked at the items."""
-    truths = amounts.truths_to_show(e)
-    if 2 * truths > e.labelled_items:
-        return f"collect more items, {amounts.items_to_show(e)} in all"
-    return (
-        f"label at least {truths} of these items yourself and give them as known answers (gold): they show whether "
-        "anybody knows the classes"
-    )
+    more, labels = amounts.pairs_to_show(e), amounts.labels_to_show(e)
+    if more <= 1.0:  # enough labels, were annotators like others
+        return (
+            f"label at least {amounts.truths_to_show(e)} of these items yourself and give them as known answers "
+            "(gold): they show whether anybody knows the classes"
+        )
+    if labels <= len(e.active):
+        return f"collect more labels, {labels} for each item"
+    return f"collect more items, {int(np.ceil(more * e.labelled_items))} in all"
 
 
 def _signal(e: Evidence) -> Iterator[Finding]:
@@ -199,13 +211,11 @@ def _signal(e: Evidence) -> Iterator[Finding]:
         clear = np.union1d(clear, related_pairs(e.pairs, RELATED))
     if not e.gold and clear.size < 3 and chance_of_pairs(e.pairs, ~np.isin(e.pairs.who, clear).all(axis=1)) > RELATED:
         who = e.names(clear)
-        more, items = amounts.newcomers(e, clear)
         yield Finding(
             2,
             f"{f'Only {who} agree' if who else 'Hardly anybody agrees'} with anybody more than guesses would: it takes "
             "three such annotators to see who is right.",
-            f"Find {more} more annotators who know the classes, and let each label {_of_items(e, items)} that "
-            f"{who or 'others'} labelled.",
+            _newcomers(e, clear, "Find {} who know the classes, and let each label {}"),
         )
     elif e.blocks.crowd_chance > SLIGHT:
         yield Finding(
@@ -237,7 +247,7 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             1,
             f"There are too few items to be sure that annotators tell class {one} from class {other}.",
-            e.more_of(k, amounts.items_of_class(e, k, contrast=True))
+            e.more_of(k, amounts.items_of_class(e, k))
             if e.items_of_class[k] < e.needed
             else f"Collect more items, {amounts.items_to_settle(e)} in all, or explain the difference "
             f"between {one} and {other} to the annotators.",
@@ -276,7 +286,7 @@ def _uncertain_classes(e: Evidence) -> Iterator[Finding]:
                 1,
                 f"Nobody tells class {name} from the others: whatever is said of it is as often said of them.",
                 f"Find a specialist for class {name}, somebody who almost never confuses it with another ({nearest} "
-                f"comes nearest), and let them label at least {e.needed} items.",
+                f"comes nearest), and let them label {_of_items(e, amounts.items_for_specialist(e, k))}.",
             )
 
 
@@ -306,9 +316,7 @@ def _few_labels(e: Evidence) -> Iterator[Finding]:
     share = float(counts[few].sum() / counts.sum())
     gave = f"{few.size} of {count(len(e.active), 'annotator')} gave fewer than {FEW} labels"
     if share > FEW_SHARE:
-        advice = (
-            f"Give more items to {amounts.annotators_to_ask(e)} of them, so that each has at least {e.needed} labels."
-        )
+        advice = f"Give more items to {amounts.annotators_to_ask(e)} of them, at least {LEAST_COMMON} labels each."
         yield Finding(1, f"{gave}, {percent(share)} of all: little can be said of any of them.", advice)
     else:
         yield Finding(0, f"{gave}: little can be said of {'them' if few.size > 1 else 'that one'}.")
