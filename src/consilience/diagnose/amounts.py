@@ -198,9 +198,11 @@ def labels_to_settle(e: Evidence) -> int:
     return max(3, int(np.ceil(per_item * e.stability.changed / LABELS_CHANGED)))
 
 
-def annotators_to_ask(e: Evidence) -> int:
-    """Return how many annotators with few labels should give more, so that few labels are by such annotators."""
-    counts = e.annotations.labels_per_annotator
+def annotators_to_ask(counts: Ints) -> int:
+    """Return how many annotators with few labels should give ``LEAST_COMMON``, so that few labels are by such people.
+
+    ``counts`` are the labels of each annotator, (M,); those who gave most of the few are asked first.
+    """
     few = np.sort(counts[(counts > 0) & (counts < FEW)])[::-1].astype(np.float64)
     left, total = few.sum() - np.cumsum(few), counts.sum() + np.cumsum(LEAST_COMMON - few)
     return int(np.argmax(left <= FEW_SHARE * total)) + 1

@@ -130,6 +130,10 @@ MOST_CELLS, MOST_BLOCKS, MOST_TESTED = 1 << 28, 20_000, 1 << 22
 #: Search for the shortfall with more than three classes: random directions, sides of the simplex, and the distance of a
 #: corner, in 1/r, from which on the hull does not surround the centre.
 SCATTER_STARTS, SCATTER_SIDES, FAR_CORNER = 16, 32, 1e4
+#: Draws of the bootstrap, and steps of one of its passes beyond which there is none unless it is asked for.
+DRAWS, MOST_STEPS = 20, 1_000_000
+#: Classes beyond which the shortfall is not searched for unless it is asked for.
+MOST_SEARCHED = 6
 #: Labels of a bootstrap draw, at least so many per annotator and class; passes and tolerance of its fit.
 DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE = 200_000, 20, 30, 1e-6
 #: Items, and annotators, that a plan considers: enough for this many times the budget, and at least so many items.

@@ -316,7 +316,7 @@ def _few_labels(e: Evidence) -> Iterator[Finding]:
     share = float(counts[few].sum() / counts.sum())
     gave = f"{few.size} of {count(len(e.active), 'annotator')} gave fewer than {FEW} labels"
     if share > FEW_SHARE:
-        advice = f"Give more items to {amounts.annotators_to_ask(e)} of them, at least {LEAST_COMMON} labels each."
+        advice = f"Give more items to {amounts.annotators_to_ask(counts)} of them, at least {LEAST_COMMON} labels each."
         yield Finding(1, f"{gave}, {percent(share)} of all: little can be said of any of them.", advice)
     else:
         yield Finding(0, f"{gave}: little can be said of {'them' if few.size > 1 else 'that one'}.")
