@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -400,14 +400,16 @@ def outcome(situation: Situation, seed: int) -> Outcome | None:
     # items whose answer became known are not judged
     judged = np.where(then.known, -1, then.coded(world.truth))[world.items]
     place = np.searchsorted(then.items, world.items)
-    errors = [
-        np.nan
-        if (judged < 0).all()
-        else metrics.error_rate(then.coded(np.asarray(run.model.classes)[run.choice.best[rows]]), judged)
-        for run, rows in ((before, slice(None)), (after, place))
-    ]
+    first, last = (error(run, rows, judged, then) for run, rows in ((before, slice(None)), (after, place)))
     change = VERDICTS.index(str(after.verdict)) - VERDICTS.index(str(before.verdict))
-    return Outcome(taken if kept(situation, before, after) else None, change, *errors, str(after.verdict))
+    return Outcome(taken if kept(situation, before, after) else None, change, first, last, str(after.verdict))
+
+
+def error(run: cs.Consensus, rows: Any, truth: Ints, world: World) -> float:
+    """Return the percentage of wrong labels of these items, NaN if no truth is left to judge by."""
+    if (truth < 0).all():
+        return np.nan
+    return metrics.error_rate(world.coded(np.asarray(run.model.classes)[run.choice.best[rows]]), truth)
 
 
 def kept(situation: Situation, before: cs.Consensus, after: cs.Consensus) -> bool:

@@ -188,7 +188,7 @@ def test_few_labels_an_item_are_unstable() -> None:
     plain(found)
     assert found.verdict == "weakly"
     assert any(re.search(r"would change \d+\.\d % of the labels", reason) for reason in found.reasons)
-    assert "an item has 2.0 on average" in " ".join(found.advice)
+    assert "an item has 2.0 labels on average" in " ".join(found.advice)
 
 
 def test_a_rare_class_is_uncertain() -> None:
