@@ -372,7 +372,7 @@ PUBLIC = (
     Situation("labelme, 100 items", _CLASS, some_of("labelme", 59, 2, 100), "Add items", 2),
     Situation("rte, 60 items", _FEW, some_of("rte", 164, 10, 60), "Give more items"),
     Situation("duck", _TOGETHER, whole("duck"), "known answers"),
-    Situation("llmbar, every second item", _TOGETHER, whole("llmbar", 2), "known answers"),
+    Situation("llmbar", _TOGETHER, whole("llmbar"), "known answers"),
     Situation("ws_youtube", _CHOOSE, whole("ws_youtube"), "known answers"),
     Situation("ws_yoruba", _CHOOSE, whole("ws_yoruba"), "known answers"),
     Situation("ws_trec, every tenth item", _CHOOSE, whole("ws_trec", 10), "known answers"),

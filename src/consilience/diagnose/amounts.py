@@ -61,6 +61,7 @@ __all__ = [
     "labels_to_show",
     "newcomers",
     "pairs_to_show",
+    "reach",
     "truths_to_show",
 ]
 
@@ -103,7 +104,7 @@ def newcomers(e: Evidence, good: Ints) -> tuple[int, int]:
     noise, N = float(e.pairs.totals[~both].sum()), e.labelled_items
     others = max(e.annotations.n_labels / max(N, 1) - good.size, 0.0)
     n = np.arange(1, N + 1, dtype=np.float64)
-    for hired in range(2, MOST_NEWCOMERS + 1):  # a single one may be poor
+    for hired in range(max(2, 3 - good.size), MOST_NEWCOMERS + 1):  # a single one may be poor
         g, h = hired * good.size + hired * (hired - 1) / 2, hired * others
         # of the new pairs with the noise, and of all pairs
         new = g * n * r >= reach(RELATED) * np.sqrt(noise + (g + h) * n)

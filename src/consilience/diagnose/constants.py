@@ -66,7 +66,7 @@ CLASS_WEAK, CLASS_NOT = 0.1, 0.5
 #: Distance of a class from its nearest specialist; 0.71 is a label that two classes share evenly.
 #: origin: by design; sensitivity: 0 with 0.5 and 0.7.
 NO_SPECIALIST = 0.6
-#: Expected items below which a class has none.  origin: by design; sensitivity: 0 and 0.
+#: Expected items below which a class has none.  origin: by design; sensitivity: not measured.
 NO_ITEM = 0.5
 #: Share of the labels from annotators with fewer than ten.  origin: by design; sensitivity: 0 and 0.
 FEW_SHARE = 0.25
@@ -90,13 +90,13 @@ ERR_TOGETHER = 0.02
 CONTRADICTED = 3.0
 
 #: Probability with which collecting as much as the advice says satisfies a rule.
-#: origin: by design; sensitivity, numbers of items: 0.7 times with 0.75, 1.2 times with 0.95.
+#: origin: by design; sensitivity, numbers of items by the formula: 0.7 to 0.8 times with 0.75, 1.1 to 1.2 with 0.95.
 POWER = 0.9
 #: Agreement of two annotators beyond chance (Cohen's κ) that the advice expects where there is none to measure.
 #: origin: three quarters of 21 crowds and all of four panels agree more (the median is 0.31); sensitivity: numbers of
 #: items are proportional to 1 / κ².
 TYPICAL_AGREEMENT = 0.2
-#: Annotators that the advice asks to find, at most.  origin: by design; sensitivity: only with some dozen items.
+#: Annotators that the advice asks to find, at most.  origin: by design; sensitivity: not measured.
 MOST_NEWCOMERS = 9
 
 # ---- plan ----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ verdict         when
 ==============  ======================================================================================================
 
 The sampling error of eq. (20) is shown but not used: it bounds the worst case, and healthy crowds exceed it.  Known
-truths (gold), if there are enough, count as an annotator who is always right.
+truths (gold), if there are enough, count as an annotator who is always right.  Numbers in the advice are computed in
+:mod:`consilience.diagnose.amounts`; ``python -m benchmarks advice`` checks that following it helps.
 """
 
 from __future__ import annotations
