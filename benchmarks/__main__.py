@@ -16,8 +16,8 @@ SETS = {
     "bench": ("reading", "exports", "em_pass", "whole_fit", "memory", "pairs", "accuracy"),
     # the experiments of Ibrahim & Fu (2022)
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
-    # every method on classifiers, adversaries, misleading and public crowds; peers, label acquisition
-    "methods": ("breaking", "ensembles", "adversaries", "every_method", "peers", "plan"),
+    # every method on classifiers, adversaries, misleading and public crowds; peers, label acquisition, advice
+    "methods": ("breaking", "ensembles", "adversaries", "every_method", "peers", "plan", "advice"),
     # sequences and networks
     "structured": ("chain_pass", "sequences", "conll", "span_functions", "networks"),
     # joint distributions of tables, provable NMF

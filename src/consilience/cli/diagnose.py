@@ -20,11 +20,13 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 @click.argument("labels", type=click.Path())
 @click.option("--method", default="auto", show_default=True, help="Method whose model is examined; +em refines any.")
 @click.option(
-    "--bootstrap", default=20, show_default=True, help="Number of fits to items drawn with replacement; 0 for none."
+    "--bootstrap",
+    type=int,
+    help="Number of fits to items drawn with replacement, 0 for none; by default 20, or none where they are slow.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draws.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of sentences and tables.")
-def command(labels: str, method: str, bootstrap: int, seed: int, as_json: bool, **reading: Any) -> None:
+def command(labels: str, method: str, bootstrap: int | None, seed: int, as_json: bool, **reading: Any) -> None:
     """Check whether LABELS, a table with a row for each label, show how good every annotator is.
 
     Prints a verdict (identified, weakly identified, not identified), the reasons, and which annotators need common

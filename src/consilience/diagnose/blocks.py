@@ -29,7 +29,15 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.votes import vote_counts
 from consilience.moments.cooccurrence import CoOccurrences
 
-__all__ = ["BlockStrength", "Contrast", "block_strength", "chance_of_pairs", "sampling_error"]
+__all__ = [
+    "BlockStrength",
+    "Contrast",
+    "agreement_in_pairs",
+    "block_strength",
+    "chance_of_pairs",
+    "related_pairs",
+    "sampling_error",
+]
 
 
 def sampling_error(totals: Any, delta: float = DELTA) -> Floats:
@@ -227,17 +235,36 @@ def _chance_of_each(tables: Floats) -> Floats:
     return chance
 
 
+def _tested(pairs: CoOccurrences, which: Any) -> tuple[Ints, Floats]:
+    """Return these pairs, or those of them with the most common items, and their tables."""
+    where = np.arange(len(pairs))[which]
+    most = max(1, MOST_TESTED // pairs.n_classes**2)
+    if where.size > most:
+        where = np.sort(where[np.argpartition(-pairs.totals[where], most)[:most]])
+    return where, pairs.counts[where].astype(np.float64)
+
+
+def agreement_in_pairs(pairs: CoOccurrences, which: Any = slice(None)) -> tuple[float, float]:
+    """Return the agreement beyond chance of these pairs, in standard errors of one pair of labels, and their number."""
+    tables = _tested(pairs, which)[1]
+    (excess, variance), S = (float(part.sum()) for part in _agreement(tables)), float(tables.sum())
+    return (excess / float(np.sqrt(S * variance)) if variance > 0 else 0.0), S
+
+
+def related_pairs(pairs: CoOccurrences, level: float) -> Ints:
+    """Return the annotators of pairs that are surely related, with this probability of any such pair by chance."""
+    where, tables = _tested(pairs, slice(None))
+    sure = where[_chance_of_each(tables) < level / max(where.size, 1)] if where.size else where
+    return np.unique(pairs.who[sure])
+
+
 def chance_of_pairs(pairs: CoOccurrences, which: Any = slice(None)) -> float:
     """Return the p-value of independence of all annotators in these pairs.
 
     The tables of independent annotators are uncorrelated, so means and variances add up over the pairs.  Of very many
     pairs, those with the most common items are tested.
     """
-    where = np.arange(len(pairs))[which]
-    most = max(1, MOST_TESTED // pairs.n_classes**2)
-    if where.size > most:
-        where = np.sort(where[np.argpartition(-pairs.totals[where], most)[:most]])
-    tables = pairs.counts[where].astype(np.float64)
+    tables = _tested(pairs, which)[1]
     sums = [float(part.sum()) for part in (*_chi_square(tables), *_agreement(tables))]
     return min(1.0, 2 * float(min(_tail(*sums[:3]), _two_sided(*sums[3:]))))
 

@@ -66,6 +66,8 @@ CLASS_WEAK, CLASS_NOT = 0.1, 0.5
 #: Distance of a class from its nearest specialist; 0.71 is a label that two classes share evenly.
 #: origin: by design; sensitivity: 0 with 0.5 and 0.7.
 NO_SPECIALIST = 0.6
+#: Expected items below which a class has none.  origin: by design; sensitivity: not measured.
+NO_ITEM = 0.5
 #: Share of the labels from annotators with fewer than ten.  origin: by design; sensitivity: 0 and 0.
 FEW_SHARE = 0.25
 #: Shortfall of the sufficiently scattered condition that matters where fewer than FEW_TRIPLES of the items have three
@@ -86,6 +88,16 @@ ERR_TOGETHER = 0.02
 #: Standard errors by which the error on known answers must exceed the expected one to contradict it.
 #: origin: by design; sensitivity: not measured.
 CONTRADICTED = 3.0
+
+#: Probability with which collecting as much as the advice says satisfies a rule.
+#: origin: by design; sensitivity, numbers of items by the formula: 0.7 to 0.8 times with 0.75, 1.1 to 1.2 with 0.95.
+POWER = 0.9
+#: Agreement of two annotators beyond chance (Cohen's κ) that the advice expects where there is none to measure.
+#: origin: three quarters of 21 crowds and all of four panels agree more (the median is 0.31); sensitivity: numbers of
+#: items are proportional to 1 / κ².
+TYPICAL_AGREEMENT = 0.2
+#: Annotators that the advice asks to find, at most.  origin: by design; sensitivity: not measured.
+MOST_NEWCOMERS = 9
 
 # ---- plan ----------------------------------------------------------------------------------------------------------
 
@@ -118,6 +130,10 @@ MOST_CELLS, MOST_BLOCKS, MOST_TESTED = 1 << 28, 20_000, 1 << 22
 #: Search for the shortfall with more than three classes: random directions, sides of the simplex, and the distance of a
 #: corner, in 1/r, from which on the hull does not surround the centre.
 SCATTER_STARTS, SCATTER_SIDES, FAR_CORNER = 16, 32, 1e4
+#: Draws of the bootstrap, and steps of one of its passes beyond which there is none unless it is asked for.
+DRAWS, MOST_STEPS = 20, 1_000_000
+#: Classes beyond which the shortfall is not searched for unless it is asked for.
+MOST_SEARCHED = 6
 #: Labels of a bootstrap draw, at least so many per annotator and class; passes and tolerance of its fit.
 DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE = 200_000, 20, 30, 1e-6
 #: Items, and annotators, that a plan considers: enough for this many times the budget, and at least so many items.

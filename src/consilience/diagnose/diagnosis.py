@@ -19,7 +19,7 @@ from consilience.data.ids import Ids
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength
-from consilience.diagnose.constants import SMOOTHING
+from consilience.diagnose.constants import DRAW_LABELS, DRAWS, MOST_SEARCHED, MOST_STEPS, SMOOTHING
 from consilience.diagnose.evidence import Evidence
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.health import effective_annotators
@@ -221,8 +221,8 @@ def diagnose(
     *,
     consensus: Consensus | DawidSkene | None = None,
     method: str = "auto",
-    bootstrap: int = 20,
-    search: bool = True,
+    bootstrap: int | None = None,
+    search: bool | None = None,
     intervals: bool = True,
     seed: int = 0,
 ) -> Diagnosis:
@@ -237,10 +237,11 @@ def diagnose(
     method
         Method to fit where no consensus is given.
     bootstrap
-        Number of fits to items drawn with replacement; 0 for none.
+        Number of fits to items drawn with replacement; 0 for none.  By default 20, or none where they would take more
+        than a second or two.
     search
         Whether to compute, with more than three classes, how far the confusions are from sufficiently scattered.  It is
-        slow with many classes, and matters only where items have two labels at most.
+        slow with many classes, and matters only where items have two labels at most.  By default up to six classes.
     intervals
         Whether coefficients of agreement get intervals, which are slow with many labels.
     seed
@@ -265,7 +266,10 @@ def diagnose(
     annotations = model.recoded(annotations)
     if annotations.n_annotators != len(model.annotators):
         raise ParameterError("the consensus is of other annotators than the data; give that of these labels")
-    a = annotations
+    a, K = annotations, annotations.n_classes
+    if bootstrap is None:
+        steps = min(a.n_labels, DRAW_LABELS) * K + 10 * a.n_annotators * K * K
+        bootstrap = DRAWS if steps <= MOST_STEPS else 0
     counts = vote_statistics(a.indptr, a.annotator, a.label, model.posterior(a), a.n_annotators)
     answers = single_answers(a)
     pairs = observed_pairs(answers)
@@ -277,7 +281,11 @@ def diagnose(
         pairs=pairs,
         graph=co_label_graph(pairs, n_labels, seed=seed),
         blocks=block_strength(answers, pairs),
-        scatter=scatter(smoothed_factor(counts.counts, counts.class_counts), seed=seed, search=search),
+        scatter=scatter(
+            smoothed_factor(counts.counts, counts.class_counts),
+            seed=seed,
+            search=K <= MOST_SEARCHED if search is None else search,
+        ),
         stability=_stability.bootstrap(a, model, draws=bootstrap, seed=seed),
         items_of_class=counts.class_counts,
         run=run,

@@ -60,9 +60,9 @@ class Evidence(NamedTuple):
         """Common items to ask for."""
         return needed_items(self.annotations.n_classes)
 
-    def more_of(self, k: int) -> str:
-        """Return the advice to add items of a class."""
-        return f"Add items of class {self.annotations.class_ids[k]}: there should be at least {self.needed}."
+    def more_of(self, k: int, items: int) -> str:
+        """Return the advice to add items of a class, until there are so many."""
+        return f"Add items of class {self.annotations.class_ids[k]}: there should be at least {items}."
 
     def weigh(self, outside: int) -> int:
         """Return the weight of a finding about this many labels that cannot be compared with the rest."""

@@ -28,6 +28,7 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
+from consilience.diagnose.amounts import annotators_to_ask
 from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON, OUTSIDE_NOT, OUTSIDE_NOTE
 from consilience.diagnose.diagnosis import Verdict
 from consilience.diagnose.evidence import count, percent
@@ -156,13 +157,14 @@ def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, count
     right = float(counts[:, 0].sum()) / total
     if right < 0.5:
         yield Finding(
-            1,
+            0 if gold else 1,
             f"Only {percent(right)} of the labels are right by estimate: a popular wrong answer can win.",
-            f"Label at least {LEAST_COMMON} items yourself and give them as known answers (gold).",
+            "" if gold else f"Label at least {LEAST_COMMON} items yourself and give them as known answers (gold).",
         )
     rare = labels[(labels > 0) & (labels < FEW)]
     if rare.size and rare.sum() > FEW_SHARE * total:
         reason = (
             f"{rare.size} of {count(people, 'annotator')} gave fewer than {FEW} labels: little can be said of them."
         )
-        yield Finding(1, reason, f"Give more items to fewer annotators, at least {LEAST_COMMON} each.")
+        asked = annotators_to_ask(labels)
+        yield Finding(1, reason, f"Give more items to {asked} of them, at least {LEAST_COMMON} labels each.")

@@ -22,7 +22,8 @@ verdict         when
 ==============  ======================================================================================================
 
 The sampling error of eq. (20) is shown but not used: it bounds the worst case, and healthy crowds exceed it.  Known
-truths (gold), if there are enough, count as an annotator who is always right.
+truths (gold), if there are enough, count as an annotator who is always right.  Numbers in the advice are computed in
+:mod:`consilience.diagnose.amounts`; ``python -m benchmarks advice`` checks that following it helps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilience.diagnose.blocks import chance_of_pairs
+from consilience.diagnose import amounts
+from consilience.diagnose.blocks import chance_of_pairs, related_pairs
 from consilience.diagnose.constants import (
     BLURRED,
     CLASS_NOT,
@@ -43,6 +45,8 @@ from consilience.diagnose.constants import (
     FEW_TRIPLES,
     GUESSING,
     LABELS_CHANGED,
+    LEAST_COMMON,
+    NO_ITEM,
     NO_SPECIALIST,
     OUTSIDE_NOT,
     RELATED,
@@ -50,6 +54,7 @@ from consilience.diagnose.constants import (
     SLIGHT,
 )
 from consilience.diagnose.evidence import Evidence, count, percent
+from consilience.kernels._arrays import Ints
 from consilience.runs.annotator_table import FEW
 
 __all__ = ["Finding", "findings", "surprising", "what_holds"]
@@ -66,31 +71,43 @@ class Finding(NamedTuple):
 _Rule = Callable[[Evidence], Iterator[Finding]]
 
 
+def _of_items(e: Evidence, n: int) -> str:
+    return "all items" if n >= e.labelled_items else f"at least {n} of the items"
+
+
+def _newcomers(e: Evidence, good: Ints, words: str) -> str:
+    more, items = amounts.newcomers(e, good)
+    return (
+        words.format(count(more, "more annotator"), _of_items(e, items))
+        + f" that {e.names(good) or 'others'} labelled."
+    )
+
+
 def _too_few(e: Evidence) -> Iterator[Finding]:
     n, who = len(e.active), e.names(e.active)
     if e.annotations.n_classes == 1:
         yield Finding(
             2,
             f"Every label is {e.annotations.class_ids[0]}: there is nothing to tell apart.",
-            "Check that the label column is the right one, and add items of other classes.",
+            f"Check that the label column is the right one, and add at least {e.needed} items of each other class.",
         )
     if n == 1 and not e.gold:
         yield Finding(
             2,
             f"All labels come from one annotator, {who}: nothing checks them.",
-            f"Let two more annotators label at least {e.needed} of the items that {who} labelled.",
+            _newcomers(e, e.active, "Let {} label {}"),
         )
     if n == 2 and not e.gold:
         yield Finding(
             2,
             f"There are only two annotators, {who}: where they differ, nothing shows who is right.",
-            f"Let a third annotator label at least {e.needed} of the items that {who} labelled.",
+            _newcomers(e, e.active, "Let {} label {}"),
         )
     if n > 1 and not len(e.pairs):
         yield Finding(
             2,
             "No item was labelled by two annotators: nobody's labels are checked by anybody else's.",
-            f"Give at least {e.needed} items to three annotators each, so that every annotator shares some.",
+            f"Give {_of_items(e, amounts.common_to_three(e))} to three annotators each, so that everybody shares some.",
         )
 
 
@@ -164,6 +181,19 @@ def _camps(e: Evidence) -> Iterator[Finding]:
         )
 
 
+def _evidence(e: Evidence) -> str:
+    """Return what shows whether anybody looked at the items."""
+    more, labels = amounts.pairs_to_show(e), amounts.labels_to_show(e)
+    if more <= 1.0:  # enough labels, were annotators like others
+        return (
+            f"label at least {amounts.truths_to_show(e)} of these items yourself and give them as known answers "
+            "(gold): they show whether anybody knows the classes"
+        )
+    if labels <= len(e.active):
+        return f"collect more labels, {labels} for each item"
+    return f"collect more items, {int(np.ceil(more * e.labelled_items))} in all"
+
+
 def _signal(e: Evidence) -> Iterator[Finding]:
     if not e.comparable or e.annotations.n_classes == 1:
         return
@@ -173,27 +203,27 @@ def _signal(e: Evidence) -> Iterator[Finding]:
             2,
             f"On the {common} that two or more annotators labelled, they agree hardly more than they would by "
             "guessing: nothing shows that anybody looked at the items.",
-            f"Check the task, the instructions and the classes; then label at least {e.needed} items yourself and give "
-            "them as known answers (gold).",
+            f"Check the task, the instructions and the classes; then {_evidence(e)}.",
         )
         return
     # two annotators who agree, among guessers, are not enough: it takes three
-    clear = e.blocks.chance < RELATED / len(e.active)
-    if not e.gold and clear.sum() < 3 and chance_of_pairs(e.pairs, ~clear[e.pairs.who].all(axis=1)) > RELATED:
-        who = e.names(np.flatnonzero(clear))
+    clear = np.flatnonzero(e.blocks.chance < RELATED / len(e.active))
+    if clear.size < 3:  # guessers may drown two who agree with each other
+        clear = np.union1d(clear, related_pairs(e.pairs, RELATED))
+    if not e.gold and clear.size < 3 and chance_of_pairs(e.pairs, ~np.isin(e.pairs.who, clear).all(axis=1)) > RELATED:
+        who = e.names(clear)
         yield Finding(
             2,
             f"{f'Only {who} agree' if who else 'Hardly anybody agrees'} with anybody more than guesses would: it takes "
             "three such annotators to see who is right.",
-            f"Find more annotators who know the classes, and let them label at least {e.needed} items that "
-            f"{who or 'others'} labelled.",
+            _newcomers(e, clear, "Find {} who know the classes, and let each label {}"),
         )
     elif e.blocks.crowd_chance > SLIGHT:
         yield Finding(
             1,
             f"On the {common} that two or more annotators labelled, they agree only slightly more than they would by "
             "guessing.",
-            "Collect more items, or find annotators who know the classes better.",
+            f"Collect more items, {amounts.items_in_all(e)} in all, or find annotators who know the classes better.",
         )
 
 
@@ -201,7 +231,10 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
     contrast = e.blocks.contrast
     if not e.comparable or contrast is None or contrast.chance < RELATED or e.blocks.crowd_chance > GUESSING:
         return
+    if e.items_of_class[contrast.classes[0]] < NO_ITEM:
+        return  # _empty_classes
     a = e.annotations
+    k = contrast.classes[0]
     one, other = (a.class_ids[k] for k in contrast.classes)
     share = np.mean(a.label == contrast.classes[0])
     if contrast.at_most < BLURRED:
@@ -215,9 +248,10 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             1,
             f"There are too few items to be sure that annotators tell class {one} from class {other}.",
-            e.more_of(contrast.classes[0])
-            if e.items_of_class[contrast.classes[0]] < e.needed
-            else f"Collect more items, or explain the difference between {one} and {other} to the annotators.",
+            e.more_of(k, amounts.items_of_class(e, k))
+            if e.items_of_class[k] < e.needed
+            else f"Collect more items, {amounts.items_to_settle(e)} in all, or explain the difference "
+            f"between {one} and {other} to the annotators.",
         )
 
 
@@ -225,7 +259,7 @@ def _empty_classes(e: Evidence) -> Iterator[Finding]:
     a = e.annotations
     used = np.bincount(a.label, minlength=a.n_classes)
     known = np.zeros(a.n_classes, int) if a.gold is None else np.bincount(a.gold[a.gold >= 0], minlength=a.n_classes)
-    empty = (used + known == 0) | (e.items_of_class < 0.5)
+    empty = (used + known == 0) | (e.items_of_class < NO_ITEM)
     for k in np.flatnonzero(empty).tolist() if a.n_classes > 1 else ():
         name, said = a.class_ids[k], int(used[k])
         reason = f"No item seems to be of class {name}, though {count(said, 'label')} said so"
@@ -245,23 +279,27 @@ def _uncertain_classes(e: Evidence) -> Iterator[Finding]:
             yield Finding(
                 2 if error > CLASS_NOT else 1,
                 f"How annotators treat class {name} is uncertain (±{error:.2f}): it has about {few}.",
-                e.more_of(k),
+                e.more_of(k, amounts.items_of_class(e, k)),
             )
-        if e.scatter.distance[k] > NO_SPECIALIST:
+        elif e.scatter.distance[k] > NO_SPECIALIST:
             nearest = e.names([int(e.scatter.row[k]) // a.n_classes])
             yield Finding(
                 1,
                 f"Nobody tells class {name} from the others: whatever is said of it is as often said of them.",
                 f"Find a specialist for class {name}, somebody who almost never confuses it with another ({nearest} "
-                f"comes nearest), and let them label at least {e.needed} items.",
+                f"comes nearest), and let them label {_of_items(e, amounts.items_for_specialist(e, k))}.",
             )
 
 
 def _unstable(e: Evidence) -> Iterator[Finding]:
     if e.stability.changed > LABELS_CHANGED:
-        per_item = e.annotations.n_labels / max(e.labelled_items, 1)
-        aim = max(5, int(np.ceil(2 * per_item)))
-        advice = f"Collect more labels: an item has {per_item:.1f} on average; {aim} would settle more of them."
+        per_item, aim = e.annotations.n_labels / max(e.labelled_items, 1), amounts.labels_to_settle(e)
+        how = f"an item has {per_item:.1f} labels on average; {aim} should settle many of them"
+        short = aim - len(e.active)
+        if short > 0:
+            advice = f"Let {count(short, 'more annotator')} label all items: {how}."
+        else:
+            advice = f"Collect more labels: {how}."
         yield Finding(1, _change(e), advice)
 
 
@@ -279,7 +317,7 @@ def _few_labels(e: Evidence) -> Iterator[Finding]:
     share = float(counts[few].sum() / counts.sum())
     gave = f"{few.size} of {count(len(e.active), 'annotator')} gave fewer than {FEW} labels"
     if share > FEW_SHARE:
-        advice = f"Give more items to fewer annotators, at least {e.needed} each."
+        advice = f"Give more items to {amounts.annotators_to_ask(counts)} of them, at least {LEAST_COMMON} labels each."
         yield Finding(1, f"{gave}, {percent(share)} of all: little can be said of any of them.", advice)
     else:
         yield Finding(0, f"{gave}: little can be said of {'them' if few.size > 1 else 'that one'}.")
@@ -305,8 +343,13 @@ def _contradicted(e: Evidence) -> Iterator[Finding]:
             2,
             f"On {count(known['items'], 'known answer')} the consensus is {percent(known['error_with'])} wrong; the "
             f"labels led to expect {percent(known['expected'])}.",
-            "Find out what annotators misunderstand, or collect more known answers: they show whom to believe.",
+            "Find out what annotators misunderstand; more known answers help only if some of them know better.",
         )
+
+
+def _known(e: Evidence) -> str:
+    n = amounts.known_answers(e)
+    return f"Collect known answers for {n} or more items drawn at random: they show whom to believe."
 
 
 def _err_together(e: Evidence) -> Iterator[Finding]:
@@ -315,7 +358,7 @@ def _err_together(e: Evidence) -> Iterator[Finding]:
             1,
             "Annotators err together: on some kinds of items many give the same answer, right or wrong. Labels alone "
             "do not show which.",
-            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+            _known(e),
         )
 
 
@@ -327,7 +370,7 @@ def _copies(e: Evidence) -> Iterator[Finding]:
             1,
             f"{n} annotators answer as one and share one vote{'' if len(groups) == 1 else ' for each group'}. Were "
             "they right and the others not, labels alone would not show it.",
-            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+            _known(e),
         )
 
 
@@ -337,7 +380,7 @@ def _by_choice(e: Evidence) -> Iterator[Finding]:
             1,
             "Annotators choose when to speak, and agreement says little of those who name one class only: the labels "
             "rest on the assumption that annotators are mostly right when they speak.",
-            "Collect known answers for 30 or more items drawn at random: they show whom to believe.",
+            _known(e),
         )
 
 
