@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._input import LABELS
 from consilience.cli.aggregate import reading_options
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["command"]
 
 
 @click.command(name="compare", params=list(reading_options))
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=LABELS)
 @click.option(
     "--truth", type=click.Path(), required=True, help="File of true labels (item, label) to measure errors against."
 )
@@ -59,7 +60,7 @@ def command(
         check_replaceable(out, "summary.json")
     if plot is not None:
         _check_picture(plot)
-    with _output.quiet():  # the comparison has the notes on reading
+    with _output.quiet(), _output.reading(labels):  # the comparison has the notes on reading
         annotations = cs.read(labels, **reading)
     with _output.caught() as sentences:
         known = cs.read_truth(truth, encoding=reading["encoding"], like=annotations)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from consilience.data.frames import ALIASES
-from consilience.exceptions import FormatError, ParameterError
+from consilience.exceptions import FormatError, ParameterError, did_you_mean
 from consilience.io.documents import Pick, check_is_file
 from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, files_below, parquet_table, the_file
 
@@ -212,7 +212,8 @@ def recognise(
 def check_format(place: Path, name: str | None, known: tuple[str, ...], what: str = "") -> None:
     """Raise if the format named is not among those known, or the file does not exist."""
     if name is not None and name not in known:
-        raise ParameterError(f"there is no format {name!r}{what}; known are {', '.join(known)}")
+        hint = did_you_mean(name, known, f"The formats are {', '.join(known)}")
+        raise ParameterError(f"there is no format {name!r}{what}{hint}")
     if not place.exists():
         raise FormatError(f"there is no file {place}")
     check_is_file(place)
@@ -227,6 +228,8 @@ def _found(source: Source, columns: bool) -> Recognised:
     if not place.is_dir() and place.stat().st_size == 0:
         raise FormatError(f"{place.name} is empty: it has not even a header")
     ending, by_name = f"by its ending {ending_of(place)}", _by_ending(place)
+    if by_name == "json" and source.shape == "records" and source.has_json_lines:
+        by_name, ending = "jsonl", "an object on each line"
     if by_name == "parquet" and not columns:
         return _parquet(source, ending)
     if by_name == "conll" or (columns and by_name is not None):
