@@ -165,6 +165,21 @@ def test_every_method_is_in_the_table_of_the_readme(name: str) -> None:
     assert re.search(rf"^\| `[^|]*{re.escape(name)}` \|", readme, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", cs.METHODS)
+def test_every_method_has_its_reference(name: str) -> None:
+    page = (DOCS / "references.md").read_text("utf-8")
+    row = next(row for row in page.splitlines() if row.startswith("|") and f"`{name}`" in row.split("|")[1])
+    known = set(re.findall(r"^@\w+\{(\w+),", (DOCS / "references.bib").read_text("utf-8"), re.MULTILINE))
+    cited = set(re.findall(r"`(\w+)`", row.split("|")[2]))
+    assert cited <= known
+    assert cited or name == "majority"
+
+
+def test_the_citation_is_of_this_version() -> None:
+    assert f"\nversion: {cs.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"version = {{{cs.__version__}}}" in (DOCS / "references.bib").read_text("utf-8")
+
+
 @pytest.mark.parametrize("page", LINKING, ids=named)
 def test_links_exist(page: Path) -> None:
     whole = page.read_text("utf-8")
