@@ -31,6 +31,8 @@ class _Labels(click.Path):
         with place.open("wb") as file:
             file.write(first)
             shutil.copyfileobj(stream, file, 1 << 20)
+        if ending == ".zip" and b"xl/workbook.xml" in place.read_bytes():
+            place = place.rename(place.with_suffix(".xlsx"))
         return str(place)
 
 

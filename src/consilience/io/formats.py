@@ -61,6 +61,7 @@ FORMATS: Mapping[str, Format] = {
     "jsonl": Format("JSON Lines table", (".jsonl", ".ndjson"), "jsonl"),
     "parquet": Format("Parquet table", (".parquet", ".pq"), "parquet"),
     "json": Format("JSON table", (".json",), "records"),
+    "excel": Format("Excel sheet", (".xlsx",), "excel"),
 }
 
 
@@ -204,6 +205,8 @@ def recognise(
         source = Source(place, encoding, by_name=False)
         if format in EXPORTS and source.shape == "parquet":
             source = parquet_table(place, encoding) or source
+        elif format in EXPORTS and _by_ending(place) == "excel":
+            source = _excel(source, "", True).source
         found = _recognised(format, f"by format={format!r}", source)
     _log.info("%s: %s", place.name, found)
     return found
@@ -232,6 +235,8 @@ def _found(source: Source, columns: bool) -> Recognised:
         by_name, ending = "jsonl", "an object on each line"
     if by_name == "parquet" and not columns:
         return _parquet(source, ending)
+    if by_name == "excel":
+        return _excel(source, ending, columns)
     if by_name == "conll" or (columns and by_name is not None):
         return _recognised(by_name, ending, source)
     if source.shape == "parquet":
@@ -264,6 +269,18 @@ def _parquet(source: Source, reason: str) -> Recognised:
         if found is not None:
             return found
     return _recognised("parquet", reason, source)
+
+
+def _excel(source: Source, reason: str, columns: bool) -> Recognised:
+    """Recognise an export or a wide table in a workbook, as for Parquet."""
+    from consilience.io.excel import Sheet
+
+    sheet = Sheet(source.path, source.encoding)
+    if not columns and not {"annotator", "label"} <= _roles(sheet.names):
+        found = _by_content(sheet)
+        if found is not None:
+            return found
+    return _recognised("excel", reason, sheet)
 
 
 def _by_content(source: Source) -> Recognised | None:
