@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
+import openpyxl
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -27,7 +28,11 @@ def _forms(labels: Path) -> dict[str, bytes]:
     table = pyarrow.csv.read_csv(labels)
     parquet = io.BytesIO()
     pyarrow.parquet.write_table(table, parquet)
-    rows = strict_json_lines(table.to_pylist())
+    rows = [json.dumps(row) for row in table.to_pylist()]
+    book, sheet = openpyxl.Workbook(), io.BytesIO()
+    for cells in (table.column_names, *(row.values() for row in table.to_pylist())):
+        book.active.append(list(cells))
+    book.save(sheet)
     plain = labels.read_bytes()
     return {
         "csv": plain,
@@ -36,16 +41,11 @@ def _forms(labels: Path) -> dict[str, bytes]:
         "jsonl": "\n".join(rows).encode() + b"\n",
         "json": f"[{', '.join(rows)}]".encode(),
         "parquet": parquet.getvalue(),
+        "xlsx": sheet.getvalue(),
     }
 
 
-def strict_json_lines(rows: list[dict[str, Any]]) -> list[str]:
-    import json
-
-    return [json.dumps(row) for row in rows]
-
-
-@pytest.mark.parametrize("form", ["csv", "tsv", "gz", "jsonl", "json", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "tsv", "gz", "jsonl", "json", "parquet", "xlsx"])
 def test_standard_input_is_read_like_the_file(
     run: Run, labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
