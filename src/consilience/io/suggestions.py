@@ -30,6 +30,7 @@ from consilience.io.formats import recognise
 from consilience.io.predictions import labels_of, matched, version_of
 from consilience.io.source import Source
 from consilience.runs.consensus import Consensus
+from consilience.runs.open_run import OpenRun
 
 __all__ = ["write_suggestions"]
 
@@ -100,8 +101,11 @@ def _fresh(tool: str, item: Any, key: str, consensus: Consensus) -> Record:
     """Return the record of an item that no export describes."""
     if tool == "argilla":
         return {"id": item, "fields": {key: str(item)}}
-    shown = {key: str(item)} if tool == "prodigy" else {"id": item, "text": str(item)}
-    return shown | ({"options": _options(map(str, consensus.model.classes))} if tool == "prodigy" else {})
+    if tool == "doccano":
+        return {"id": item, "text": str(item)}
+    if isinstance(consensus, OpenRun):  # options differ from item to item
+        return {key: str(item)}
+    return {key: str(item), "options": _options(map(str, consensus.model.classes))}
 
 
 def _options(names: Iterable[str]) -> list[dict[str, str]]:
