@@ -29,7 +29,8 @@ class Figure:
 
     def __str__(self) -> str:
         target = "" if self.target is None else f"   ({'≥' if self.up else '≤'} {self.target:g})"
-        return f"{'ok  ' if self.met else 'MISS'} {self.name:72s} {self.value:10.4g} {self.unit}{target}"
+        verdict = "    " if self.target is None else "ok  " if self.met else "MISS"
+        return f"{verdict} {self.name:72s} {self.value:10.4g} {self.unit}{target}"
 
 
 def best_of(repeats: int, work: Callable[[], Any]) -> float:
@@ -46,5 +47,5 @@ def print_all(figures: list[Figure]) -> None:
     print("\n== figures")
     for figure in figures:
         print(figure)
-    missed = sum(not figure.met for figure in figures)
-    print(f"{len(figures) - missed} of {len(figures)} targets met")
+    aimed = [figure for figure in figures if figure.target is not None]
+    print(f"{sum(figure.met for figure in aimed)} of {len(aimed)} targets met")

@@ -26,7 +26,7 @@ import pytest
 from click.testing import CliRunner
 
 import consilience as cs
-from consilience.cli import cli
+from consilience.cli import cli, main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -165,6 +165,21 @@ def test_every_method_is_in_the_table_of_the_readme(name: str) -> None:
     assert re.search(rf"^\| `[^|]*{re.escape(name)}` \|", readme, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", cs.METHODS)
+def test_every_method_has_its_reference(name: str) -> None:
+    page = (DOCS / "references.md").read_text("utf-8")
+    row = next(row for row in page.splitlines() if row.startswith("|") and f"`{name}`" in row.split("|")[1])
+    known = set(re.findall(r"^@\w+\{(\w+),", (DOCS / "references.bib").read_text("utf-8"), re.MULTILINE))
+    cited = set(re.findall(r"`(\w+)`", row.split("|")[2]))
+    assert cited <= known
+    assert cited or name == "majority"
+
+
+def test_the_citation_is_of_this_version() -> None:
+    assert f"\nversion: {cs.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"version = {{{cs.__version__}}}" in (DOCS / "references.bib").read_text("utf-8")
+
+
 @pytest.mark.parametrize("page", LINKING, ids=named)
 def test_links_exist(page: Path) -> None:
     whole = page.read_text("utf-8")
@@ -282,3 +297,40 @@ def test_the_table_of_bad_input_has_the_real_messages() -> None:
     begun = tuple(message.removesuffix("…") for message in shown - whole)
     assert {message for message in said if not message.startswith(begun)} == whole
     assert all(any(message.startswith(start) for message in said) for start in begun)
+
+
+def _on_command_line(name: str, options: dict[str, Any]) -> list[str]:
+    """Return the words of a command that reads a file with these options; known answers go into a file."""
+    words = ["aggregate", name]
+    for option, value in options.items():
+        if option == "gold":
+            Path("gold.csv").write_text("task,label\n" + "".join(f"{k},{v}\n" for k, v in value.items()))
+            value = "gold.csv"
+        words += [f"--{option}", str(value)]
+    return words
+
+
+@pytest.mark.usefixtures("_empty_folder")
+@pytest.mark.parametrize(("name", "content", "options"), [case for case in BAD_FILES if "classes" not in case[2]])
+def test_bad_input_ends_the_command_line_with_one_sentence(
+    name: str, content: str | bytes, options: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cs.exceptions.ConsilienceWarning)
+        try:
+            cs.aggregate(cs.read(name, **options))
+            expected = ""
+        except cs.exceptions.ConsilienceError as error:
+            expected = f"Error: {error}\n"
+    with pytest.raises(SystemExit) as end:
+        main([*_on_command_line(name, options), "--out", "run"])
+    printed = capsys.readouterr()
+    if not expected:
+        assert not end.value.code
+        assert "Error" not in printed.err
+        return
+    assert (end.value.code, printed.out) == (1, "")
+    assert printed.err == expected
+    assert printed.err.count("\n") == 1
+    assert not Path("run").exists()

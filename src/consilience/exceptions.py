@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
@@ -111,3 +112,12 @@ def warn(message: str, category: type[Warning]) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def did_you_mean(name: object, known: Iterable[object], otherwise: str) -> str:
+    """Return the end of a sentence about an unknown name: the known one spelt most like it, or ``otherwise``."""
+    from difflib import get_close_matches
+
+    spelt = {str(each).strip().casefold(): each for each in known}
+    close = get_close_matches(str(name).strip().casefold(), spelt, n=1)
+    return f"; did you mean {spelt[close[0]]!r}?" if close else f". {otherwise}"

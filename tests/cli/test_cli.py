@@ -115,7 +115,7 @@ def test_a_data_error_in_its_own_process_is_one_line(tmp_path: Path) -> None:
         ["aggregate", "LABELS", "--nonsense"],
         ["aggregate", "LABELS", "--method", "ds-en"],
         ["aggregate", "LABELS", "--engine", "moon"],
-        ["aggregate", "LABELS", "--format", "excel"],
+        ["aggregate", "LABELS", "--format", "word"],
         ["aggregate", "LABELS", "--tol", "5"],
         ["aggregate", "LABELS", "--tol", "many"],
         ["aggregate", "LABELS", "--tol", "nan"],

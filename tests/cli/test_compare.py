@@ -179,7 +179,18 @@ def test_wrong_usage_and_data_that_cannot_be_used(
 def test_help(compared: Run) -> None:
     done = compared("--help")
     assert (done.status, done.err) == (0, "")
-    for option in ("--truth", "--methods", "--seeds", "--out", "--jobs", "--timeout", "--plot", "--csv", "--json"):
+    for option in (
+        "--truth",
+        "--methods",
+        "--seeds",
+        "--out",
+        "--jobs",
+        "--timeout",
+        "--plot",
+        "--csv",
+        "--json",
+        "--latex",
+    ):
         assert option in done.out
 
 
@@ -188,3 +199,14 @@ def test_warnings_of_the_truth_are_warnings_in_python(crowd: cs.datasets.Simulat
 
     with pytest.warns(DataWarning, match="not among the labelled items"):
         compare(crowd.annotations, {0: 1, 999: 2}, methods="majority")
+
+
+@pytest.mark.parametrize(("option", "begins"), [("--markdown", "| method |"), ("--latex", "\\begin{tabular}")])
+def test_tables_for_papers_are_all_that_is_printed(
+    compared: Run, labels: Path, truth: Path, supervised: Any, option: str, begins: str
+) -> None:
+    done = compared(labels, "--truth", truth, "--methods", "majority,ds-em", option)
+    assert done.status == 0
+    assert done.out.startswith(begins)
+    assert "majority" in done.out
+    assert "What they cost" not in done.out

@@ -70,3 +70,52 @@ def test_text_that_would_be_a_formula_is_quoted_for_spreadsheets(run: Run, tmp_p
         assert item.startswith("'") == plain.startswith("@"), "numbers stay numbers"
         assert label == quote.get(expected[plain], expected[plain])
     assert run("export", tmp_path / "run", "--out", tmp_path / "a.parquet", "--spreadsheet").status == 2
+
+
+def test_the_source_decides_the_tool(run: Run, tmp_path: Path) -> None:
+    for name, out in (("argilla-nested", "out.json"), ("doccano-zip", "out.jsonl"), ("prodigy", "out.jsonl")):
+        folder = tmp_path / name
+        folder.mkdir()
+        source = EXAMPLES[name].put(folder)
+        assert run("aggregate", source, "--method", "majority", "--out", folder / "run").status == 0
+        done = run("export", folder / "run", "--source", source, "--out", folder / out)
+        assert (done.status, done.err) == (0, "")
+        text = (folder / out).read_text()
+        sign = {"argilla-nested": '"suggestions"', "doccano-zip": '"confidence"', "prodigy": '"accept"'}[name]
+        assert sign in text
+    done = run("export", folder / "run", "--out", tmp_path / "labels.jsonl")
+    assert done.status == 2
+    assert "say which with format=… (--format …)" in done.err
+    done = run("export", folder / "run", "--out", tmp_path / "labels.csv", "--format", "argila")
+    assert (done.status, done.err) == (2, "Error: there is no format 'argila' to write; did you mean 'argilla'?\n")
+
+
+def test_decisions_on_a_batch(run: Run, tmp_path: Path) -> None:
+    from tests.io.test_mturk_review import _batch, _rows
+
+    batch = _batch(tmp_path)
+    assert run("aggregate", batch, "--method", "ds-em", "--out", tmp_path / "run").status == 0
+    done = run("export", tmp_path / "run", "--source", batch, "--out", tmp_path / "reviewed.csv")
+    assert done.status == 0
+    assert "Note: 118 assignments are left open, of W5 (spammer) and W6 (adversary)" in done.err
+    assert {row["Reject"] for row in _rows(tmp_path / "reviewed.csv")} == {"", "by hand"}
+    done = run("export", tmp_path / "run", "--source", batch, "--out", tmp_path / "hard.csv", "--reject-flagged")
+    assert (done.status, done.err) == (0, "")
+    assert {row["WorkerId"] for row in _rows(tmp_path / "hard.csv") if len(row["Reject"]) > 20} == {"W5", "W6"}
+
+
+def test_excel_in_and_out(run: Run, tmp_path: Path) -> None:
+    import openpyxl
+
+    assert run("demo", "--out", tmp_path / "run").status == 0
+    done = run("export", tmp_path / "run", "--out", tmp_path / "labels.xlsx")
+    assert (done.status, done.out) == (0, f"Written to {tmp_path / 'labels.xlsx'}: 45 items\n")
+    book = openpyxl.load_workbook(tmp_path / "labels.xlsx")
+    assert book.active.max_row == 46
+    rows = [("item", "annotator", "label"), *((n, f"w{m}", n % 2) for n in range(20) for m in range(3))]
+    sheet = openpyxl.Workbook()
+    for row in rows:
+        sheet.active.append(row)
+    sheet.save(tmp_path / "votes.xlsx")
+    done = run("aggregate", tmp_path / "votes.xlsx", "--method", "majority", "--json")
+    assert json.loads(done.out)["read_as"].startswith("Excel sheet (by its ending .xlsx)")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from consilience.compare import comparison_plot
 from consilience.compare.comparison import Comparison
@@ -162,3 +163,52 @@ def test_a_picture_that_cannot_be_drawn(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ImportError, match=r"pip install 'consilience\[plot\]'"):
         made().plot(tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
+
+
+# ---- text for papers and pages --------------------------------------------------------------------------
+
+
+def _odd() -> Comparison:
+    facts = {"N": 12, "M": 3, "K": 2, "labels": 36, "judged": 10, "jobs": 1, "timeout": None}
+    rows = (
+        run_row(r"a_b|50% \x <i>{#1}&~^$", None, 12.5),
+        {"method": "plain", "seed": None, "status": "done", "note": "", "error": 20.0, "seconds": 0.5},
+        {"method": "kos", "seed": None, "status": "refused", "note": "needs two classes"},
+    )
+    return Comparison(tuple(str(row["method"]) for row in rows), rows, facts)
+
+
+def test_markdown_has_a_row_for_each_method_and_escapes_names() -> None:
+    import re
+
+    lines = _odd().to_markdown().splitlines()
+    table = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    assert {len(cells) for cells in table} == {9}, "no name adds a cell"
+    unescaped = re.sub(r"\\(.)", r"\1", table[2][0])
+    assert unescaped == r"a_b|50% \x <i>{#1}&~^$"
+    low, high = 100 * beta(1.25 + 0.5, 8.75 + 0.5).ppf([0.025, 0.975])  # Jeffreys, 1.25 of 10 wrong
+    assert table[2][1:4] == ["12.50", "0.00", f"{low:.1f} to {high:.1f}"]
+    assert table[3] == ["plain", "20.00", "0.00", table[3][3], "-", "-", "-", "-", "0.500"]
+    assert table[4][:3] == ["kos", "refused", "-"]
+
+
+def test_latex_escapes_every_special_character() -> None:
+    import re
+
+    text = _odd().to_latex()
+    assert r"a\_b\textbar{}50\% \textbackslash{}x \textless{}i\textgreater{}\{\#1\}\&\textasciitilde{}" in text
+    body = text.partition(r"\midrule")[2].partition(r"\bottomrule")[0].strip().splitlines()
+    for line in body:
+        assert line.endswith(r" \\")
+        assert len(re.split(r"(?<!\\)&", line)) == 9
+        plain = re.sub(r"\\text\w+\{\}|\\[&%$#_{}]| \\\\$", "", line)
+        assert not re.search(r"[%$#_{}~^\\]", plain)
+    assert text.startswith("\\begin{tabular}{lrrrrrrrr}\n\\toprule\n")
+    floating = _odd().to_latex("Errors", "tab:errors")
+    assert floating.startswith("\\begin{table}\n\\centering\n\\caption{Errors}\n\\label{tab:errors}\n\\begin{tabular}")
+    assert floating.endswith("\\end{tabular}\n\\end{table}\n")
+
+
+def test_a_picture_of_methods_without_probabilities(tmp_path: Path) -> None:
+    _odd().plot(tmp_path / "comparison.svg")
+    assert (tmp_path / "comparison.svg").stat().st_size > 1000

@@ -154,7 +154,7 @@ def test_several_questions_are_listed_and_one_can_be_chosen(tmp_path: Path) -> N
     path = EXAMPLES["mt-bench-pairs"].put(tmp_path)
     with pytest.raises(ColumnError, match=r"several questions: 'score', 'winner'\. Say which .*--question"):
         cs.read(path)
-    with pytest.raises(ColumnError, match=r"no question 'colour'; its questions are 'score', 'winner'"):
+    with pytest.raises(ColumnError, match=r"no question 'colour'\. Its questions are 'score', 'winner'"):
         cs.read(path, question="colour")
 
 
@@ -423,8 +423,10 @@ def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:
         cs.read(path, format="label-studio")
     with pytest.raises(ColumnError, match="no column 'HITId'"):
         cs.read(path, format="mturk")
-    with pytest.raises(ParameterError, match=r"there is no format 'excel'; known are csv, .*label-studio.*brat"):
-        cs.recognise(path, "excel")
+    with pytest.raises(ParameterError, match=r"there is no format 'xls'\. The formats are csv, .*label-studio.*brat"):
+        cs.recognise(path, "xls")
+    with pytest.raises(ParameterError, match=r"there is no format 'labelstudio'; did you mean 'label-studio'\?$"):
+        cs.recognise(path, "labelstudio")
 
 
 def test_only_the_consolidated_label_of_ground_truth(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def test_the_format_can_be_named(tmp_path: Path) -> None:
     path = put(tmp_path, "labels.dat", delimited(ROWS, "\t"))
     assert cs.read(path, format="tsv") == frame_of(ROWS)
     assert cs.read(path, format="csv") == frame_of(ROWS)
-    with pytest.raises(ParameterError, match=r"no format 'excel'.*csv, tsv, jsonl, parquet"):
-        cs.read(path, format="excel")
+    with pytest.raises(ParameterError, match=r"no format 'word'.*csv, tsv, jsonl, parquet"):
+        cs.read(path, format="word")
 
 
 def test_columns_are_found_or_named(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_parquet_by_content_and_folder(tmp_path: Path) -> None:
 
 def test_formats_that_do_not_fit(tmp_path: Path) -> None:
     path = put(tmp_path, "a.conll", CONLL)
-    with pytest.raises(ParameterError, match=r"there is no format 'xml' for sequences; known are csv, .*, conll, brat"):
+    with pytest.raises(ParameterError, match=r"no format 'xml' for sequences\. The formats are csv, .*, conll, brat"):
         read_sequences(path, format="xml")
     with pytest.raises(FormatError, match=r"there is no file .*none.conll"):
         read_sequences(tmp_path / "none.conll")

@@ -126,13 +126,19 @@ def test_a_source_that_does_not_fit(tmp_path: Path, consensus: cs.Consensus) -> 
 
 def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path, consensus: cs.Consensus) -> None:
     with pytest.raises(
-        ParameterError, match=r"the ending '\.xlsx' names no format; known are csv, parquet, label-studio"
+        ParameterError, match=r"the ending '\.docx' names no format; say which with .*csv, parquet, excel"
     ):
-        cs.write(consensus, tmp_path / "labels.xlsx")
-    with pytest.raises(ParameterError, match="no format 'excel'"):
-        cs.write(consensus, tmp_path / "labels.csv", format="excel")
-    with pytest.raises(ParameterError, match="source, to_name: for the format 'label-studio' only"):
+        cs.write(consensus, tmp_path / "labels.docx")
+    with pytest.raises(ParameterError, match="no format 'excell' to write; did you mean 'excel'"):
+        cs.write(consensus, tmp_path / "labels.csv", format="excell")
+    with pytest.raises(ParameterError, match="source, to_name: for 'label-studio', 'argilla', 'prodigy' only, not for"):
         cs.write(consensus, tmp_path / "labels.csv", source="x", to_name="y")
+    with pytest.raises(ParameterError, match="reject: for 'mturk' only, not for the format 'csv'"):
+        cs.write(consensus, tmp_path / "labels.csv", reject=True)
+    with pytest.raises(ParameterError, match="spreadsheet: for 'csv' only"):
+        cs.write(consensus, tmp_path / "labels.parquet", spreadsheet=True)
+    with pytest.raises(ParameterError, match=r"the ending '\.jsonl' names no format"):
+        cs.write(consensus, tmp_path / "labels.jsonl")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,7 +14,7 @@ import click
 
 import consilience
 
-__all__ = ["cli", "main"]
+__all__ = ["Verbs", "cli", "main"]
 
 #: Verb: its purpose.  The module of the same name has a click command called ``command``.
 VERBS: Mapping[str, str] = {
@@ -32,7 +32,23 @@ VERBS: Mapping[str, str] = {
 }
 
 
-class _Verbs(click.Group):
+class Verbs(click.Group):
+    """A group of verbs that says in one sentence which verb a misspelt one may be."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb and its arguments."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            from consilience.exceptions import ParameterError, did_you_mean
+
+            hint = did_you_mean(args[0], known, f"The verbs are {', '.join(known)}")
+            raise ParameterError(f"there is no verb {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class _AllVerbs(Verbs):
     """Imports the module of a verb when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -49,7 +65,7 @@ class _Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_AllVerbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(consilience.__version__, prog_name="consilience")
 def cli() -> None:
     """Labels you can trust from annotators you cannot.

@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "note_on_formulas",
     "progress",
     "quiet",
+    "reading",
     "safe",
     "show_json",
     "show_notes",
@@ -117,13 +118,24 @@ def progress() -> Iterator[Callback]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show on stderr what is being done if it is a terminal; the text disappears at the end."""
+    """Show on stderr what is being done, and for how long, if it is a terminal; the line disappears at the end."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    with console.status(what):
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as line:
+        line.add_task(safe(what), total=None)
         yield
+
+
+def reading(path: str) -> AbstractContextManager[None]:
+    """Show on stderr that a file is being read, with its size, if it is a terminal."""
+    place = Path(path)
+    size = f" ({_short(place.stat().st_size)}B)" if place.is_file() else ""
+    return waiting(f"reading {place.name}{size}")
 
 
 @contextmanager

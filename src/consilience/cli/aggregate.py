@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from consilience.cli._input import LABELS
+
 __all__ = ["SEED", "command", "reading_options", "run_aggregate"]
 
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
@@ -22,7 +24,7 @@ _MOST_REPORTED = 200_000
 
 
 @click.command(name="aggregate")
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=LABELS)
 @click.option(
     "--method", default="auto", show_default=True, help="Name of the method; +em refines any, +hmm is for sequences."
 )
@@ -123,7 +125,7 @@ def command(
         reading = {name: value for name, value in reading.items() if value is not None}
         run_aggregate(labels, **options, reading=reading, **parameters)
         return
-    with _output.quiet():  # the notes are in the summary
+    with _output.quiet(), _output.reading(labels):  # the notes are in the summary
         if in_order:
             del reading["question"], reading["item"]
             data: Any = cs.read_sequences(labels, sequence=sequence, position=position, **reading)
@@ -189,7 +191,9 @@ def run_aggregate(
         sentences.append(note)
     run["warnings"] = list(dict.fromkeys([*run["warnings"], *sentences]))
     consensus = consensus.with_run(run)
-    _ = consensus.health  # cached: the tables, the summary and the report need it
+    with _output.waiting("examining the annotators"):
+        # cached: the tables, the summary and the report need them
+        _ = consensus.health, consensus.verdict, consensus.estimated_error
     if out is not None:
         with _output.waiting("writing the run and its report"), _output.quiet():
             page = None

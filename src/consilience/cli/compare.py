@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._input import LABELS
 from consilience.cli.aggregate import reading_options
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["command"]
 
 
 @click.command(name="compare", params=list(reading_options))
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=LABELS)
 @click.option(
     "--truth", type=click.Path(), required=True, help="File of true labels (item, label) to measure errors against."
 )
@@ -32,7 +33,9 @@ __all__ = ["command"]
 @click.option("--out", type=click.Path(), help="Folder for comparison.csv, runs.csv, reliability.csv, summary.json.")
 @click.option("--csv", "csv_", type=click.Path(), help="File for the table.")
 @click.option("--plot", type=click.Path(), help="File for the picture: .png, .svg or .pdf.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of tables.")
+@click.option("--json", "printed", flag_value="json", help="Print everything as JSON instead of tables.")
+@click.option("--markdown", "printed", flag_value="markdown", help="Print one table, in Markdown.")
+@click.option("--latex", "printed", flag_value="latex", help="Print one table, in LaTeX (booktabs).")
 def command(
     labels: str,
     truth: str,
@@ -43,7 +46,7 @@ def command(
     out: str | None,
     csv_: str | None,
     plot: str | None,
-    as_json: bool,
+    printed: str | None,
     **reading: Any,
 ) -> None:
     """Run methods on LABELS, a table with a row for each label, and compare their results with a truth.
@@ -59,7 +62,7 @@ def command(
         check_replaceable(out, "summary.json")
     if plot is not None:
         _check_picture(plot)
-    with _output.quiet():  # the comparison has the notes on reading
+    with _output.quiet(), _output.reading(labels):  # the comparison has the notes on reading
         annotations = cs.read(labels, **reading)
     with _output.caught() as sentences:
         known = cs.read_truth(truth, encoding=reading["encoding"], like=annotations)
@@ -68,8 +71,11 @@ def command(
             found = compare(annotations, known, methods=methods, **options)
     _output.show_notes(list(dict.fromkeys([*found.notes, *sentences])))
     written = _write(found, out, csv_, plot)
-    if as_json:
+    if printed == "json":
         _output.show_json(found.to_dict())
+        return
+    if printed is not None:
+        click.echo(found.to_markdown() if printed == "markdown" else found.to_latex(), nl=False)
         return
     _show(found)
     if written:
@@ -123,6 +129,7 @@ def _show(found: Comparison) -> None:
     from rich.text import Text
 
     from consilience.cli._output import safe, show_table
+    from consilience.compare.comparison_text import HEADINGS, cells
 
     facts = found.facts
     console = Console(highlight=False, soft_wrap=True)
@@ -133,19 +140,9 @@ def _show(found: Comparison) -> None:
     )
     tables = Console(highlight=False)
     rows = [row for row in found.summaries if row["error"] is not None]
-    right = [
-        (
-            row["method"],
-            f"{row['error']:5.2f}",
-            "-" if row["error_sd"] is None else f"{row['error_sd']:.2f}",
-            f"{row['low']:4.1f} to {row['high']:4.1f}",
-            *(f"{row[name]:.3f}" for name in ("log_loss", "brier", "ece", "confidence")),
-        )
-        for row in rows
-    ]
-    headings = ("method", "error %", "sd", "95 %", "log-loss", "Brier", "ECE", "confidence")
+    right = [cells(row) for row in rows]
     if right:
-        show_table(tables, "What they get right, smallest error first", right, headings, most=len(right))
+        show_table(tables, "What they get right, smallest error first", right, HEADINGS, most=len(right))
     costs = [
         (
             row["method"],

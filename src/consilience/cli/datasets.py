@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
+from consilience.cli import Verbs
+
 __all__ = ["command"]
 
 
-@click.group(name="datasets")
+@click.group(name="datasets", cls=Verbs)
 def command() -> None:
     """Look up public data sets.
 

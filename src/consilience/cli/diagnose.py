@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._input import LABELS
 from consilience.cli.aggregate import SEED, reading_options
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 
 
 @click.command(name="diagnose", params=list(reading_options))
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=LABELS)
 @click.option("--method", default="auto", show_default=True, help="Method whose model is examined; +em refines any.")
 @click.option(
     "--bootstrap",
@@ -36,7 +37,7 @@ def command(labels: str, method: str, bootstrap: int | None, seed: int, as_json:
     from consilience.cli import _output
     from consilience.diagnose import diagnose
 
-    with _output.quiet():  # the notes are printed below
+    with _output.quiet(), _output.reading(labels):  # the notes are printed below
         annotations = cs.read(labels, **reading)
     with _output.waiting("examining who agrees with whom"):
         found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._input import LABELS
 from consilience.cli.aggregate import SEED, reading_options
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command(name="plan", params=list(reading_options))
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=LABELS)
 @click.option("--budget", type=float, required=True, help="Number of labels to buy, or their total cost.")
 @click.option("--costs", help="Cost of a label: a number, or a file with annotator and cost.")
 @click.option("--capacity", help="Most labels of an annotator: a number, or a file with annotator and capacity.")
@@ -55,7 +56,8 @@ def command(
     from consilience.diagnose.plan import plan
 
     with _output.quiet():  # the notes are printed below
-        annotations = cs.read(labels, **reading)
+        with _output.reading(labels):
+            annotations = cs.read(labels, **reading)
         if not isinstance(annotations, cs.Annotations):
             raise cs.exceptions.DataError(f"{labels} has labels of tokens in order; plan is for items by themselves")
         if gold is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from consilience.cli._input import LABELS
 from consilience.cli.aggregate import reading_options
 
 __all__ = ["command"]
@@ -13,7 +14,7 @@ __all__ = ["command"]
 
 @click.command(name="update", params=list(reading_options))
 @click.argument("run", type=click.Path())
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=LABELS)
 @click.option("--forget", type=float, help="Share of the past that every update takes away, from now on.")
 @click.option("--window", type=int, help="Number of labels to hold, from now on; older ones are kept as sums.")
 @click.option("--remember", type=int, help="Number of older labels to remember, from now on, for a second look.")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.compare import supervise
+from consilience.compare import candidates, supervise
+from consilience.compare.candidates import Candidate, candidate_of
 from consilience.compare.comparison import Comparison
 from consilience.compare.supervise import Task
 from consilience.compare.trial import save_labels
@@ -39,7 +41,7 @@ def compare(
     data: Any,
     truth: Any,
     *,
-    methods: str | Iterable[str] | None = None,
+    methods: Any = None,
     seeds: int | Sequence[int] = 1,
     jobs: int = 1,
     timeout: float | None = None,
@@ -47,8 +49,8 @@ def compare(
 ) -> Comparison:
     """Run methods on labels whose truth is known, and measure their error, calibration and cost.
 
-    Every method runs in a process of its own.  A method that refuses the data, fails or times out gets a row in the
-    table with the reason.
+    Every method of this library runs in a process of its own, functions and other estimators in this one.  A method
+    that refuses the data, fails or times out gets a row in the table with the reason.
 
     Parameters
     ----------
@@ -59,13 +61,18 @@ def compare(
         label are not judged.
     methods
         Names, as a list or separated by commas; "all" (the default) means every method, "all+em" every method refined
-        by EM.
+        by EM.  A list may also hold functions and estimators, and a mapping gives them names.  A function gets the
+        annotations, and the seed if it has a parameter ``random_state``; it returns labels (one for each item, a
+        mapping, a series, a frame), probabilities (an array of items × classes, or a pandas frame with items in the
+        index) or a :class:`Consensus`.  An estimator that is not of this library gets a pandas frame with ``task``,
+        ``worker`` and ``label`` in ``fit_predict_proba`` or ``fit_predict``.
     seeds
-        Number of seeds for random methods (0, 1, …), or the seeds.  Other methods run once.
+        Number of seeds for random methods (0, 1, …), or the seeds; they replace the ``random_state`` of estimators.
+        Other methods run once.
     jobs
         Number of methods that run at a time.  More than one slow each other down, which affects the seconds.
     timeout
-        Time limit of a method in seconds, for all seeds together.
+        Time limit of a method in seconds, for all seeds together; functions and estimators are not interrupted.
     callback
         Called with a :class:`Step` when a method starts and when a run ends; ends the comparison by returning True.
 
@@ -76,14 +83,17 @@ def compare(
     >>> compare(crowd.annotations, crowd.truth, methods="majority,ds-em")
     <Comparison: 2 methods on 300 items, best ds-em (1.67 % wrong)>
     """
-    tasks = [Task(name, _seeds_of(name, seeds)) for name in expand(methods)]
+    chosen = _chosen(methods)
+    tasks = {Task(name, _seeds_of(name, candidate, seeds)): candidate for name, candidate in chosen.items()}
     _check(jobs, timeout)
     annotations = as_annotations(data)
     codes = _judged(annotations, truth)
     cautions = cautions_of(annotations)
     warn_of(cautions)
     notes = [*annotations.origin.notes, *(sentence for sentence, _ in cautions)]
-    jobs = min(jobs, len(tasks))
+    jobs = max(1, min(jobs, sum(candidate is None for candidate in chosen.values())))
+    if own := [name for name, candidate in chosen.items() if candidate is not None]:
+        notes.append(f"{', '.join(own)} ran in this process: seconds include what is loaded and compiled on first use")
     if jobs > 1:
         notes.append(f"{jobs} methods ran at a time and slowed each other down: for comparable seconds, use jobs=1")
     return Comparison(
@@ -104,7 +114,7 @@ def compare(
 
 
 def _run(
-    tasks: list[Task],
+    tasks: Mapping[Task, Candidate | None],
     annotations: Annotations,
     truth: Codes,
     jobs: int,
@@ -119,8 +129,13 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="consilience-", ignore_cleanup_errors=True) as folder:
         labels = Path(folder) / "labels.npz"
         save_labels(labels, annotations, truth)
-        with closing(supervise.run(tasks, labels, jobs=jobs, timeout=timeout)) as events:
-            for task, kind, row in events:
+        own = {task: candidate for task, candidate in tasks.items() if candidate is not None}
+        named = [task for task in tasks if task not in own]
+        with (
+            closing(supervise.run(named, labels, jobs=jobs, timeout=timeout)) as apart,
+            closing(candidates.run(own, annotations, truth, timeout)) as here,
+        ):
+            for task, kind, row in chain(apart, here):
                 if kind == "begun":
                     running.append(task.method)
                 elif kind == "ended":
@@ -150,13 +165,38 @@ def expand(methods: str | Iterable[str] | None = None) -> list[str]:
     return list(names)
 
 
-def _seeds_of(name: str, seeds: Any) -> tuple[int | None, ...]:
+def _chosen(methods: Any) -> dict[str, Candidate | None]:
+    """Return the methods by name: None for those of the registry, otherwise a function or an estimator."""
+    if methods is None or isinstance(methods, str):
+        return dict.fromkeys(expand(methods))
+    if isinstance(methods, Mapping):
+        if named := [name for name, given in methods.items() if isinstance(given, str)]:
+            raise ParameterError(
+                f"a mapping gives names to functions and estimators; {named[0]!r} is the name of a text"
+            )
+        given: list[Any] = [candidate_of(each, str(name)) for name, each in methods.items()]
+    else:
+        whole = [methods] if callable(methods) or hasattr(methods, "fit_predict") else methods
+        given = [each if isinstance(each, str) else candidate_of(each) for each in whole]
+    chosen: dict[str, Candidate | None] = {}
+    for each in given:
+        if isinstance(each, Candidate):
+            if each.name in chosen or each.name.removesuffix(registry.REFINED) in registry.METHODS:
+                raise ParameterError(f"two methods are called {each.name!r}; give them names: {{'name': method, …}}")
+            chosen[each.name] = each
+        else:
+            chosen |= dict.fromkeys(expand([each]))
+    return chosen or dict.fromkeys(expand([]))
+
+
+def _seeds_of(name: str, candidate: Candidate | None, seeds: Any) -> tuple[int | None, ...]:
     """Return the seeds of a method; (None,) for a method that is not random."""
     chosen = list(range(seeds)) if isinstance(seeds, int | np.integer) else list(seeds)
     whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in chosen)
     if isinstance(seeds, bool) or not chosen or not whole or len(set(chosen)) < len(chosen):
         raise ParameterError(f"seeds must be a whole number ≥ 1, or different whole numbers ≥ 0, not {seeds!r}")
-    return tuple(map(int, chosen)) if "random_state" in registry.resolve(name)[0].parameters else (None,)
+    random = candidate.random if candidate else "random_state" in registry.resolve(name)[0].parameters
+    return tuple(map(int, chosen)) if random else (None,)
 
 
 def _check(jobs: Any, timeout: Any) -> None:

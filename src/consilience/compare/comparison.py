@@ -85,6 +85,18 @@ class Comparison:
         with atomic_file(path) as temporary:
             _write_csv(self._columns()["comparison"], temporary)
 
+    def to_markdown(self) -> str:
+        """Return the table in Markdown: error, interval, calibration and seconds of every method."""
+        from consilience.compare.comparison_text import to_markdown
+
+        return to_markdown(self.summaries)
+
+    def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
+        """Return the table in LaTeX, for the package booktabs; with a caption (in LaTeX) or a label it floats."""
+        from consilience.compare.comparison_text import to_latex
+
+        return to_latex(self.summaries, caption, label)
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write comparison.csv, runs.csv, reliability.csv and summary.json to a folder, atomically."""
         with atomic_folder(folder, _SUMMARY) as fresh:

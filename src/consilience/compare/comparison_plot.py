@@ -81,7 +81,8 @@ def _styles(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
         if row["method"] == "majority":
             chosen["majority"] = _BASELINE
         elif len(taken) < len(_STYLES) and not any(
-            abs(row["error"] - other["error"]) < 0.25 and abs(row["ece"] - other["ece"]) < 0.005 for other in taken
+            abs(row["error"] - other["error"]) < 0.25 and abs((row["ece"] or 0.0) - (other["ece"] or 0.0)) < 0.005
+            for other in taken
         ):
             chosen[row["method"]] = _STYLES[len(taken)]
             taken.append(row)

@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,20 @@ from consilience.data.ids import Ids
 from consilience.exceptions import MethodError
 from consilience.files import load_arrays, save_arrays
 from consilience.fitting.fit import Fit
-from consilience.kernels._arrays import Codes
+from consilience.kernels._arrays import Codes, Floats
 from consilience.methods.base import registry
 
-__all__ = ["judge", "load_labels", "main", "peak", "release", "save_labels", "trial"]
+__all__ = [
+    "judge",
+    "judge_labels",
+    "load_labels",
+    "main",
+    "measured",
+    "peak",
+    "release",
+    "save_labels",
+    "trial",
+]
 
 _FORMAT = {"format": "consilience.Trial", "version": 1}
 _ARRAYS = ("indptr", "annotator", "label", "gold", "truth")
@@ -115,7 +126,16 @@ def _warm_up(name: str, annotations: Annotations, options: dict[str, Any]) -> No
 
 
 def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, held: int | None) -> dict[str, Any]:
-    """Fit a method once and judge it; failures are part of the result.
+    """Fit a method by name once and judge it; ``held`` is as in :func:`measured`."""
+    return measured(
+        partial(registry.fit, name, annotations, **_seeded(seed)), lambda fit: judge(fit, truth), seed, held
+    )
+
+
+def measured(
+    fit: Callable[[], Any], judged: Callable[[Any], dict[str, Any]], seed: int | None, held: int | None
+) -> dict[str, Any]:
+    """Fit once, with time and memory, and judge the result; failures are part of the result.
 
     ``held`` is the memory in use before, in bytes.
     """
@@ -123,14 +143,11 @@ def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, h
     release()
     begun = time.perf_counter()
     try:
-        fit = registry.fit(name, annotations, **_seeded(seed))
+        found = fit()
         said["seconds"] = time.perf_counter() - begun
         most = peak()
         said["memory_mb"] = None if most is None or held is None else max(most - held, 0) / 1e6
-        said |= judge(fit, truth)
-        if why := fit.details.get("why"):
-            said["note"] = "; ".join(filter(None, (why, said["note"])))
-        return said
+        return said | judged(found)
     except MethodError as error:
         return {"seed": seed, "status": "refused", "note": str(error)}
     except MemoryError as error:
@@ -141,14 +158,20 @@ def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, h
 
 def judge(fit: Fit, truth: Codes) -> dict[str, Any]:
     """Compare a fit with the truth (-1: not judged)."""
-    posterior = fit.posterior
+    notes = filter(None, (fit.details.get("why"), *(sentence for sentence, _ in fit.cautions)))
+    return judge_labels(fit.choice.best, fit.posterior, truth, "; ".join(notes))
+
+
+def judge_labels(labels: Codes, posterior: Floats | None, truth: Codes, note: str = "") -> dict[str, Any]:
+    """Compare labels, and probabilities if there are any, with the truth (-1: not judged)."""
+    if posterior is None:
+        return {"status": "done", "note": note, "error": metrics.error_rate(labels, truth)}
     if not np.isfinite(posterior).all():
         return {"status": "failed", "note": "some of its probabilities are NaN or infinite"}
-    labels = fit.choice.best
     bins = metrics.reliability(posterior, truth, labels=labels)
     return {
         "status": "done",
-        "note": "; ".join(sentence for sentence, _ in fit.cautions),
+        "note": note,
         "error": metrics.error_rate(labels, truth),
         "log_loss": metrics.log_loss(posterior, truth),
         "brier": metrics.brier_score(posterior, truth),

@@ -17,7 +17,7 @@ from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
 from consilience.data.spelling import notes_on_spelling
 from consilience.data.truth import arrow_or_values
-from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError, warn
+from consilience.exceptions import DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import drop_repeats, group_by_item
 
@@ -95,7 +95,7 @@ def times_of_frame(frame: Any, name: str | None, origin: Origin) -> Times | None
     if found is None:
         return None
     if found not in table.columns:
-        raise ColumnError(f"the frame has no column {found!r}; its columns are {', '.join(map(repr, table.columns))}")
+        raise _frames.no_column(found, table.columns, "the frame")
     return checked_times(arrow_or_values(table[found]), found, "the frame", asked=name is not None)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from consilience.exceptions import ColumnError
+from consilience.exceptions import ColumnError, did_you_mean
 
 __all__ = [
     "KINDS",
@@ -22,6 +22,7 @@ __all__ = [
     "kind_of",
     "make",
     "names_of_wide",
+    "no_column",
     "notes_on_columns",
     "suggested",
 ]
@@ -117,7 +118,7 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
     """Find the column of a role: by the name given, or by the usual names."""
     if given is not None:
         if given not in columns:
-            raise ColumnError(f"{where} has no column {given!r}; its columns are {_listed(columns)}")
+            raise no_column(given, columns, where)
         return given
     for alias in ALIASES[role]:
         found = [name for name in columns if str(name).strip().lower() == alias]
@@ -176,6 +177,12 @@ def find_truth_column(columns: Sequence[str], item: str, given: str | None, wher
     others = [name for name in columns if name != item]
     called = next((name for name in others if str(name).strip().lower() in TRUTHS), None)
     return find_column(columns, "label", given or called or (others[0] if len(others) == 1 else None), where)
+
+
+def no_column(name: str, columns: Sequence[str], where: str) -> ColumnError:
+    """Return the error about a column that is not there: which was probably meant, or which there are."""
+    hint = did_you_mean(name, columns, f"Its columns are {_listed(columns)}")
+    return ColumnError(f"{where} has no column {name!r}{hint}")
 
 
 def _listed(columns: Sequence[str], most: int = 12) -> str:

@@ -6,7 +6,6 @@ Apart from the bundled table of 1979, the files are expected in the folder that 
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 import zipfile
@@ -22,7 +21,7 @@ from consilience.data.annotations import Annotations, Origin
 from consilience.data.frames import find_column
 from consilience.data.ids import to_column
 from consilience.datasets.catalogue import CATALOGUE, CROWD_KINDS, CrowdName, DatasetInfo
-from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError
+from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError, did_you_mean
 
 __all__ = ["VARIABLE", "Crowd", "info", "load", "names", "path", "unknown"]
 
@@ -60,9 +59,8 @@ def info(name: str) -> DatasetInfo:
     """Return what is known about a set: source, licence, counts, files."""
     if name in CATALOGUE:
         return CATALOGUE[name]
-    near = difflib.get_close_matches(str(name), CATALOGUE, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise ParameterError(f"there is no data set {name!r}{hint} The data sets are {', '.join(CATALOGUE)}")
+    hint = did_you_mean(name, CATALOGUE, f"The data sets are {', '.join(CATALOGUE)}")
+    raise ParameterError(f"there is no data set {name!r}{hint}")
 
 
 def path(name: str) -> Path:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consilience.data.frames import no_column
 from consilience.data.ids import encode
 from consilience.exceptions import ColumnError
 from consilience.io.export import SEVERAL, Export, choose, questions_among
@@ -31,6 +32,8 @@ _TIME = "_created_at"
 def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the answers to one question."""
     place = item or _UNIT
+    if item is not None and item not in source.names:
+        raise no_column(item, source.names, source.name)
     if missing := [name for name in (place, _WORKER) if name not in source.names]:
         raise ColumnError(f"{source.name} has no column {missing[0]!r}, which full reports have")
     known = [name for name in source.names if name + _GOLD in source.names and not name.startswith("_")]

@@ -17,7 +17,7 @@ import numpy as np
 from consilience.io.export import Export, choose, columns_of, joined, left_out
 from consilience.io.source import Source
 
-__all__ = ["read", "recognise"]
+__all__ = ["question_of", "read", "recognise", "values_by_label"]
 
 _RESPONSES, _USERS, _STATUS = ".responses", ".responses.users", ".responses.status"
 
@@ -35,8 +35,7 @@ def recognise(source: Source) -> str | None:
 def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the responses to one question."""
     records = [_flat(record) for record in source.records()]
-    names = dict.fromkeys(name.removesuffix(_USERS) for record in records for name in record if name.endswith(_USERS))
-    wanted = choose(list(names), question, source.name)
+    wanted = _chosen(records, question, source.name)
     rows: list[tuple[Any, Any, Any]] = []
     states: list[Any] = []
     for record in records:
@@ -56,6 +55,22 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         notes=left_out(int(dropped.sum()), len(rows) - int(empty.sum()), "responses", "discarded or draft"),
         row="response",
     )
+
+
+def question_of(source: Source, records: list[dict[str, Any]], question: str | None) -> str:
+    """Return the question that is meant."""
+    return _chosen([_flat(record) for record in records], question, source.name)
+
+
+def _chosen(flat: list[dict[str, Any]], question: str | None, where: str) -> str:
+    names = dict.fromkeys(name.removesuffix(_USERS) for record in flat for name in record if name.endswith(_USERS))
+    return choose(list(names), question, where)
+
+
+def values_by_label(records: list[dict[str, Any]], question: str) -> dict[Any, Any]:
+    """Return how each label is written in the responses: several choices are a list there."""
+    given = (value for record in records for value in _listed(_flat(record).get(question + _RESPONSES)))
+    return {_label(value): value for value in given if value is not None}
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from consilience.io.documents import most_bytes, up_to
 from consilience.io.export import Export, columns_of, joined, refuse_question
 from consilience.io.source import Source
 
-__all__ = ["read", "recognise"]
+__all__ = ["documents", "question_of", "read", "recognise", "values_by_label"]
 
 _ENDINGS = (".jsonl", ".json", ".csv")
 _MOST_FILES = 10_000
@@ -134,6 +134,32 @@ def _rows(source: Source, who: str, place: str) -> Iterator[tuple[Any, Any, Any]
         else:
             said[who] = record.get("label")
         yield from ((record.get(place), user, _label(given, source.name)) for user, given in said.items())
+
+
+def documents(source: Source) -> list[dict[str, Any]]:
+    """Return the documents of an export, those of all annotators."""
+    if source.shape in ("folder", "zip"):
+        with _unpacked(source, _files(source)) as found:
+            return [one for path in found.values() for one in documents(Source(path, source.encoding))]
+    if source.shape != "table":
+        return list(source.records())
+    names = {name: name.lower() if name.lower() in ("id", "text", "data", "label") else name for name in source.names}
+    rows: list[dict[str, Any]] = source.columns(source.names).rename_columns(list(names.values())).to_pylist()
+    return rows
+
+
+def question_of(source: Source, records: list[dict[str, Any]], question: str | None) -> str:
+    """Return the name of the labels; there is no other question."""
+    refuse_question(question, source.name, "a doccano export")
+    return "label"
+
+
+def values_by_label(records: list[dict[str, Any]], question: str) -> dict[Any, Any]:
+    """Return how each label is written in an export: a list, or text that joins several by ``#``."""
+    lists = (record.get(question) for record in records)
+    found = {_label(given, "label"): given for given in lists if isinstance(given, list) and given}
+    texts = (record.get(question) for record in records)
+    return found | {given: given.split("#") for given in texts if isinstance(given, str) and "#" in given}
 
 
 def _label(given: Any, where: str) -> Any:

@@ -32,7 +32,16 @@ from consilience.data.annotations import Annotations, Duplicates, Origin
 from consilience.data.building import checked_times
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are
 from consilience.data.sequences import SequenceAnnotations
-from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, IdError, ParameterError, warn
+from consilience.exceptions import (
+    ColumnError,
+    DataError,
+    DataWarning,
+    FormatError,
+    IdError,
+    ParameterError,
+    did_you_mean,
+    warn,
+)
 from consilience.kernels._arrays import Bools, Codes, Ints
 
 __all__ = [
@@ -249,7 +258,7 @@ def choose(
     ]
     if len(near) == 1:
         return near[0]
-    raise ColumnError(f"{where} has no question {wanted!r}; its questions are {listed}")
+    raise ColumnError(f"{where} has no question {wanted!r}{did_you_mean(wanted, names, f'Its questions are {listed}')}")
 
 
 def questions_among(item: Codes, columns: dict[str, pa.Array]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from consilience.data.frames import ALIASES
-from consilience.exceptions import FormatError, ParameterError
+from consilience.exceptions import FormatError, ParameterError, did_you_mean
 from consilience.io.documents import Pick, check_is_file
 from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, files_below, parquet_table, the_file
 
@@ -61,6 +61,7 @@ FORMATS: Mapping[str, Format] = {
     "jsonl": Format("JSON Lines table", (".jsonl", ".ndjson"), "jsonl"),
     "parquet": Format("Parquet table", (".parquet", ".pq"), "parquet"),
     "json": Format("JSON table", (".json",), "records"),
+    "excel": Format("Excel sheet", (".xlsx",), "excel"),
 }
 
 
@@ -204,6 +205,8 @@ def recognise(
         source = Source(place, encoding, by_name=False)
         if format in EXPORTS and source.shape == "parquet":
             source = parquet_table(place, encoding) or source
+        elif format in EXPORTS and _by_ending(place) == "excel":
+            source = _excel(source, "", True).source
         found = _recognised(format, f"by format={format!r}", source)
     _log.info("%s: %s", place.name, found)
     return found
@@ -212,7 +215,8 @@ def recognise(
 def check_format(place: Path, name: str | None, known: tuple[str, ...], what: str = "") -> None:
     """Raise if the format named is not among those known, or the file does not exist."""
     if name is not None and name not in known:
-        raise ParameterError(f"there is no format {name!r}{what}; known are {', '.join(known)}")
+        hint = did_you_mean(name, known, f"The formats are {', '.join(known)}")
+        raise ParameterError(f"there is no format {name!r}{what}{hint}")
     if not place.exists():
         raise FormatError(f"there is no file {place}")
     check_is_file(place)
@@ -227,8 +231,12 @@ def _found(source: Source, columns: bool) -> Recognised:
     if not place.is_dir() and place.stat().st_size == 0:
         raise FormatError(f"{place.name} is empty: it has not even a header")
     ending, by_name = f"by its ending {ending_of(place)}", _by_ending(place)
+    if by_name == "json" and source.shape == "records" and source.has_json_lines:
+        by_name, ending = "jsonl", "an object on each line"
     if by_name == "parquet" and not columns:
         return _parquet(source, ending)
+    if by_name == "excel":
+        return _excel(source, ending, columns)
     if by_name == "conll" or (columns and by_name is not None):
         return _recognised(by_name, ending, source)
     if source.shape == "parquet":
@@ -261,6 +269,18 @@ def _parquet(source: Source, reason: str) -> Recognised:
         if found is not None:
             return found
     return _recognised("parquet", reason, source)
+
+
+def _excel(source: Source, reason: str, columns: bool) -> Recognised:
+    """Recognise an export or a wide table in a workbook, as for Parquet."""
+    from consilience.io.excel import Sheet
+
+    sheet = Sheet(source.path, source.encoding)
+    if not columns and not {"annotator", "label"} <= _roles(sheet.names):
+        found = _by_content(sheet)
+        if found is not None:
+            return found
+    return _recognised("excel", reason, sheet)
 
 
 def _by_content(source: Source) -> Recognised | None:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from consilience.data.frames import no_column
 from consilience.data.ids import encode
-from consilience.exceptions import ColumnError
 from consilience.io.export import Export, choose, column_of, questions_among, time_column
 from consilience.io.label_studio import KINDS, plain
 from consilience.io.source import Source
@@ -45,7 +45,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     place = item or "id"
     columns, likely, regions = _table(source) if source.shape == "table" else _records(source, place)
     if place not in columns:
-        raise ColumnError(f"{source.name} has no column {place!r}; its columns are {', '.join(map(repr, columns))}")
+        raise no_column(place, list(columns), source.name)
     items = columns[place]
     if question is None or question not in columns or question in regions:
         among = {name: columns[name] for name in likely if name != place and name not in regions}

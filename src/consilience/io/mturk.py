@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consilience.data.frames import no_column
 from consilience.exceptions import ColumnError
 from consilience.io import answers
 from consilience.io.export import Export, choose, left_out
@@ -29,6 +30,8 @@ _TIME = "SubmitTime"
 def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the answers to one question."""
     place = item or _SIGNS[0]
+    if item is not None and item not in source.names:
+        raise no_column(item, source.names, source.name)
     if missing := [name for name in (place, *_SIGNS[1:]) if name not in source.names]:
         raise ColumnError(f"{source.name} has no column {missing[0]!r}, which results of Mechanical Turk have")
     asked = [name for name in source.names if name.startswith(_ANSWER)]

@@ -29,7 +29,7 @@ from consilience.io.source import Source
 from consilience.runs.consensus import Consensus
 from consilience.runs.sequence_run import SequenceRun
 
-__all__ = ["write_predictions"]
+__all__ = ["labels_of", "matched", "version_of", "write_predictions"]
 
 
 def write_predictions(
@@ -44,19 +44,10 @@ def write_predictions(
     model_version: str | None,
 ) -> None:
     """Write tasks with predictions; the parameters are those of :func:`consilience.write`."""
-    if isinstance(consensus, SequenceRun):
-        raise ParameterError("labels of tokens cannot be written as predictions of Label Studio; write them as CSV")
-    items = consensus.item_ids.to_arrow()
     known: dict[Any, Any] = {}
     if source is not None:
         tasks, control, known = _of_source(Path(source), question)
-        codes = consensus.item_ids.codes_of(column_of([task["id"] for task in tasks], "id", Path(source).name))
-        if not (codes >= 0).any():
-            raise DataError(f"none of the {len(tasks)} tasks of {Path(source).name} is an item of this run")
-        missing = len(items) - np.unique(codes[codes >= 0]).size
-        if missing:
-            warn(f"{missing} items are not among the tasks of {Path(source).name} and were left out", DataWarning)
-        rows = [(int(code), task) for code, task in zip(codes, tasks, strict=True) if code >= 0]
+        rows = matched(consensus, tasks, [task["id"] for task in tasks], f"tasks of {Path(source).name}")
     else:
         if from_name is None or to_name is None:
             raise ParameterError(
@@ -64,19 +55,48 @@ def write_predictions(
                 "control and what it labels with from_name=… and to_name=… (--from-name …, --to-name …)"
             )
         control = label_studio.Control(from_name, to_name, kind or "choices")
-        rows = [(code, {"data": {to_name: item}}) for code, item in enumerate(items.to_pylist())]
+        items = consensus.item_ids.to_arrow().to_pylist()
+        rows = [(code, {"data": {to_name: item}}) for code, item in enumerate(items)]
     control = label_studio.Control(from_name or control.from_name, to_name or control.to_name, kind or control.kind)
     if control.kind not in label_studio.KINDS:
         raise ParameterError(f"there is no control of kind {control.kind!r}; known are {', '.join(label_studio.KINDS)}")
-    version = model_version or _version(consensus)
+    version = model_version or version_of(consensus)
     made = _predictions(consensus, control, known, version)
     written = [{**task, "predictions": made[code]} for code, task in rows]
     with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(written, ensure_ascii=False, default=str) + "\n", "utf-8")
 
 
-def _version(consensus: Consensus) -> str:
+def version_of(consensus: Consensus) -> str:
+    """Return the origin of predictions: this library and the method."""
     return f"consilience {metadata.version('consilience')} {consensus.run.get('method', '')}".rstrip()
+
+
+def labels_of(consensus: Consensus) -> list[tuple[Any, float]]:
+    """Return the label of every item, None if it has none, and its confidence."""
+    import narwhals as nw
+
+    if isinstance(consensus, SequenceRun):
+        raise ParameterError("labels of tokens cannot be written as predictions; write them as CSV")
+    labels = nw.from_native(consensus.labels, eager_only=True).to_arrow()
+    confidence = np.round(labels["confidence"].to_numpy(), 6).tolist()
+    return list(zip(labels["label"].to_pylist(), confidence, strict=True))
+
+
+def matched(
+    consensus: Consensus, records: list[dict[str, Any]], ids: list[Any], what: str
+) -> list[tuple[int, dict[str, Any]]]:
+    """Return the records of a source that are items of the run, with the code of the item, each item once."""
+    codes = consensus.item_ids.codes_of(column_of(ids, "id", what))
+    rows: dict[int, dict[str, Any]] = {}
+    for code, record in zip(codes.tolist(), records, strict=True):
+        if code >= 0:
+            rows.setdefault(code, record)
+    if not rows:
+        raise DataError(f"none of the {len(records)} {what} is an item of this run")
+    if missing := len(consensus.item_ids) - len(rows):
+        warn(f"{missing} items are not among the {what} and were left out", DataWarning)
+    return list(rows.items())
 
 
 def _of_source(path: Path, question: str | None) -> tuple[list[dict[str, Any]], label_studio.Control, dict[Any, Any]]:
@@ -98,19 +118,16 @@ def _predictions(
     consensus: Consensus, control: label_studio.Control, known: dict[Any, Any], version: str
 ) -> list[list[dict[str, Any]]]:
     """Return the predictions of every item, at most one each."""
-    import narwhals as nw
-
-    labels = nw.from_native(consensus.labels, eager_only=True).to_arrow()
-    names, scores = labels["label"].to_pylist(), labels["confidence"].to_pylist()
+    labels = labels_of(consensus)
     key = label_studio.KINDS[control.kind]
-    value = {name: known.get(name, _value(name, control.kind)) for name in set(names) if name is not None}
+    value = {name: known.get(name, _value(name, control.kind)) for name, _ in labels if name is not None}
     return [
         []
         if name is None
         else [
             {
                 "model_version": version,
-                "score": round(score, 6),
+                "score": score,
                 "result": [
                     {
                         "id": f"c{n}",
@@ -122,7 +139,7 @@ def _predictions(
                 ],
             }
         ]
-        for n, (name, score) in enumerate(zip(names, scores, strict=True))
+        for n, (name, score) in enumerate(labels)
     ]
 
 

@@ -22,9 +22,12 @@ from consilience.exceptions import DataError
 from consilience.io.export import Export, choose, column_of, joined, left_out, seconds_column
 from consilience.io.source import Source
 
-__all__ = ["read", "recognise"]
+__all__ = ["CHOICE", "OF_AN_ANSWER", "question_of", "read", "recognise", "tasks", "values_by_label"]
 
-_CHOICE = "accept"
+#: The question of tasks with options.
+CHOICE = "accept"
+#: Fields that belong to an answer, not to the task.
+OF_AN_ANSWER = ("answer", "accept", "_annotator_id", "_session_id", "_timestamp", "_view_id", "_task_hash")
 
 
 def recognise(source: Source) -> str | None:
@@ -48,14 +51,10 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         annotators.append(record.get("_annotator_id") or record.get("_session_id"))
         answers.append(record.get("answer"))
         times.append(record.get("_timestamp"))
-        is_choice = isinstance(record.get("options"), list) or isinstance(record.get("accept"), list)
-        accepted = record.get("accept")
-        chosen.append(accepted if is_choice and isinstance(accepted, list) else [] if is_choice else None)
-        label = record.get("label")
-        marked = label is None and isinstance(record.get("spans"), list)
-        no_label = is_choice or marked or isinstance(label, list | dict)
-        about.append(None if no_label else "" if label is None else str(label))
-        spans = spans or marked
+        options, label = _said(record)
+        chosen.append(options)
+        about.append(label)
+        spans = spans or _is_marked(record)
     if spans and not any(told is not None for told in (*chosen, *about)):
         raise DataError(f"{source.name} has spans of text, which are not labels of whole items; use read_sequences")
     wanted = _question(question, chosen, about, answers, source.name)
@@ -65,7 +64,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         said = None
         if answer not in ("accept", "reject"):
             ignored[n] = True
-        elif wanted == _CHOICE:
+        elif wanted == CHOICE:
             refused[n] = answer == "reject" or not (options or label)
             said = None if refused[n] else joined(options) if options else label
         else:
@@ -89,11 +88,49 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     )
 
 
+def _said(record: dict[str, Any]) -> tuple[list[Any] | None, str | None]:
+    """Return the options that were accepted, if there were any, or the one label that the task is about."""
+    accepted, label = record.get("accept"), record.get("label")
+    if isinstance(record.get("options"), list) or isinstance(accepted, list):
+        return accepted if isinstance(accepted, list) else [], None
+    if _is_marked(record) or isinstance(label, list | dict):
+        return None, None
+    return None, "" if label is None else str(label)
+
+
+def _is_marked(record: dict[str, Any]) -> bool:
+    return record.get("label") is None and isinstance(record.get("spans"), list)
+
+
+def tasks(source: Source) -> list[dict[str, Any]]:
+    """Return the answered tasks; those without options get the options of all others."""
+    records = list(source.records())
+    listed = [option for record in records if isinstance(record.get("options"), list) for option in record["options"]]
+    options = {str(option.get("id")): option for option in listed if isinstance(option, dict)}
+    return [record if record.get("options") else {**record, "options": [*options.values()]} for record in records]
+
+
+def question_of(source: Source, records: list[dict[str, Any]], question: str | None) -> str:
+    """Return the question that is meant."""
+    # all tasks have options now: those of choices have an "accept"
+    said = [_said({**record, "options": None}) for record in records]
+    answers = [record.get("answer") for record in records]
+    return _question(question, [options for options, _ in said], [label for _, label in said], answers, source.name)
+
+
+def values_by_label(records: list[dict[str, Any]], question: str) -> dict[Any, Any]:
+    """Return how each label is written in an export: the accepted options."""
+    if question != CHOICE:
+        return {}
+    accepted = (record.get("accept") for record in records)
+    return {joined(options): options for options in accepted if isinstance(options, list) and options}
+
+
 def _question(question: str | None, chosen: list[Any], about: list[Any], answers: list[Any], where: str) -> str:
     """Return the question: a choice, or whether a label applies."""
     told = [answer in ("accept", "reject") for answer in answers]
     choices = any(options is not None and ok for options, ok in zip(chosen, told, strict=True))
     labels = sorted({label for label, ok in zip(about, told, strict=True) if label is not None and ok})
     if choices and question is None:
-        return _CHOICE
-    return choose([_CHOICE, *labels] if choices else labels, question, where)
+        return CHOICE
+    return choose([CHOICE, *labels] if choices else labels, question, where)

@@ -78,10 +78,10 @@ class Source(File):
         begins = first.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
         if begins not in (b"{", b"[") or (self._by_name and ending_of(self.path) in TABLE_ENDINGS):
             return "table"
-        return "records" if begins == b"[" or self._has_json_lines else "object"
+        return "records" if begins == b"[" or self.has_json_lines else "object"
 
     @cached_property
-    def _has_json_lines(self) -> bool:
+    def has_json_lines(self) -> bool:
         """Whether JSON has an object on each line, by the ending or because the first line holds a whole object."""
         if ending_of(self.path) in _LINE_ENDINGS:
             return True
@@ -97,14 +97,14 @@ class Source(File):
     @cached_property
     def document(self) -> Any:
         """The parsed JSON document; None for JSON Lines and other shapes."""
-        return self.read_document() if self.shape in ("records", "object") and not self._has_json_lines else None
+        return self.read_document() if self.shape in ("records", "object") and not self.has_json_lines else None
 
     @cached_property
     def sample(self) -> tuple[dict[str, Any], ...]:
         """The first records of JSON; a JSON object is one record."""
         if self.shape not in ("records", "object"):
             return ()
-        if not self._has_json_lines:
+        if not self.has_json_lines:
             entries = [self.document] if self.shape == "object" else self.document[:_RECORDS]
             return tuple(entry for entry in entries if isinstance(entry, dict))
         records: list[dict[str, Any]] = []

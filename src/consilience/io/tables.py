@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from consilience.data import frames
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids, encode, numbers_where_all_are, to_column
-from consilience.exceptions import ColumnError, DataError, FormatError
+from consilience.exceptions import DataError, FormatError
 from consilience.io.formats import table_format
 from consilience.kernels._arrays import Codes
 
@@ -137,7 +137,7 @@ def read_per_annotator(
         rest = [name for name in columns if name != who]
         found = next((name for name in rest if name.strip().lower() == what), rest[0] if len(rest) == 1 else None)
         if found is None:
-            raise ColumnError(f"{where} has no column {what!r}; its columns are {', '.join(map(repr, columns))}")
+            raise frames.no_column(what, columns, where)
         return {"annotator": who, what: found}
 
     read = read_columns(path, None, encoding, find, f"names no {what}")

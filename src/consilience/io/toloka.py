@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consilience.data.frames import no_column
 from consilience.exceptions import ColumnError
 from consilience.io.export import Export, choose, left_out
 from consilience.io.source import Source
@@ -33,6 +34,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     wanted = choose(questions, question and question.removeprefix(_OUTPUT), source.name)
     shown = [name for name in source.names if name.startswith(_INPUT)]
     places = [item] if item else [_TASK] if _TASK in source.names else shown
+    if item is not None and item not in source.names:
+        raise no_column(item, source.names, source.name)
     if not places or (missing := [name for name in (*places, _WORKER) if name not in source.names]):
         raise ColumnError(f"{source.name} has no column {(missing if places else [_TASK])[0]!r}")
     more = [name for name in (_GOLDEN + wanted, _STATUS) if name in source.names]

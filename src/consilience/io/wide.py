@@ -24,7 +24,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from consilience.data.frames import ALIASES, TRUTHS
+from consilience.data.frames import ALIASES, TRUTHS, no_column
 from consilience.data.ids import Ids, encode, without_code
 from consilience.exceptions import ColumnError, DataError
 from consilience.io.export import Export, refuse_question
@@ -98,7 +98,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         twice = next(name for name, times in Counter(names).items() if times > 1)
         raise ColumnError(f"{source.name} has several columns named {twice!r}: annotators must have different names")
     if item is not None and item not in names:
-        raise ColumnError(f"{source.name} has no column {item!r}; its columns are {', '.join(map(repr, names[:12]))}")
+        raise no_column(item, names, source.name)
     found = names.index(item) if item is not None else _item(source.names)
     place = None if found is None else names[found]
     truth = next((name for name in names if name.strip().lower() in TRUTHS and name != place), None)

@@ -1,7 +1,6 @@
-"""Writing the labels of a run as a table, or as pre-annotations for Label Studio.
+"""Writing the labels of a run as a table, as predictions for an annotation tool, or as decisions on paid work.
 
-The endings ``.csv``, ``.parquet`` and ``.json`` stand for ``"csv"``, ``"parquet"`` and ``"label-studio"``.  A file is
-written completely or not at all.
+A file is written completely or not at all.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from consilience.exceptions import ParameterError
+from consilience.exceptions import ParameterError, did_you_mean
 from consilience.files import atomic_file
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import without_formulas
@@ -22,7 +21,24 @@ __all__ = ["WRITABLE", "write"]
 WRITABLE: Mapping[str, tuple[str, ...]] = {
     "csv": (".csv",),
     "parquet": (".parquet", ".pq"),
+    "excel": (".xlsx",),
     "label-studio": (".json",),
+    "argilla": (),
+    "doccano": (),
+    "prodigy": (),
+    "mturk": (),
+}
+
+#: The options that each format takes.
+_OPTIONS: Mapping[str, frozenset[str]] = {
+    "csv": frozenset({"spreadsheet"}),
+    "parquet": frozenset(),
+    "excel": frozenset(),
+    "label-studio": frozenset({"source", "question", "from_name", "to_name", "kind", "model_version"}),
+    "argilla": frozenset({"source", "question", "from_name", "to_name", "model_version"}),
+    "doccano": frozenset({"source"}),
+    "prodigy": frozenset({"source", "question", "from_name", "to_name", "model_version"}),
+    "mturk": frozenset({"source", "reject"}),
 }
 
 
@@ -38,6 +54,7 @@ def write(
     kind: str | None = None,
     model_version: str | None = None,
     spreadsheet: bool = False,
+    reject: bool = False,
 ) -> None:
     """Write the labels of a run to a file.
 
@@ -48,21 +65,26 @@ def write(
     path
         The file; it is written completely or not at all.
     format
-        "csv" or "parquet" for the table :attr:`consilience.Consensus.labels`, "label-studio" for tasks with
-        predictions, with the confidence as score.  By default the ending of the file decides.
+        "csv", "parquet" or "excel" for the table :attr:`consilience.Consensus.labels`; "label-studio", "argilla",
+        "doccano" or "prodigy" for tasks with predictions, with the confidence as score; "mturk" for the results of a
+        batch with the columns Approve and Reject filled in.  By default the ending of the file decides, or the tool
+        that the source comes from.
     source
-        For Label Studio: the JSON export that the labels came from, for the data of the tasks and the names of the
-        controls.
+        For tools: the export that the labels came from, for the data of the tasks and the names of the controls.
+        Needed for "mturk".
     question
-        The control that the labels belong to, if the source has several.
+        The control or question that the labels belong to, if the source has several.
     from_name, to_name, kind
-        For Label Studio without a source: the name of the control, the name of what it labels, and the kind of
-        control ("choices" by default).  The data of a task is then its item, under ``to_name``.
+        Without a source: the name of the control (Argilla: the question; Prodigy: the label that applies or not), the
+        name of what it labels, and for Label Studio the kind of control ("choices" by default).  The data of a task is
+        then its item, under ``to_name``.
     model_version
-        The origin of the predictions in Label Studio; by default this library and the method.
+        The origin of the predictions; by default this library and the method.
     spreadsheet
         For CSV: put an apostrophe before text that a spreadsheet would take for a formula, which is what begins with
         ``=``, ``+``, ``-`` or ``@`` and is not a number.  Such ids can no longer be joined with those of the data.
+    reject
+        For "mturk": reject the work of spammers and adversaries, with a reason, instead of leaving it open.
 
     Examples
     --------
@@ -71,33 +93,66 @@ def write(
     >>> cs.write(consensus, "predictions.json", source="export.json")  # doctest: +SKIP
     """
     place = Path(path)
-    ending = place.suffix.lower()
-    name = format or next((name for name, endings in WRITABLE.items() if ending in endings), None)
-    if name is None or name not in WRITABLE:
-        what = (
-            f"there is no format {name!r} to write" if name else f"{place.name}: the ending {ending!r} names no format"
-        )
-        raise ParameterError(f"{what}; known are {', '.join(WRITABLE)}")
-    controls: dict[str, Any] = {
+    name = _format(place, format, source)
+    given = {
         "source": source,
         "question": question,
         "from_name": from_name,
         "to_name": to_name,
         "kind": kind,
         "model_version": model_version,
+        "spreadsheet": spreadsheet or None,
+        "reject": reject or None,
     }
-    if spreadsheet and name != "csv":
-        raise ParameterError(f"spreadsheet: for the format 'csv' only, not for {name!r}")
-    if name == "label-studio":
+    options: dict[str, Any] = {key: given[key] for key in given if key in _OPTIONS[name]}
+    if foreign := [key for key, value in given.items() if value is not None and key not in options]:
+        takers = [other for other, taken in _OPTIONS.items() if taken.issuperset(foreign)]
+        raise ParameterError(f"{', '.join(foreign)}: for {_listed(takers)} only, not for the format {name!r}")
+    if name in ("csv", "parquet", "excel"):
+        _write_table(consensus, place, name, spreadsheet=spreadsheet)
+    elif name == "mturk":
+        from consilience.io.mturk_review import write_review
+
+        write_review(consensus, place, source=source, reject=reject)
+    else:
         from consilience.io.documents import no_collection
-        from consilience.io.predictions import write_predictions
 
         with no_collection():
-            write_predictions(consensus, place, **controls)
-        return
-    if given := [key for key, value in controls.items() if value is not None]:
-        raise ParameterError(f"{', '.join(given)}: for the format 'label-studio' only, not for {name!r}")
-    _write_table(consensus, place, name, spreadsheet=spreadsheet)
+            if name == "label-studio":
+                from consilience.io.predictions import write_predictions
+
+                write_predictions(consensus, place, **options)
+            else:
+                from consilience.io.suggestions import write_suggestions
+
+                write_suggestions(consensus, place, name, **options)
+
+
+def _format(place: Path, given: str | None, source: str | os.PathLike[str] | None) -> str:
+    """Return the format: the one given, that of the tool that the source comes from, or by the ending."""
+    ending = place.suffix.lower()
+    if given is not None:
+        if given not in WRITABLE:
+            hint = did_you_mean(given, WRITABLE, f"The formats are {', '.join(WRITABLE)}")
+            raise ParameterError(f"there is no format {given!r} to write{hint}")
+        return given
+    if source is not None and Path(source).exists() and ending in (".json", ".jsonl", ".csv"):
+        from consilience.io.formats import recognise
+
+        tool = recognise(source).name
+        if tool in WRITABLE and WRITABLE[tool] in ((), (ending,)) and (tool == "mturk") == (ending == ".csv"):
+            return tool
+    name = next((name for name, endings in WRITABLE.items() if ending in endings), None)
+    if name is None:
+        raise ParameterError(
+            f"{place.name}: the ending {ending!r} names no format; say which with format=… (--format …): "
+            f"{', '.join(WRITABLE)}"
+        )
+    return name
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names)) or "different formats"
 
 
 def _write_table(consensus: Consensus, place: Path, name: str, *, spreadsheet: bool) -> None:
@@ -106,6 +161,11 @@ def _write_table(consensus: Consensus, place: Path, name: str, *, spreadsheet: b
     import pyarrow.parquet
 
     table: Any = nw.from_native(consensus.labels, eager_only=True).to_arrow()
+    if name == "excel":
+        from consilience.io.excel import write
+
+        write(table, place)
+        return
     with atomic_file(place) as temporary:
         if name == "csv":
             table = without_formulas(table) if spreadsheet else table

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 import consilience.methods
 from consilience.data.annotations import Annotations
 from consilience.engine.passes import Labels, Passes
-from consilience.exceptions import MethodError, ParameterError
+from consilience.exceptions import MethodError, ParameterError, did_you_mean
 from consilience.fitting.fit import Fit
 from consilience.memory import available_bytes
 from consilience.methods.base.method import Method
@@ -65,9 +64,8 @@ def resolve(name: str) -> tuple[Method, bool, str]:
     """Return a method by name, whether EM refines it, and the name; raise if there is none."""
     base, refined = (name.removesuffix(REFINED), True) if name.endswith(REFINED) else (name, False)
     if base not in METHODS:
-        close = get_close_matches(base, METHODS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise ParameterError(f"there is no method {name!r}{hint} The methods are {', '.join(METHODS)}; +em refines any")
+        known = f"The methods are {', '.join(METHODS)}; +em refines any"
+        raise ParameterError(f"there is no method {name!r}{did_you_mean(base, METHODS, known)}")
     return METHODS[base], refined, name
 
 

@@ -1,0 +1,39 @@
+"""The argument LABELS of the verbs: a path, or ``-`` for standard input."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["LABELS"]
+
+#: Ending of the file that standard input is kept in, by its first bytes; other bytes are text.
+_ENDINGS = {b"PAR1": ".parquet", b"PK": ".zip", b"\x93NUMPY": ".npy", b"\x1f\x8b": ".txt.gz"}
+_ENDINGS |= {b"[": ".json", b"{": ".json"}
+
+
+class _Labels(click.Path):
+    """A path; ``-`` is standard input, kept in a temporary file: labels are read after the format is recognised."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value != "-" or ctx is None:
+            return super().convert(value, param, ctx)
+        stream = sys.stdin.buffer
+        first = stream.read(512)
+        begins = first.removeprefix(b"\xef\xbb\xbf").lstrip()
+        ending = next((ending for sign, ending in _ENDINGS.items() if begins.startswith(sign)), ".txt")
+        place = Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="consilience-"))) / f"stdin{ending}"
+        with place.open("wb") as file:
+            file.write(first)
+            shutil.copyfileobj(stream, file, 1 << 20)
+        if ending == ".zip" and b"xl/workbook.xml" in place.read_bytes():
+            place = place.rename(place.with_suffix(".xlsx"))
+        return str(place)
+
+
+LABELS = _Labels()
