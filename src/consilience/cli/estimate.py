@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._input import LABELS
 from consilience.cli.aggregate import SEED, reading_options
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command(name="estimate", params=list(reading_options))
-@click.argument("labels", type=click.Path())
+@click.argument("labels", type=LABELS)
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), a random sample of the items.")
 @click.option(
     "--of",
@@ -61,7 +62,8 @@ def command(
     figures = {name: options.pop(name) for name in ("sensitivity", "specificity", "level")}
     reading = options
     with _output.caught() as notes:
-        annotations = cs.read(labels, **reading)
+        with _output.reading(labels):
+            annotations = cs.read(labels, **reading)
         if not isinstance(annotations, cs.Annotations):
             raise cs.exceptions.DataError(
                 f"{labels} has labels of tokens in order; estimate is for items by themselves"
