@@ -59,7 +59,7 @@ def command(
     if (sample is None) != (out is None):
         raise click.UsageError("--sample and --out go together")
     more = {name: options.pop(name) for name in ("by", "clusters", "strata", "versus", "versus_gold")}
-    figures = {name: options.pop(name) for name in ("sensitivity", "specificity", "level")}
+    figures: dict[str, Any] = {name: options.pop(name) for name in ("sensitivity", "specificity", "level")}
     reading = options
     with _output.caught() as notes:
         with _output.reading(labels):
@@ -68,7 +68,7 @@ def command(
             raise cs.exceptions.DataError(
                 f"{labels} has labels of tokens in order; estimate is for items by themselves"
             )
-        tables = {
+        tables: dict[str, Any] = {
             name: None if path is None else cs.read_truth(path, encoding=reading["encoding"], like=annotations)
             for name, path in {"gold": gold, **{n: more[n] for n in ("by", "clusters", "versus_gold")}}.items()
         }
