@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from consilience.exceptions import DataError
-from consilience.io.export import Export, choose, column_of, joined, left_out, seconds_column
+from consilience.io.export import ALL, Export, choose, column_of, joined, left_out, seconds_column
 from consilience.io.source import Source
+from consilience.io.texts import text_in, texts_of
 
 __all__ = ["read", "recognise"]
 
@@ -42,12 +43,14 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     chosen: list[Any] = []
     about: list[Any] = []
     times: list[Any] = []
+    shown: list[str | None] = []
     spans = False
     for record in source.records():
         items.append(record.get(item or "_input_hash"))
         annotators.append(record.get("_annotator_id") or record.get("_session_id"))
         answers.append(record.get("answer"))
         times.append(record.get("_timestamp"))
+        shown.append(text_in(record))
         is_choice = isinstance(record.get("options"), list) or isinstance(record.get("accept"), list)
         accepted = record.get("accept")
         chosen.append(accepted if is_choice and isinstance(accepted, list) else [] if is_choice else None)
@@ -86,6 +89,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         notes=notes,
         row="answer",
         time=seconds_column(times),
+        text=texts_of(shown),
+        question="" if wanted == _CHOICE else wanted,
     )
 
 
@@ -96,4 +101,6 @@ def _question(question: str | None, chosen: list[Any], about: list[Any], answers
     labels = sorted({label for label, ok in zip(about, told, strict=True) if label is not None and ok})
     if choices and question is None:
         return _CHOICE
+    if choices and question == ALL:
+        labels = []  # accepted labels are choices
     return choose([_CHOICE, *labels] if choices else labels, question, where)
