@@ -68,11 +68,11 @@ def test_a_page_is_well_formed_and_self_contained(run: cs.Consensus, simulated: 
     page = parsed(render(run))
     assert page.one("h1").text == "Consensus"
     assert [s.attributes["id"] for s in page.all("section") if "id" in s.attributes] == [
-        "classes",
-        "convergence",
-        "items",
         "annotators",
+        "items",
+        "classes",
         "crowd",
+        "convergence",
         "computed",
     ]
 
