@@ -42,7 +42,7 @@ _MOST_REPORTED = 200_000
     help="Format of the labels in --out.  [default: csv, parquet for many items]",
 )
 @click.option("--format", help="Format of the file, such as csv or label-studio.  [default: recognised]")
-@click.option("--question", help="Which question to read, if a file has answers to several; 'all' for each of them.")
+@click.option("--question", help="Which question to read, if a file has several; aggregate also takes 'all'.")
 @click.option("--item", help="Name of the item column.")
 @click.option("--annotator", help="Name of the annotator column.")
 @click.option("--label", help="Name of the label column.")

@@ -251,12 +251,10 @@ def choose(
     if wanted is None or (wanted == ALL and ALL not in names):
         if len(names) > 1 or wanted == ALL:
             kinds = ", ".join(f"{name!r} ({kind})" for name, kind in [*unsupported.items()][:12])
-            raise SeveralQuestionsError(
-                f"{where} has answers to several questions: {listed}. Say which to read with question=… (--question …)"
-                + (f". Not supported: {kinds}" if kinds else ""),
-                names,
-                unsupported,
-            )
+            message = f"{where} has answers to several questions: {listed}. Say which to read with question=… "
+            message += "(--question …), or aggregate all with --question all"
+            message += f". Not supported: {kinds}" if kinds else ""
+            raise SeveralQuestionsError(message, names, unsupported)
         return names[0]
     if wanted in names:
         return wanted

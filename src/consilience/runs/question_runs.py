@@ -133,7 +133,7 @@ def folder_names(questions: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     taken: set[str] = set()
     for question in questions:
-        stem = _STRANGE.sub("_", question)[:_LONGEST].strip("_") or "question"
+        stem = _STRANGE.sub("_", question)[:_LONGEST].strip("_-") or "question"
         name, n = stem, 2
         while name.lower() in taken:
             name, n = f"{stem}-{n}", n + 1
