@@ -173,9 +173,9 @@ def test_what_to_do_is_in_sight_first(open_: Open, options: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("options", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_questions_can_be_reached_and_searched(open_: Open, options: dict[str, Any]) -> None:
-    seen = open_("questions", **options)
+    seen = open_("questions", **options, reduced_motion="reduce")
     seen.page.locator("#questions a").nth(2).click()
-    seen.page.wait_for_function("Math.abs(document.querySelector('#q3-question').getBoundingClientRect().y) < 100")
+    assert abs(seen.page.locator("#q3-question").bounding_box()["y"]) < 100
     # each table is searched on its own
     seen.page.locator("[data-filter='q3-annotators-table']").fill("number.7@")
     assert len(column(seen, "q3-annotators-table", 0)) == 1

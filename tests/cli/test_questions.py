@@ -31,7 +31,7 @@ def export(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     tasks = []
     for n in range(40):
-        made = []
+        made: list[dict[str, Any]] = []
         for who in range(6):
             said = truth_of(n)
             if who == 5:  # guesses

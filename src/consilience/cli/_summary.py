@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from consilience.cli._output import safe, show_table
@@ -20,7 +21,7 @@ __all__ = ["show_consensus", "show_questions"]
 _ROWS, _FEW_ROWS, _NAMES, _TEXT = 10, 3, 8, 60
 
 _STYLES = {"identified": "bold green", "weakly": "bold yellow", "not": "bold red"}
-_ANSWERS = {"identified": "yes", "weakly": "in part", "not": "no"}
+_ANSWERS = {"identified": "shown", "weakly": "partly shown", "not": "not shown"}
 
 
 def show_consensus(consensus: Consensus, *, verbose: bool = False) -> None:
@@ -43,7 +44,7 @@ def show_questions(runs: QuestionRuns, *, verbose: bool = False) -> None:
         review = items.get("review", items.get("check all", 0))
         counts = items.get("accept", 0), review, decision.to_talk_to
         rows.append((_short(name, 24), answer, f"{error.value:.0%}", *counts))
-    columns = "question", "shown who is right", "error", "accept", "review", "talk to"
+    columns = "question", "who is right", "error", "accept", "review", "talk to"
     show_table(console, "Questions", rows, columns, most=len(rows))
     for name, decision in decisions.items():
         console.print()
@@ -65,7 +66,7 @@ def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: 
         console.print(Text(decision.second))
     if decision.reason or decision.second:
         for sentence in filter(None, (decision.reason, *decision.collect[:1])):
-            console.print(Text(safe(f"  {sentence}")))
+            console.print(_indented(safe(sentence)))
     for sentence in (decision.error, *decision.measured, decision.to_do):
         console.print(Text(safe(sentence)))
     if decision.attention:
@@ -74,13 +75,17 @@ def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: 
         for each in decision.attention:
             names = [_short(name) for name in each.names]
             shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-            console.print(Text(f"  {each.what} ({len(names)}): {shown}"))
+            console.print(_indented(f"{each.what} ({len(names)}): {shown}"))
     _show_doubtful(console, consensus, rows, all_rows=verbose)
     if rows == _ROWS:
         console.print()
         console.print(Text(safe(_source(consensus.run))))
     if verbose:
         _show_details(console, consensus)
+
+
+def _indented(text: str) -> Padding:
+    return Padding(Text(text), (0, 0, 0, 2), expand=False)
 
 
 def _short(name: Any, most: int = 32) -> str:
@@ -107,17 +112,20 @@ def _show_doubtful(console: Console, consensus: Consensus, most: int, *, all_row
 
 def _source(run: Any) -> str:
     """Return what was aggregated, how, and how long it took."""
-    items = f"{run['N']:,} items" + (f" with {run['edges']:,} edges" if "edges" in run else "")
+    items = _count(run["N"], "item") + (f" with {_count(run['edges'], 'edge')}" if "edges" in run else "")
     if "sequences" in run:
-        items = f"{run['N']:,} tokens in {run['sequences']:,} sequence{'s' * (run['sequences'] != 1)}"
-    kinds = "different answers" if run.get("answers") == "open" else "classes"
+        items = f"{_count(run['N'], 'token')} in {_count(run['sequences'], 'sequence')}"
+    kinds = _count(run["K"], "different answer") if run.get("answers") == "open" else _count(run["K"], "class", "es")
     state = "" if run["converged"] else ", NOT converged"
     read = f", read as {run['read_as']}" if "read_as" in run else ""
     return (
-        f"{run['labels']:,} labels of {items} by {run['M']:,} annotator{'s' * (run['M'] != 1)}, "
-        f"{run['K']:,} {kinds}{read}; "
+        f"{_count(run['labels'], 'label')} of {items} by {_count(run['M'], 'annotator')}, {kinds}{read}; "
         f"{run['method']}, {run['seconds']:.2f} s{state}"
     )
+
+
+def _count(n: int, what: str, plural: str = "s") -> str:
+    return f"{n:,} {what}{plural * (n != 1)}"
 
 
 def _show_details(console: Console, consensus: Consensus) -> None:

@@ -48,7 +48,7 @@ class Part:
 
     def __str__(self) -> str:
         if self.wrong is None:
-            return f"{self.verb} {self.items:,} that have no label"
+            return f"{self.verb} {self.items:,} that {'has' if self.items == 1 else 'have'} no label"
         return f"{self.verb} {self.items:,} (about {self.wrong:.0%} wrong)"
 
 

@@ -66,7 +66,7 @@ def verdict(view: View, decision: Decision) -> dict[str, Any]:
 def _part(part: Part) -> tuple[str, str, str]:
     """Return what to do with some items, how many they are, and what is known of them."""
     if part.wrong is None:
-        return "Label", count(part.items), "items that have no label"
+        return "Label", count(part.items), "item that has no label" if part.items == 1 else "items that have no label"
     labels = f"label{'s' * (part.items != 1)}, about {percent(part.wrong, 0)} wrong"
     return part.verb.capitalize(), count(part.items), labels
 
