@@ -69,9 +69,11 @@ from consilience.models.open_answers import OpenModel as OpenModel
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender
+from consilience.questions import aggregate_questions as aggregate_questions
 from consilience.report import report as report
 from consilience.runs.consensus import Consensus as Consensus
 from consilience.runs.open_run import OpenRun as OpenRun
+from consilience.runs.question_runs import QuestionRuns as QuestionRuns
 from consilience.runs.sequence_run import SequenceRun as SequenceRun
 from consilience.streams.stream import Stream as Stream
 from consilience.structured.graph import nearest_neighbours as nearest_neighbours

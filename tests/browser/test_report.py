@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.report.conftest import quietly
 from tests.report.test_page import NASTY
 
 import consilience as cs
+from consilience.data.texts import Texts
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +43,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "hurt": cs.report(hurt, folder / "hurt.html", title=NASTY[0], truth={NASTY[0]: NASTY[1]}),
         "many": cs.report(quietly(many.annotations), folder / "many.html"),
         "tokens": cs.report(quietly(tokens.annotations, "ds-em+hmm"), folder / "tokens.html"),
+        "questions": cs.report(several(crowd.annotations), folder / "questions.html"),
     }
+
+
+def several(annotations: cs.Annotations) -> cs.QuestionRuns:
+    """Runs of three questions whose items show a text, and whose annotators have long names."""
+    frame = pd.DataFrame(annotations.to_frame("pandas"))
+    run = quietly(frame.assign(annotator="annotator.number." + frame["annotator"].str[1:] + "@example.org"))
+    texts = [
+        f"https://example.org/{n}" if n % 3 == 0 else f"{n}: " + "many words " * 30 for n in range(len(run.item_ids))
+    ]
+    run = replace(run, origin=replace(run.origin, texts=Texts(run.item_ids, pa.array(texts))))
+    return cs.QuestionRuns({"topic": run, "a question with a rather long name " * 3: run, "mood": run}, "export.json")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +99,7 @@ def open_(browser: Any, pages: dict[str, Path]) -> Iterator[Open]:
 
 DESKTOP = {"viewport": {"width": 1200, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 780}, "is_mobile": True, "has_touch": True}
-NAMES = ["demo", "crowd", "hurt", "many", "tokens"]
+NAMES = ["demo", "crowd", "hurt", "many", "tokens", "questions"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,6 +140,49 @@ def test_a_phone_does_not_scroll_sideways(open_: Open, name: str) -> None:
         "[...document.querySelectorAll('.cards > tbody > tr > *')].every(e => e.getBoundingClientRect().right <= 360)"
     )
     assert seen.page.locator(".tick").first.evaluate("e => e.getBoundingClientRect().height") >= 9
+    # every cell of a card has its name, since there is no head
+    assert seen.page.evaluate(
+        "[...document.querySelectorAll('.cards > tbody > tr > td:not(.said)')].every(e => e.dataset.l)"
+    )
+
+
+@pytest.mark.parametrize("options", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_what_to_do_is_in_sight_first(open_: Open, options: dict[str, Any]) -> None:
+    page = open_("crowd", **options).page
+    tops = [
+        page.locator(where).first.bounding_box()["y"]
+        for where in (
+            "h1",
+            ".headline",
+            ".todo",
+            ".tiles",
+            "#annotators",
+            "#items",
+            "#confidence",
+            "#classes",
+            "#details",
+        )
+    ]
+    assert tops == sorted(tops)
+    assert tops[2] < options["viewport"]["height"]  # without scrolling
+    assert page.locator("#crowd").is_hidden()
+    page.locator("#details > summary").click()
+    assert page.locator("#crowd").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("options", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_questions_can_be_reached_and_searched(open_: Open, options: dict[str, Any]) -> None:
+    seen = open_("questions", **options, reduced_motion="reduce")
+    seen.page.locator("#questions a").nth(2).click()
+    assert abs(seen.page.locator("#q3-question").bounding_box()["y"]) < 100
+    # each table is searched on its own
+    seen.page.locator("[data-filter='q3-annotators-table']").fill("number.7@")
+    assert len(column(seen, "q3-annotators-table", 0)) == 1
+    assert len(column(seen, "q1-annotators-table", 0)) == 30
+    link = seen.page.locator("#q1-items-table a").first
+    assert link.get_attribute("href").startswith("https://example.org/")
+    assert seen.said == []
 
 
 def column(seen: Seen, table: str, n: int) -> list[str]:
@@ -176,10 +235,10 @@ def test_tables_filter(open_: Open) -> None:
     assert 3 < flagged < 30
     search.fill("SPAM")
     assert 0 < len(column(seen, "annotators-table", 0)) < flagged
-    seen.page.locator("[data-filter='items-table']").fill("a25")
+    seen.page.locator("[data-filter='items-table']").fill("a11")
     rows = column(seen, "items-table", 6)
     assert rows
-    assert all("a25" in row for row in rows)
+    assert all("a11" in row for row in rows)
     # what is hidden stays hidden when sorted
     seen.page.locator("#items-table thead button").first.click()
     assert len(column(seen, "items-table", 6)) == len(rows)
@@ -203,12 +262,24 @@ def test_names_run_nothing(open_: Open) -> None:
     assert dialogs == []
 
 
-def test_it_prints(open_: Open, tmp_path: Path) -> None:
-    seen = open_("crowd", **DESKTOP, color_scheme="dark")
-    pdf = seen.page.pdf(format="A4", prefer_css_page_size=True)
+def pages_of(seen: Seen) -> int:
+    """The number of pages on paper."""
+    pdf = seen.page.pdf(prefer_css_page_size=True)
     assert pdf.startswith(b"%PDF")
-    assert 2 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/") <= 20
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+@pytest.mark.parametrize(("name", "most"), [("demo", 4), ("crowd", 4), ("many", 4), ("tokens", 4), ("questions", 10)])
+def test_it_is_short_on_paper(open_: Open, name: str, most: int) -> None:
+    assert 1 <= pages_of(open_(name, **DESKTOP)) <= most
+
+
+def test_it_prints(open_: Open) -> None:
+    seen = open_("crowd", **DESKTOP, color_scheme="dark")
     seen.page.emulate_media(media="print")
+    assert seen.page.locator("#details").is_hidden()
+    assert seen.page.locator("#annotators-table > tbody > tr:visible").count() == 12
+    assert seen.page.locator("#annotators .on-paper").is_visible()
     assert seen.page.locator("nav").is_hidden()
     assert seen.page.locator(".controls").first.is_hidden()
     ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -221,7 +292,10 @@ def test_it_prints(open_: Open, tmp_path: Path) -> None:
 def test_it_is_whole_without_script(open_: Open, options: dict[str, Any]) -> None:
     seen = open_("crowd", **options, java_script_enabled=False)
     page = seen.page
-    for section in ("#confidence", "#classes", "#items", "#annotators", "#crowd", "#calibration", "#computed"):
+    for section in ("#confidence", "#classes", "#items", "#annotators"):
+        assert page.locator(section).is_visible()
+    page.locator("#details > summary").click()
+    for section in ("#crowd", "#calibration", "#computed"):
         assert page.locator(section).is_visible()
     assert page.locator("#annotators-table > tbody > tr").count() == 30
     assert page.locator(".controls").first.is_hidden()

@@ -11,8 +11,8 @@ from tests.cli.conftest import Run, strict_json
 from tests.cli.test_diagnose import write
 
 import consilience as cs
-from consilience.cli._summary import _HEADLINES
 from consilience.datasets.hard_cases import clones
+from consilience.diagnose.decision import decide
 from consilience.exceptions import ConsilienceWarning
 
 CROWDS = {
@@ -37,7 +37,7 @@ def test_the_same_verdict_and_number_everywhere(name: str, run: Run, tmp_path: P
     verdicts = {consensus.verdict, consensus.diagnosis.verdict, diagnosis.verdict, summary["verdict"]}
     verdicts |= {printed["verdict"], cs.Consensus.load(tmp_path / "run").verdict}
     assert len(verdicts) == 1
-    assert _HEADLINES[consensus.verdict][1] in done.out.splitlines()
+    assert decide(consensus).headline in done.out
     assert printed["advice"] == diagnosis.advice == consensus.diagnosis.advice
     numbers = {consensus.effective_annotators, consensus.health.effective, consensus.diagnosis.effective_annotators}
     numbers |= {diagnosis.effective_annotators, summary["effective_annotators"], printed["effective_annotators"]}

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.report.conftest import parsed, quietly, tags_of
+from tests.report.conftest import Node, parsed, quietly, tags_of
 
 import consilience as cs
+from consilience.data.texts import Texts
 from consilience.datasets import Simulation
 from consilience.exceptions import DataError, ParameterError
 from consilience.report import render
@@ -44,9 +46,15 @@ def check_page(page: str) -> None:
     assert len(ids) == len(set(ids))
     assert root.one("h1").text
     for link in root.all("a"):
-        assert (link.attributes["href"] or "").removeprefix("#") in ids
+        address = link.attributes["href"] or ""
+        if address.startswith("#"):
+            assert address[1:] in ids
+        else:  # an item that is an address, or shows one
+            assert address.startswith(("http://", "https://"))
+            assert link.attributes["rel"] == "noopener noreferrer"
     for node in root.all():
         assert not {"src", "srcset", "style", "action", "data", "poster"} & set(node.attributes), node.tag
+        assert "href" not in node.attributes or node.tag in ("a", "link")
         assert not any(name.startswith("on") for name in node.attributes), node.attributes
         if node.tag == "svg":
             assert node.attributes.get("aria-label") or node.attributes.get("aria-hidden") == "true"
@@ -57,8 +65,9 @@ def check_page(page: str) -> None:
         content = "".join(root.one(tag).parts)
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
+        assert "http" not in content
     assert policy.startswith("default-src 'none'")
-    assert not re.search(r"url\(|@import|https?:|fetch\(|XMLHttp", page)
+    assert not re.search(r"url\(|@import|fetch\(|XMLHttp", page)
     assert "nan" not in re.findall(r"(?:>|\")(-?nan|inf|None)(?:<|\")", page)
 
 
@@ -68,11 +77,11 @@ def test_a_page_is_well_formed_and_self_contained(run: cs.Consensus, simulated: 
     page = parsed(render(run))
     assert page.one("h1").text == "Consensus"
     assert [s.attributes["id"] for s in page.all("section") if "id" in s.attributes] == [
-        "classes",
-        "convergence",
-        "items",
         "annotators",
+        "items",
+        "classes",
         "crowd",
+        "convergence",
         "computed",
     ]
 
@@ -224,3 +233,98 @@ def test_the_file_appears_whole_or_not_at_all(
     monkeypatch.undo()
     assert place.read_text("utf-8") == before
     assert [file.name for file in place.parent.iterdir()] == ["report.html"]
+
+
+def with_texts(texts: list[str | None]) -> cs.Consensus:
+    """A run whose items show these."""
+    said = np.asarray([[n % 2, n % 2, 1 - n % 2] for n in range(len(texts))])
+    run = quietly(cs.Annotations.from_matrix(said, items=[f"i{n}" for n in range(len(texts))]), "majority")
+    shown = Texts(run.item_ids, pa.array(texts, pa.string()))
+    return replace(run, origin=replace(run.origin, texts=shown, question="Which <kind>?"))
+
+
+def test_the_text_of_an_item_stands_below_its_name() -> None:
+    texts = [*NASTY, None, "https://example.org/?a=1&b=<2>", "javascript:alert(1)", "plain"]
+    page = render(with_texts(texts))
+    check_page(page)
+    root = parsed(page)
+    cells = {cell.text.split()[0]: cell for cell in (row.all("th")[0] for row in items_of(root))}
+    for n, text in enumerate(texts):
+        cell = cells[f"i{n}"]
+        if text is None:
+            assert cell.text == f"i{n}"
+        elif text.startswith("https"):
+            assert cell.one("a").attributes["href"] == text
+        elif text.isascii() and text.isprintable():
+            assert cell.one("span", class_="context").text == (text if len(text) < 160 else text[:160] + "…")
+            assert not cell.all("a")
+    assert tags_of(page)["script"] == 1
+
+
+def items_of(root: Node) -> list[Node]:
+    return [row for row in root.one("table", id="items-table").all("tr") if row.all("th")[0].text != "item"]
+
+
+def test_an_item_that_is_an_address_is_a_link() -> None:
+    frame = pd.DataFrame(
+        [(f"https://example.org/{n}.jpg", w, "ab"[n % 2]) for n in range(6) for w in "xyz"],
+        columns=["item", "worker", "label"],
+    )
+    page = render(quietly(frame))
+    check_page(page)
+    assert len(parsed(page).one("table", id="items-table").all("a")) == 6
+
+
+def test_the_title_is_the_question() -> None:
+    run = with_texts(["a", "b", "c", "d"])
+    assert parsed(render(run)).one("h1").text == "Which <kind>?"
+    assert parsed(render(run, title="Mine")).one("h1").text == "Mine"
+    named = replace(run, run={**run.run, "source": "labels.csv"})
+    assert "labels.csv" in parsed(render(named)).one("p", class_="over").text
+    other = replace(named, origin=replace(run.origin, question=""))
+    assert parsed(render(other)).one("h1").text == "labels.csv"
+
+
+def test_what_to_do_comes_first_and_how_it_was_computed_last(run: cs.Consensus, simulated: Simulation) -> None:
+    root = parsed(render(run, truth=simulated.truth))
+    order = [node.attributes["id"] for node in root.all() if node.attributes.get("id") and node.tag != "table"]
+    assert order == [
+        *("annotators", "items", "confidence", "classes"),
+        *("details", "calibration", "errors", "crowd", "convergence", "computed"),
+    ]
+    details = root.one("details", id="details")
+    assert "open" not in details.attributes
+    assert len(details.all("section")) == 5
+    to_do = root.one("dl", class_="todo")
+    assert [term.text for term in to_do.all("dt")] == ["Accept", "Review", "Talk to", "Collect"]
+    flagged = [row[0] for row in root.one("table", id="annotators-table").rows()][: to_do.text.count(" a")]
+    assert flagged
+    assert all(name in to_do.all("dd")[2].text for name in flagged[:2])
+
+
+def test_a_truth_that_contradicts_is_the_headline(run: cs.Consensus, simulated: Simulation) -> None:
+    agreed = parsed(render(run, truth=simulated.truth)).one("section", aria_label="Verdict")
+    assert agreed.one("p", class_="headline").text == "The labels show who is right."
+    other = (np.asarray(run.choice.best) + 1) % 3
+    verdict = parsed(render(run, truth=other)).one("section", class_="verdict not")
+    assert verdict.one("p", class_="headline").text.startswith(
+        "On the 300 items whose truth you gave, 100% of the labels"
+    )
+    assert "Judged by the labels alone: The labels show who is right." in verdict.text
+    assert "Accept" not in verdict.text
+
+
+def test_several_questions_are_one_page(run: cs.Consensus, simulated: Simulation) -> None:
+    runs = cs.QuestionRuns({NASTY[0]: run, "second": run}, NASTY[1], {NASTY[2]: "textarea"}, {"late": NASTY[0]})
+    page = render(runs, truth={"second": simulated.truth})
+    check_page(page)
+    root = parsed(page)
+    assert root.one("h1").text == NASTY[1]
+    first, second = root.all("article")
+    assert first.all("h2")[0].text == NASTY[0]
+    assert not first.all("section", id="q1-calibration")
+    assert second.all("section", id="q2-calibration")
+    # the same numbers as on a page of its own
+    alone = parsed(render(run, truth=simulated.truth)).one("table", id="annotators-table").rows()
+    assert second.one("table", id="q2-annotators-table").rows() == alone
+    assert len(page.encode()) < 500_000

@@ -19,6 +19,7 @@ from consilience.exceptions import ConsilienceWarning
 if TYPE_CHECKING:
     from consilience.fitting.em import Callback
     from consilience.runs.consensus import Consensus
+    from consilience.runs.question_runs import QuestionRuns
 
 __all__ = [
     "Meter",
@@ -30,6 +31,7 @@ __all__ = [
     "safe",
     "show_json",
     "show_notes",
+    "show_questions",
     "show_run",
     "show_table",
     "waiting",
@@ -37,6 +39,8 @@ __all__ = [
 ]
 
 _MOST_ROWS = 12
+#: Least width of a column of texts.
+_LEAST_ROOM = 20
 
 #: Characters that a terminal acts on: control characters other than line end and tab, and changes of direction.
 _ACTING = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
@@ -193,17 +197,57 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     from consilience.cli._summary import show_consensus
 
     show_consensus(consensus, verbose=verbose)
+    _show_files(folder)
+
+
+def show_questions(runs: QuestionRuns, folder: str | None, *, as_json: bool, verbose: bool = False) -> None:
+    """Print the notes of the runs of several questions, their summary or tables, and the files that were written."""
+    said = {name: run.warnings for name, run in runs.items()}
+    # what holds for the file is said once
+    common = [note for note in next(iter(said.values())) if all(note in notes for notes in said.values())]
+    own = [f"{name}: {note}" for name, notes in said.items() for note in notes if note not in common]
+    show_notes([*runs.notes, *common, *own])
+    if as_json:
+        show_json(runs.summary())
+        return
+    from consilience.cli import _summary
+
+    _summary.show_questions(runs, verbose=verbose)
+    _show_files(folder)
+
+
+def _show_files(folder: str | None) -> None:
     if folder is not None:
-        click.echo(safe(f"\nWritten to {folder}: {', '.join(sorted(file.name for file in Path(folder).iterdir()))}"))
+        names = sorted(file.name + "/" * file.is_dir() for file in Path(folder).iterdir())
+        click.echo(safe(f"\nWritten to {folder}: {', '.join(names)}"))
 
 
-def show_table(console: Console, title: str, rows: list[tuple[Any, ...]], columns: Any, most: int = _MOST_ROWS) -> None:
-    """Print the first rows of a table; the title says how many there are if some are left out."""
-    from rich.text import Text
+def show_table(
+    console: Console,
+    title: str,
+    rows: list[tuple[Any, ...]],
+    columns: Any,
+    most: int = _MOST_ROWS,
+    texts: list[str] | None = None,
+) -> None:
+    """Print the first rows of a table; the title says how many there are if some are left out.
 
+    ``texts``, one for each row, are in a last column if there is room, cut to one line.
+    """
     if len(rows) > most:
         title += f" ({most} of {len(rows)})"
-    rows = rows[:most]
+    table = _table(title, rows[:most], columns)
+    room = console.width - console.measure(table).maximum - 2  # what is between columns
+    if texts and any(texts) and room >= _LEAST_ROOM:
+        wider = [(*row, text[: room - 1] + "…" * (len(text) >= room)) for row, text in zip(rows, texts, strict=True)]
+        table = _table(title, wider[:most], (*columns, "text"))
+    console.print()
+    console.print(table)
+
+
+def _table(title: str, rows: list[tuple[Any, ...]], columns: Any) -> Table:
+    from rich.text import Text
+
     # as Text, names from data are neither markup nor emoji codes
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]
@@ -211,8 +255,7 @@ def show_table(console: Console, title: str, rows: list[tuple[Any, ...]], column
         table.add_column(Text(safe(str(name))), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_text(value)) for value in row))
-    console.print()
-    console.print(table)
+    return table
 
 
 def _text(value: Any) -> str:

@@ -2,122 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from consilience.cli._output import safe, show_table
+from consilience.diagnose.decision import REVIEW, Decision, decide
 
 if TYPE_CHECKING:
     from consilience.runs.consensus import Consensus
+    from consilience.runs.question_runs import QuestionRuns
 
-__all__ = ["show_consensus"]
+__all__ = ["show_consensus", "show_questions"]
 
-#: Labels with less confidence should be reviewed.
-REVIEW = 0.7
-_ROWS, _NAMES = 10, 8
+#: Limits on the items to review, for one question and for each of several, on names, and on the length of a text.
+_ROWS, _FEW_ROWS, _NAMES, _TEXT = 10, 3, 8, 60
 
-_HEADLINES = {
-    "identified": ("green", "The labels show who is right."),
-    "weakly": ("yellow", "The labels show who is right only in part."),
-    "not": ("red", "The labels do not show who is right."),
-}
-
-#: What a flag means, in words, and whether one should talk to the annotator; the first words of the flag decide.
-_FLAGS = (
-    ("spammer", "Answer as if at random", True),
-    ("adversary", "Mostly wrong, perhaps by another rule", True),
-    ("copies", "Answer as one, so they count once", True),
-    ("changes over time", "Changed over time", True),
-    ("biased towards", "Prefer one class where another is right", True),
-    ("few labels", "Gave too few labels to be judged", False),
-)
+_STYLES = {"identified": "bold green", "weakly": "bold yellow", "not": "bold red"}
+_ANSWERS = {"identified": "shown", "weakly": "partly shown", "not": "not shown"}
 
 
 def show_consensus(consensus: Consensus, *, verbose: bool = False) -> None:
     """Print a run for the person who decides; ``verbose`` adds how it was computed, classes and annotators."""
     console = Console(highlight=False)
-    for text, style in _headlines(consensus):
-        console.print(Text(safe(text), style=style))
-    attention = list(_attention(consensus))
-    console.print(Text(_to_do(consensus, sum(len(names) for _, names, talk in attention if talk))))
-    if attention:
-        console.print()
-        console.print(Text("Annotators who need attention", style="bold"))
-        for what, names, _ in attention:
-            shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-            console.print(Text(f"  {what} ({len(names)}): {shown}"))
-    _show_doubtful(console, consensus, all_rows=verbose)
-    console.print()
-    console.print(Text(safe(_source(consensus.run))))
-    if verbose:
-        _show_details(console, consensus)
-    else:
+    _show_run(console, consensus, _decision(consensus), _ROWS, verbose)
+    if not verbose:
         console.print(Text("--verbose shows how this was computed, the classes and all annotators.", style="dim"))
 
 
-def _headlines(consensus: Consensus) -> Iterator[tuple[str, str]]:
-    """Yield the first lines and their styles: what known answers and truths say, the verdict, the estimated error."""
-    run, error = consensus.run, consensus.estimated_error
-    known = run.get("known_answers")
-    if known and known["error"] > known["expected"] and any("known answers" in note for note in consensus.warnings):
-        yield (
-            f"On your {known['items']} known answers the labels alone are {known['error']:.0%} wrong; "
-            f"they led to expect {known['expected']:.0%}. With what the known answers teach it is "
-            f"{known['error_with']:.0%}.",
-            "bold red",
-        )
-    verdict = consensus.verdict
-    if verdict is not None:
-        style, headline = _HEADLINES[verdict]
-        yield headline, f"bold {style}"
-        if verdict != "identified" and consensus.diagnose is not None:
-            yield f"  {consensus.diagnosis.reasons[0]}", ""
-            if consensus.diagnosis.advice:
-                yield f"  {consensus.diagnosis.advice[0]}", ""
-    basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
-    yield f"Estimated error: {error.value:.0%} of the labels ({error.low:.0%} to {error.high:.0%}), {basis}.", ""
-    if "error_rate" in run:
-        yield f"Error against the truth given: {run['error_rate']:.2f} %", ""
-    if "spans" in run:
-        found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
-        yield f"Spans against the truth given: {found}", ""
+def show_questions(runs: QuestionRuns, *, verbose: bool = False) -> None:
+    """Print the runs of several questions: an overview, and then each."""
+    console = Console(highlight=False)
+    decisions = {name: _decision(run) for name, run in runs.items()}
+    rows = []
+    for name, decision in decisions.items():
+        answer = "contradicted" if decision.second else _ANSWERS.get(decision.tone, "-")
+        error = runs[name].estimated_error
+        items = {part.verb: part.items for part in decision.parts}
+        review = items.get("review", items.get("check all", 0))
+        counts = items.get("accept", 0), review, decision.to_talk_to
+        rows.append((_short(name, 24), answer, f"{error.value:.0%}", *counts))
+    columns = "question", "who is right", "error", "accept", "review", "talk to"
+    show_table(console, "Questions", rows, columns, most=len(rows))
+    for name, decision in decisions.items():
+        console.print()
+        console.rule(Text(_short(name, 60), style="bold"), align="left", style="dim")
+        _show_run(console, runs[name], decision, _ROWS if verbose else _FEW_ROWS, verbose)
+    if not verbose:
+        console.print()
+        console.print(Text("--verbose shows how this was computed, the classes and all annotators.", style="dim"))
 
 
-def _to_do(consensus: Consensus, people: int) -> str:
-    """Return what to accept and to review, and to how many annotators to talk."""
-    columns = consensus.label_columns
-    labelled = np.asarray(columns["label"].is_valid())
-    confidence = np.asarray(columns["confidence"])[labelled]
-    sure = confidence >= REVIEW
-    parts = []
-    trusted = consensus.verdict != "not"
-    kinds = (("accept", sure), ("review", ~sure)) if trusted else (("check all", np.ones_like(sure)),)
-    for verb, which in kinds:
-        if which.any():
-            parts.append(f"{verb} {int(which.sum()):,} (about {1.0 - confidence[which].mean():.0%} wrong)")
-    if not labelled.all():
-        parts.append(f"label {int((~labelled).sum()):,} that have no label")
-    if people:
-        parts.append(f"talk to {people} annotator{'s' * (people > 1)}")
-    sentence = ", ".join(parts) + "."
-    return sentence[:1].upper() + sentence[1:]
+def _decision(consensus: Consensus) -> Decision:
+    return decide(consensus, None if consensus.diagnose is None else consensus.diagnosis)
 
 
-def _attention(consensus: Consensus) -> Iterator[tuple[str, list[str], bool]]:
-    """Yield what is wrong, the annotators concerned, and whether to talk to them; everybody once."""
-    names, *columns = consensus.annotator_columns.items()
-    flags = dict(columns)["flags"].to_pylist()
-    ids = names[1].to_pylist()
-    left = set(range(len(ids)))
-    for flag, what, talk in _FLAGS:
-        which = [m for m in sorted(left) if any(word.startswith(flag) for word in flags[m].split("; "))]
-        left -= set(which)
-        if which:
-            yield what, [_short(ids[m]) for m in which], talk
+def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: int, verbose: bool) -> None:
+    if decision.headline:
+        console.print(Text(safe(decision.headline), style=_STYLES[decision.tone]))
+    if decision.second:
+        console.print(Text(decision.second))
+    if decision.reason or decision.second:
+        for sentence in filter(None, (decision.reason, *decision.collect[:1])):
+            console.print(_indented(safe(sentence)))
+    for sentence in (decision.error, *decision.measured, decision.to_do):
+        console.print(Text(safe(sentence)))
+    if decision.attention:
+        console.print()
+        console.print(Text("Annotators who need attention", style="bold"))
+        for each in decision.attention:
+            names = [_short(name) for name in each.names]
+            shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+            console.print(_indented(f"{each.what} ({len(names)}): {shown}"))
+    _show_doubtful(console, consensus, rows, all_rows=verbose)
+    if rows == _ROWS:
+        console.print()
+        console.print(Text(safe(_source(consensus.run))))
+    if verbose:
+        _show_details(console, consensus)
+
+
+def _indented(text: str) -> Padding:
+    return Padding(Text(text), (0, 0, 0, 2), expand=False)
 
 
 def _short(name: Any, most: int = 32) -> str:
@@ -125,31 +93,39 @@ def _short(name: Any, most: int = 32) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _show_doubtful(console: Console, consensus: Consensus, *, all_rows: bool) -> None:
+def _show_doubtful(console: Console, consensus: Consensus, most: int, *, all_rows: bool) -> None:
     """Print the items to review first, if there are any; with ``all_rows``, also those that need no review."""
     import narwhals as nw
 
-    doubtful = nw.from_native(consensus.doubtful(_ROWS), eager_only=True)
-    at = doubtful.columns.index("confidence")
-    rows = [tuple(_short(v) if isinstance(v, str) else v for v in row) for row in doubtful.rows()]
-    rows = [row for row in rows if all_rows or row[at] < REVIEW]
+    doubtful = nw.from_native(consensus.doubtful(most), eager_only=True)
+    columns = doubtful.columns
+    at = columns.index("confidence")
+    rows = [row for row in doubtful.rows() if all_rows or row[at] < REVIEW]
+    texts: list[str | None] = []
+    if consensus.origin.texts is not None:
+        texts = consensus.origin.texts.of([row[0] for row in rows]).to_pylist()
+    rows = [tuple(_short(value) if isinstance(value, str) else value for value in row) for row in rows]
     if rows:
-        show_table(console, "Items to review first", rows, doubtful.columns)
+        lines = [_short(" ".join((text or "").split()), _TEXT) for text in texts]
+        show_table(console, "Items to review first", rows, columns, texts=lines)
 
 
 def _source(run: Any) -> str:
     """Return what was aggregated, how, and how long it took."""
-    items = f"{run['N']:,} items" + (f" with {run['edges']:,} edges" if "edges" in run else "")
+    items = _count(run["N"], "item") + (f" with {_count(run['edges'], 'edge')}" if "edges" in run else "")
     if "sequences" in run:
-        items = f"{run['N']:,} tokens in {run['sequences']:,} sequence{'s' * (run['sequences'] != 1)}"
-    kinds = "different answers" if run.get("answers") == "open" else "classes"
+        items = f"{_count(run['N'], 'token')} in {_count(run['sequences'], 'sequence')}"
+    kinds = _count(run["K"], "different answer") if run.get("answers") == "open" else _count(run["K"], "class", "es")
     state = "" if run["converged"] else ", NOT converged"
     read = f", read as {run['read_as']}" if "read_as" in run else ""
     return (
-        f"{run['labels']:,} labels of {items} by {run['M']:,} annotator{'s' * (run['M'] != 1)}, "
-        f"{run['K']:,} {kinds}{read}; "
+        f"{_count(run['labels'], 'label')} of {items} by {_count(run['M'], 'annotator')}, {kinds}{read}; "
         f"{run['method']}, {run['seconds']:.2f} s{state}"
     )
+
+
+def _count(n: int, what: str, plural: str = "s") -> str:
+    return f"{n:,} {what}{plural * (n != 1)}"
 
 
 def _show_details(console: Console, consensus: Consensus) -> None:

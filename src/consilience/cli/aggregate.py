@@ -44,7 +44,7 @@ _MOST_REPORTED = 200_000
     help="Format of the labels in --out.  [default: csv, parquet for many items]",
 )
 @click.option("--format", help="Format of the file, such as csv or label-studio.  [default: recognised]")
-@click.option("--question", help="Which question to read, if a file has answers to several.")
+@click.option("--question", help="Which question to read, if a file has several; aggregate also takes 'all'.")
 @click.option("--item", help="Name of the item column.")
 @click.option("--annotator", help="Name of the annotator column.")
 @click.option("--label", help="Name of the label column.")
@@ -125,6 +125,12 @@ def command(
         reading = {name: value for name, value in reading.items() if value is not None}
         run_aggregate(labels, **options, reading=reading, **parameters)
         return
+    if reading["question"] == "all" and not in_order:
+        if edges is not None:
+            raise click.UsageError("--question all and --edges do not go together")
+        del reading["question"]
+        run_questions(labels, **options, reading=reading, **parameters)
+        return
     with _output.quiet(), _output.reading(labels):  # the notes are in the summary
         if in_order:
             del reading["question"], reading["item"]
@@ -179,28 +185,87 @@ def run_aggregate(
         expected = None if truth is None else read_truth(truth, encoding=encoding, like=like)
         with _output.progress() as callback:
             consensus: Any = cs.aggregate(data, method, gold=known, reading=reading, callback=callback, **options)
-        run = dict(consensus.run)
-        if consensus.origin.read_as:
-            run["read_as"] = consensus.origin.read_as
-        if expected is not None:
-            run["error_rate"] = consensus.error_rate(expected)
+    consensus = _recorded(consensus, title, expected, sentences, written=out is not None)
+    if out is not None:
+        with _output.waiting("writing the run and its report"), _output.quiet():
+            page = None
+            if consensus.annotations is not None or consensus.run["N"] <= _MOST_REPORTED:
+                from consilience.report import quick_diagnosis, render
+
+                diagnosis = quick_diagnosis(consensus)
+                page = render(consensus, truth=expected, diagnosis=diagnosis)
+            consensus.save(out, add=_output.writer(page), labels=labels_format)
+    _output.show_run(consensus, out, as_json=as_json, verbose=verbose)
+
+
+def _recorded(consensus: Any, source: str, truth: Any, sentences: list[str], *, written: bool) -> Any:
+    """Return a consensus whose run also holds its file, what it was read as, the error, and all warnings."""
+    import consilience as cs
+    from consilience.cli import _output
+
+    run = {**consensus.run, "source": source}
+    if consensus.origin.read_as:
+        run["read_as"] = consensus.origin.read_as
+    with _output.caught() as more:
+        if truth is not None:
+            wrong, judged = consensus.count_wrong(truth)
+            run |= {"error_rate": 100.0 * (wrong / judged), "error_items": judged}
             if "sequences" in run and cs.spans.are_tags(consensus.model.classes):
-                scores = consensus.span_scores(expected)
+                scores = consensus.span_scores(truth)
                 run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}
-    if out is not None and (note := _output.note_on_formulas(consensus)):
-        sentences.append(note)
-    run["warnings"] = list(dict.fromkeys([*run["warnings"], *sentences]))
+    if written and (note := _output.note_on_formulas(consensus)):
+        more.append(note)
+    run["warnings"] = list(dict.fromkeys([*run["warnings"], *sentences, *more]))
     consensus = consensus.with_run(run)
     with _output.waiting("examining the annotators"):
         # cached: the tables, the summary and the report need them
         _ = consensus.health, consensus.verdict, consensus.estimated_error
-    if out is not None:
-        with _output.waiting("writing the run and its report"), _output.quiet():
-            page = None
-            if consensus.annotations is not None or run["N"] <= _MOST_REPORTED:
-                from consilience.report import quick_diagnosis, render
+    return consensus
 
-                diagnosis = quick_diagnosis(consensus)
-                page = render(consensus, truth=expected, title=title, diagnosis=diagnosis)
-            consensus.save(out, add=_output.writer(page), labels=labels_format)
-    _output.show_run(consensus, out, as_json=as_json, verbose=verbose)
+
+def run_questions(
+    path: str,
+    method: str,
+    *,
+    title: str,
+    truth: str | None,
+    gold: str | None,
+    out: str | None,
+    labels_format: Any,
+    as_json: bool,
+    verbose: bool,
+    encoding: str,
+    reading: dict[str, Any],
+    **options: Any,
+) -> None:
+    """Aggregate every question of an export; then write and print the results.
+
+    Files of truths have a column for each question, under its name.
+    """
+    from dataclasses import replace
+
+    import consilience as cs
+    from consilience.cli import _output
+    from consilience.files import check_replaceable
+    from consilience.io.tables import read_truths
+
+    if out is not None:
+        check_replaceable(out, "summary.json")
+    with _output.quiet():  # the notes are in the summary
+        known = None if gold is None else read_truths(gold, encoding=encoding)
+        expected = {} if truth is None else read_truths(truth, encoding=encoding)
+        with _output.progress() as callback:
+            runs = cs.aggregate_questions(path, method, gold=known, reading=reading, callback=callback, **options)
+    if strange := [name for name in expected if name not in (*runs, *runs.failed)]:
+        raise cs.exceptions.ColumnError(
+            f"{Path(str(truth)).name} has a column {strange[0]!r}, but the questions are {', '.join(map(repr, runs))}"
+        )
+    done = {name: _recorded(run, title, expected.get(name), [], written=out is not None) for name, run in runs.items()}
+    runs = replace(runs, runs=done)
+    if out is not None:
+        with _output.waiting("writing the runs and their report"), _output.quiet():
+            from consilience.report import render
+
+            page = render(runs, truth=expected)
+            runs.save(out, add=_output.writer(page), labels=labels_format)
+    _output.show_questions(runs, out, as_json=as_json, verbose=verbose)

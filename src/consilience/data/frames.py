@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from consilience.exceptions import ColumnError, did_you_mean
+
+if TYPE_CHECKING:
+    from consilience.data.texts import Texts
 
 __all__ = [
     "KINDS",
@@ -59,6 +62,8 @@ class Origin:
     frame: str | None = None  #: "pandas", "polars" or "pyarrow"; None for data from a file
     notes: tuple[str, ...] = ()  #: what was dropped or merged on the way in, in sentences
     read_as: str = ""  #: what a file was read as, and why
+    question: str = ""  #: what was asked, if an export names it
+    texts: Texts | None = field(default=None, repr=False, compare=False)  #: what the items show
 
 
 def is_frame(data: Any) -> bool:

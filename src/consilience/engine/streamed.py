@@ -210,8 +210,8 @@ class StreamedConsensus(Consensus):
         labelled = int(self.overview.per_class.sum())
         return estimate(self.overview.against / max(labelled, 1), labelled)
 
-    def error_rate(self, truth: Any) -> float:
-        """Return the percentage of wrong labels, over the items that have both a truth and a label."""
+    def count_wrong(self, truth: Any) -> tuple[int, int]:
+        """Return the number of wrong labels, and that of the items with both a truth and a label."""
         names = (self.store.item_ids(first, stop).to_arrow() for first, stop in self.store.cut(_BLOCK))
         places, codes = gold_of_items(truth, names, self.model.classes, self.origin.item, what="truth", strict=False)
         wrong = judged = first = 0
@@ -224,7 +224,7 @@ class StreamedConsensus(Consensus):
             first += len(block.items)
         if not judged:
             raise DataError("no item has both a truth and a label")
-        return 100.0 * (wrong / judged)
+        return wrong, judged
 
     def save(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from consilience.data.ids import encode_all, to_column
 from consilience.data.times import Times, find_time_column, unknown_time
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.io.documents import expanding_to, no_collection
+from consilience.io.export import ALL, SeveralQuestionsError, annotations_of
 from consilience.io.formats import FORMATS, SEQUENCES, Recognised, annotators_of, read_export, recognise
 from consilience.io.source import the_file
 from consilience.io.tables import naming, read_truth
@@ -80,12 +81,56 @@ def read(
         return _read(found, question, given, options)
 
 
+class Questions(NamedTuple):
+    """Labels by question."""
+
+    annotations: dict[str, Annotations]
+    unsupported: dict[str, str]  #: kind of answer of the questions that cannot be aggregated
+    failed: dict[str, str]  #: why the labels of a question cannot be used
+
+
+@no_collection()
+def read_questions(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - as in read
+    item: str | None = None,
+    annotator: str | None = None,
+    label: str | None = None,
+    duplicates: Duplicates = "last",
+    encoding: str = "utf-8",
+    max_bytes: int | str | None = None,
+) -> Questions:
+    """Read the labels of all questions of a file; the parameters are those of :func:`read`."""
+    place = the_file(path)
+    given = {"item": item, "annotator": annotator, "label": label}
+    options: dict[str, Any] = {"classes": None, "duplicates": duplicates, "gold": None, "where": place.name}
+    with expanding_to(max_bytes):
+        found = _recognised(place, format, encoding, annotator, label)
+        try:
+            only = _read(found, ALL, given, options)
+        except SeveralQuestionsError as several:
+            names, unsupported = several.names, several.unsupported
+        else:
+            origin = getattr(only, "tokens", only).origin  # of tokens in order, too
+            return Questions({origin.question or origin.label: only}, {}, {})
+        made: dict[str, Annotations] = {}
+        failed: dict[str, str] = {}
+        for name in names:
+            try:
+                one = _read(found, name, given, options)
+                made[name] = one._with(origin=replace(one.origin, question=name))
+            except DataError as error:
+                failed[name] = str(error)
+    return Questions(made, unsupported, failed)
+
+
 def _read(
     found: Recognised, question: str | None, given: dict[str, str | None], options: dict[str, Any]
 ) -> Annotations:
     place = found.source.path
     if found.name in FORMATS:
-        if question is not None:
+        if question not in (None, ALL):
             raise ParameterError(
                 f"{place.name}: question={question!r} is for exports with several questions, and this is a "
                 f"{found.title} ({found.reason}); name its column with label=… (--label …)"
@@ -105,8 +150,6 @@ def _read(
         raise ParameterError(f"{place.name}: {names} names a column of a table, but the format is {found.name!r}")
     if found.name in SEQUENCES:
         return _read_tokens(found, options["gold"], options["classes"], options["duplicates"])
-    from consilience.io.export import annotations_of
-
     export = read_export(found, given["item"], question, given["annotator"])
     return annotations_of(export, read_as=_story(found, dict(zip(given, export.names, strict=True))), **options)
 
@@ -186,9 +229,11 @@ def _read_tokens(found: Recognised, gold: Any, classes: Sequence[Any] | None, du
 
 def load(folder: str | os.PathLike[str]) -> Consensus:
     """Read a run that was saved with :meth:`consilience.Consensus.save`."""
-    from consilience.runs.open_run import OpenRun
-    from consilience.runs.sequence_run import SequenceRun
+    from consilience.runs.loading import load_run
+    from consilience.runs.question_runs import QuestionRuns
 
-    kinds: tuple[type[SequenceRun | OpenRun], ...] = (SequenceRun, OpenRun)
-    kind = next((each for each in kinds if each.is_saved_in(folder)), Consensus)
-    return kind.load(folder)
+    if QuestionRuns.is_saved_in(folder):
+        raise FormatError(
+            f"{folder} holds runs of several questions; load one, from its folder inside, or all with QuestionRuns.load"
+        )
+    return load_run(folder)

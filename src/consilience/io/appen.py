@@ -22,6 +22,7 @@ from consilience.data.ids import encode
 from consilience.exceptions import ColumnError
 from consilience.io.export import SEVERAL, Export, choose, questions_among
 from consilience.io.source import Source
+from consilience.io.texts import text_name
 
 __all__ = ["read"]
 
@@ -43,13 +44,14 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
             for name in source.names
             if not name.startswith(("_", "orig_")) and not name.endswith((_GOLD, "_gold_reason")) and name != place
         ]
-        shown = source.columns([place, *others])
-        columns = {name: shown[name].combine_chunks() for name in others}
-        known = questions_among(encode(shown[place].combine_chunks())[0], columns) or others
+        given = source.columns([place, *others])
+        columns = {name: given[name].combine_chunks() for name in others}
+        known = questions_among(encode(given[place].combine_chunks())[0], columns) or others
         known = [question] if question in others and question is not None else known
     wanted = choose(known, question, source.name)
     more = [name for name in (wanted + _GOLD, _TAINTED, _TIME) if name in source.names]
-    table = source.columns([place, _WORKER, wanted, *more])
+    shown = text_name(name for name in source.names if name not in (place, wanted))
+    table = source.columns([place, _WORKER, wanted, *more, *([shown] if shown else [])])
     notes: tuple[str, ...] = ()
     if _TAINTED in more:
         tainted = pc.sum(pc.equal(pc.utf8_lower(table[_TAINTED]), "true")).as_py() or 0
@@ -70,4 +72,6 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         untyped=True,
         row="judgment",
         time=table[_TIME].combine_chunks() if _TIME in more else None,
+        text=table[shown].combine_chunks() if shown else None,
+        question=wanted,
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from consilience.io.export import Export, choose, columns_of, joined, left_out
 from consilience.io.source import Source
+from consilience.io.texts import text_in, texts_of
 
 __all__ = ["question_of", "read", "recognise", "values_by_label"]
 
@@ -38,11 +39,13 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     wanted = _chosen(records, question, source.name)
     rows: list[tuple[Any, Any, Any]] = []
     states: list[Any] = []
+    shown: list[str | None] = []
     for record in records:
         users, said, status = (_listed(record.get(wanted + part)) for part in (_USERS, _RESPONSES, _STATUS))
         n = max(len(users), len(said), 1)
         rows += zip([record.get(item or "id")] * n, _padded(users, n), map(_label, _padded(said, n)), strict=True)
         states += _padded(status, n, None if users or said else "none")
+        shown += [text_in(record.get("fields"), described=True) or text_in(record)] * n
     empty = np.array([state == "none" for state in states], np.bool_)
     dropped = np.array([state in ("discarded", "draft") for state in states], np.bool_)
     items, users, labels = columns_of(rows, ("id", "user", "response"), source.name)
@@ -54,6 +57,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=(item or "id", wanted + _USERS, wanted),
         notes=left_out(int(dropped.sum()), len(rows) - int(empty.sum()), "responses", "discarded or draft"),
         row="response",
+        text=texts_of(shown),
+        question=wanted,
     )
 
 

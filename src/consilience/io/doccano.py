@@ -23,6 +23,7 @@ from consilience.exceptions import DataError, FormatError
 from consilience.io.documents import most_bytes, up_to
 from consilience.io.export import Export, columns_of, joined, refuse_question
 from consilience.io.source import Source
+from consilience.io.texts import text_in, text_name, texts_of
 
 __all__ = ["documents", "question_of", "read", "recognise", "values_by_label"]
 
@@ -86,7 +87,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     """Read the labels of all annotators."""
     refuse_question(question, source.name, "a doccano export")
     place = item or "id"
-    rows: list[tuple[Any, Any, Any]] = []
+    rows: list[tuple[Any, Any, Any, Any]] = []
     if source.shape not in ("folder", "zip"):
         shapes = {source.shape}
         rows += _rows(source, source.path.name.split(".")[0], place)
@@ -106,20 +107,22 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         labels,
         names=(place, "annotator", "label"),
         untyped=shapes == {"table"},
+        text=texts_of(text for *_, text in rows),
     )
 
 
-def _rows(source: Source, who: str, place: str) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield item, annotator and label from one file."""
+def _rows(source: Source, who: str, place: str) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Yield item, annotator, label and text from one file."""
     if source.shape == "table":
         wanted = {name.lower(): name for name in source.names}
         if place not in source.names and place in wanted:
             place = wanted[place]
         if place not in source.names or "label" not in wanted:
             raise FormatError(f"{source.name} has no columns {place!r} and 'label'")
-        table = source.columns([place, wanted["label"]])
-        pairs = zip(table[place].to_pylist(), table[wanted["label"]].to_pylist(), strict=True)
-        yield from ((item, who, label) for item, label in pairs)
+        shown = wanted.get("data") or text_name(name for name in source.names if name != place)
+        table = source.columns([place, wanted["label"], *([shown] if shown else [])])
+        columns = [column.to_pylist() for column in table.columns]
+        yield from ((item, who, label, text[0] if text else None) for item, label, *text in zip(*columns, strict=True))
         return
     for record in source.records():
         made = record.get("annotations")
@@ -133,7 +136,8 @@ def _rows(source: Source, who: str, place: str) -> Iterator[tuple[Any, Any, Any]
                 said.setdefault(one.get("user", who), []).append(one.get("label"))
         else:
             said[who] = record.get("label")
-        yield from ((record.get(place), user, _label(given, source.name)) for user, given in said.items())
+        text = text_in(record) or text_in({"text": record.get("data")})
+        yield from ((record.get(place), user, _label(given, source.name), text) for user, given in said.items())
 
 
 def documents(source: Source) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ name            meaning                                                         
 ``counts``      which rows are labels: cancelled work and known truths are not       (rows,) bool, None for all
 ``gold``        the truth of the row's item, if the file has it                      (rows,), or None
 ``time``        when it was labelled, if the file has it                             (rows,), or None
+``text``        what the item shows, if the file has it                              (rows,), or None
 =============== ==================================================================== =========================
 
 The item of a row that does not count is kept, without that label.
@@ -32,6 +33,7 @@ from consilience.data.annotations import Annotations, Duplicates, Origin
 from consilience.data.building import checked_times
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are
 from consilience.data.sequences import SequenceAnnotations
+from consilience.data.texts import first_texts
 from consilience.exceptions import (
     ColumnError,
     DataError,
@@ -45,9 +47,11 @@ from consilience.exceptions import (
 from consilience.kernels._arrays import Bools, Codes, Ints
 
 __all__ = [
+    "ALL",
     "SEVERAL",
     "Coded",
     "Export",
+    "SeveralQuestionsError",
     "annotations_of",
     "assemble",
     "choose",
@@ -69,6 +73,9 @@ Coded = tuple[Codes, Ids]
 #: Separates the choices of an answer that names several, as in the results of Mechanical Turk.
 SEVERAL = "|"
 
+#: The name that stands for all questions of a file.
+ALL = "all"
+
 #: Whole numbers up to here are the same as decimals.
 _EXACT = 1 << 53
 
@@ -87,6 +94,8 @@ class Export:
     untyped: bool = False  #: text without types: numbers are found afterwards
     row: str = "row"  #: what the file has one of for each label
     time: pa.Array | None = None
+    text: pa.Array | None = None
+    question: str = ""  #: the name of the question, if the file has one
 
 
 def annotations_of(
@@ -118,7 +127,10 @@ def annotations_of(
         raise DataError(f"{where} has no label that counts: {'; '.join(notes) or f'there is no {export.row} in it'}")
     for note in notes:
         warn(f"{where}: {note}", DataWarning)
-    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as)
+    texts = None
+    if export.text is not None and pa.types.is_string(export.text.type):
+        texts = first_texts(item_code, export.text, numbers_where_all_are(items) if export.untyped else items)
+    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, question=export.question, texts=texts)
     made = Annotations.from_codes(
         (item_code[counts], items),
         (annotator_code, annotators),
@@ -226,24 +238,32 @@ def assemble(
 # ---- questions --------------------------------------------------------------------------------------------------
 
 
+class SeveralQuestionsError(ColumnError):
+    """A file has answers to several questions, and one has to be chosen."""
+
+    def __init__(self, message: str, names: Sequence[str], unsupported: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.names, self.unsupported = tuple(names), dict(unsupported)
+
+
 def choose(
     names: Sequence[str], wanted: str | None, where: str, unsupported: Mapping[str, str] = MappingProxyType({})
 ) -> str:
     """Return the question wanted, or the only one; otherwise an error lists them.
 
-    The beginning or the end of its name, up to a dot, a slash or a colon, is enough.  ``unsupported`` has the kind of
-    answer of the questions that cannot be aggregated.
+    The beginning or the end of its name, up to a dot, a slash or a colon, is enough.  :data:`ALL` chooses none: the
+    error lists even one.  ``unsupported`` has the kind of answer of the questions that cannot be aggregated.
     """
     listed = ", ".join(map(repr, names[:12])) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
     if not names:
         raise DataError(f"{where} has no question that can be aggregated")
-    if wanted is None:
-        if len(names) > 1:
+    if wanted is None or (wanted == ALL and ALL not in names):
+        if len(names) > 1 or wanted == ALL:
             kinds = ", ".join(f"{name!r} ({kind})" for name, kind in [*unsupported.items()][:12])
-            raise ColumnError(
-                f"{where} has answers to several questions: {listed}. Say which to read with question=… (--question …)"
-                + (f". Not supported: {kinds}" if kinds else "")
-            )
+            message = f"{where} has answers to several questions: {listed}. Say which to read with question=… "
+            message += "(--question …), or aggregate all with --question all"
+            message += f". Not supported: {kinds}" if kinds else ""
+            raise SeveralQuestionsError(message, names, unsupported)
         return names[0]
     if wanted in names:
         return wanted
@@ -350,5 +370,5 @@ def _as_text(value: Any) -> str:
 
 def refuse_question(question: str | None, where: str, what: str) -> None:
     """Raise when a question is named for a format that has only one."""
-    if question is not None:
+    if question not in (None, ALL):
         raise ParameterError(f"{where}: question={question!r} is for exports with several questions; {what} has one")

@@ -54,6 +54,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         labels,
         names=(item or "source-ref", "workerId", wanted),
         row="answer",
+        question=wanted,
     )
 
 

@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from consilience.exceptions import ColumnError, DataError, FormatError
 from consilience.io.export import Export, choose, column_of, joined, left_out, time_column
 from consilience.io.source import Source
+from consilience.io.texts import text_in, texts_of
 
 __all__ = [
     "KINDS",
@@ -80,10 +81,8 @@ def recognise(source: Source) -> str | None:
 def read(source: Source, item: str | None, question: str | None, annotator: str | None = None) -> Export:
     """Read the answers to one question; ``annotator`` is what to show annotators by, such as "email"."""
     where = source.name
-    pairs = [
-        (_item(task, item), made) for task in source.records() for made in annotations_in(task, where) or (_NOTHING,)
-    ]
-    every = [made for _, made in pairs]
+    rows = [(task, made) for task in source.records() for made in annotations_in(task, where) or (_NOTHING,)]
+    every = [made for _, made in rows]
     controls = controls_of(every)
     if not controls:
         raise DataError(f"{where} has no question that can be aggregated: {_regions(every)}")
@@ -100,7 +99,7 @@ def read(source: Source, item: str | None, question: str | None, annotator: str 
         *unclear,
     )
     return Export(
-        column_of([task for task, _ in pairs], "id of task", where),
+        column_of([_item(task, item) for task, _ in rows], "id of task", where),
         column_of(people, annotator or "completed_by", where),
         labels,
         counts=~(cancelled | truth | empty),
@@ -109,6 +108,8 @@ def read(source: Source, item: str | None, question: str | None, annotator: str 
         notes=notes,
         row="annotation",
         time=time_column(made.get("created_at") for made in every),
+        text=texts_of(text_in(task.get("data"), described=True) for task, _ in rows),
+        question=wanted,
     )
 
 

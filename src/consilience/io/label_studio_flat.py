@@ -24,6 +24,7 @@ from consilience.data.ids import encode
 from consilience.io.export import Export, choose, column_of, questions_among, time_column
 from consilience.io.label_studio import KINDS, plain
 from consilience.io.source import Source
+from consilience.io.texts import text_column_of, text_name, texts_of
 
 __all__ = ["read", "recognise"]
 
@@ -60,6 +61,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         untyped=untyped,
         row="annotation",
         time=columns.get("created_at"),
+        text=text_column_of({name: column for name, column in columns.items() if name not in (question, place)}),
+        question=question,
     )
 
 
@@ -119,6 +122,9 @@ def _records(source: Source, place: str) -> tuple[dict[str, pa.Array], list[str]
                 regions.append(name)
             values = labels
         columns[name] = column_of(values, name, source.name)
+    shown = text_name(name for record in records[:1000] for name in record if name not in columns)
+    if shown is not None:
+        columns[shown] = texts_of(record.get(shown) for record in records)
     return columns, answers, regions
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from consilience.exceptions import FormatError
 from consilience.io.export import Export, column_of, joined, numbered, refuse_question
 from consilience.io.source import Source
+from consilience.io.texts import text_in, texts_of
 
 __all__ = ["read", "recognise"]
 
@@ -41,6 +42,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         column_of([who for _, who, _ in rows], "annotator", source.name),
         column_of([joined(label) if isinstance(label, list) else label for _, _, label in rows], "label", source.name),
         row="annotation",
+        text=texts_of(text_in(document[key]) for key, _, _ in rows),
     )
 
 

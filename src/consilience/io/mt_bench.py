@@ -70,6 +70,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         names=("item", "judge", wanted),
         notes=tuple(notes),
         row="judgment",
+        question=wanted,
     )
 
 

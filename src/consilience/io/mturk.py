@@ -19,6 +19,7 @@ from consilience.exceptions import ColumnError
 from consilience.io import answers
 from consilience.io.export import Export, choose, left_out
 from consilience.io.source import Source
+from consilience.io.texts import text_name
 
 __all__ = ["read"]
 
@@ -36,7 +37,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         raise ColumnError(f"{source.name} has no column {missing[0]!r}, which results of Mechanical Turk have")
     asked = [name for name in source.names if name.startswith(_ANSWER)]
     others = [name for name in ("Reject", _TIME) if name in source.names]
-    table = source.columns([place, *_SIGNS[1:], *asked, *others])
+    shown = text_name((name for name in source.names if name != place), "Input.")
+    table = source.columns([place, *_SIGNS[1:], *asked, *others, *([shown] if shown else [])])
     given = {name.removeprefix(_ANSWER): table[name].combine_chunks() for name in asked if name != _PACKED}
     if _PACKED in asked:
         given |= answers.from_json(table[_PACKED].combine_chunks(), source.name)
@@ -54,6 +56,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         notes=left_out(int(rejected.sum()), table.num_rows, "assignments", "rejected"),
         untyped=True,
         time=table[_TIME].combine_chunks() if _TIME in others else None,
+        text=table[shown].combine_chunks() if shown else None,
+        question=wanted,
     )
 
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from consilience.exceptions import DataError
-from consilience.io.export import Export, choose, column_of, joined, left_out, seconds_column
+from consilience.io.export import ALL, Export, choose, column_of, joined, left_out, seconds_column
 from consilience.io.source import Source
+from consilience.io.texts import text_in, texts_of
 
 __all__ = ["CHOICE", "OF_AN_ANSWER", "question_of", "read", "recognise", "tasks", "values_by_label"]
 
@@ -45,12 +46,14 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     chosen: list[Any] = []
     about: list[Any] = []
     times: list[Any] = []
+    shown: list[str | None] = []
     spans = False
     for record in source.records():
         items.append(record.get(item or "_input_hash"))
         annotators.append(record.get("_annotator_id") or record.get("_session_id"))
         answers.append(record.get("answer"))
         times.append(record.get("_timestamp"))
+        shown.append(text_in(record))
         options, label = _said(record)
         chosen.append(options)
         about.append(label)
@@ -85,6 +88,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         notes=notes,
         row="answer",
         time=seconds_column(times),
+        text=texts_of(shown),
+        question="" if wanted == CHOICE else wanted,
     )
 
 
@@ -133,4 +138,6 @@ def _question(question: str | None, chosen: list[Any], about: list[Any], answers
     labels = sorted({label for label, ok in zip(about, told, strict=True) if label is not None and ok})
     if choices and question is None:
         return CHOICE
+    if choices and question == ALL:
+        labels = []  # accepted labels are choices
     return choose([CHOICE, *labels] if choices else labels, question, where)

@@ -18,7 +18,7 @@ from consilience.exceptions import DataError, FormatError
 from consilience.io.formats import table_format
 from consilience.kernels._arrays import Codes
 
-__all__ = ["Columns", "naming", "read_columns", "read_items", "read_per_annotator", "read_truth"]
+__all__ = ["Columns", "naming", "read_columns", "read_items", "read_per_annotator", "read_truth", "read_truths"]
 
 
 class Columns(NamedTuple):
@@ -99,6 +99,22 @@ def read_truth(
 
     read = read_columns(path, format, encoding, find, "names no truth")
     return pa.table({role: read.ids(role) for role in read.names})
+
+
+def read_truths(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> dict[str, pa.Table]:
+    """Read known truths of several questions: a table with an item column and a column for each question.
+
+    The item column has a usual name, or is the first.
+    """
+
+    def find(columns: list[str]) -> dict[str, str]:
+        usual = [name for name in columns if name.strip().lower() in frames.ALIASES["item"]]
+        item = (usual or columns)[0]
+        return {"item": item} | {f"of {name}": name for name in columns if name != item}
+
+    read = read_columns(path, None, encoding, find, "names no truth")
+    items = read.ids("item")
+    return {read.names[role]: pa.table({"item": items, "label": read.ids(role)}) for role in [*read.names][1:]}
 
 
 def read_items(path: str | os.PathLike[str], own: Mapping[str, str], *, encoding: str = "utf-8") -> pa.Table:

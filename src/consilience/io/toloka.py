@@ -19,6 +19,7 @@ from consilience.data.frames import no_column
 from consilience.exceptions import ColumnError
 from consilience.io.export import Export, choose, left_out
 from consilience.io.source import Source
+from consilience.io.texts import text_column_of
 
 __all__ = ["read"]
 
@@ -40,7 +41,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         raise ColumnError(f"{source.name} has no column {(missing if places else [_TASK])[0]!r}")
     more = [name for name in (_GOLDEN + wanted, _STATUS) if name in source.names]
     when = [name for name in _TIMES if name in source.names][:1]
-    table = source.columns([*places, _WORKER, _OUTPUT + wanted, *more, *when])
+    table = source.columns(list(dict.fromkeys([*places, *shown, _WORKER, _OUTPUT + wanted, *more, *when])))
     table = table.filter(pc.or_(table[_WORKER].is_valid(), table[_OUTPUT + wanted].is_valid()))
     refused = np.zeros(table.num_rows, np.bool_)
     if _STATUS in more:
@@ -56,6 +57,8 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         notes=left_out(int(refused.sum()), table.num_rows, "answers", "rejected, skipped, expired or not submitted"),
         untyped=True,
         time=table[when[0]].combine_chunks() if when else None,
+        text=text_column_of({name: table[name] for name in shown if name not in places}, _INPUT),
+        question=wanted,
     )
 
 

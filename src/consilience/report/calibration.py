@@ -9,10 +9,11 @@ from markupsafe import Markup
 
 from consilience import metrics
 from consilience.data.names import count, marked, percent
+from consilience.diagnose.decision import wilson_interval
 from consilience.report.svg import Frame, element, picture, ticks
 from consilience.report.view import View
 
-__all__ = ["calibration", "wilson_interval"]
+__all__ = ["calibration"]
 
 #: The accuracy of a bin with fewer items is uncertain.
 _FEW = 10
@@ -39,14 +40,6 @@ def calibration(view: View) -> dict[str, Any]:
     if spans:
         figures.append(("spans", ", ".join(f"{name} {percent(value)}" for name, value in spans.items())))
     return {"picture": _diagram(found), "figures": figures, "table": _table(view)}
-
-
-def wilson_interval(wrong: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share."""
-    z = 1.959963984540054
-    middle = (wrong + z * z / 2) / (n + z * z)
-    half = z / (n + z * z) * float(np.sqrt(wrong * (n - wrong) / n + z * z / 4))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def _diagram(found: metrics.Reliability) -> Markup:

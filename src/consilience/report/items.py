@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from consilience.data.names import count, marked, shown
+from consilience.data.texts import is_link
 from consilience.kernels._arrays import Floats, Ints
 from consilience.report.svg import bar
 from consilience.report.view import View
@@ -20,6 +21,8 @@ _CLEAR, _LEAST = 0.99, 10
 _MOST_NAMES, _MOST_SAID = 6, 6
 #: Words shown on either side of a token.
 _AROUND = 4
+#: Characters shown of an item's text.
+_MOST_TEXT = 160
 
 
 def doubtful(view: View, most: int) -> Ints:
@@ -40,10 +43,11 @@ def item_rows(view: View, most: int) -> list[dict[str, Any]]:
     best, second = consensus.choice.best, consensus.choice.second
     accuracy = np.asarray([value or 0.0 for value in view.annotators["accuracy"]])
     rows = []
-    for n in doubtful(view, most).tolist():
+    chosen = doubtful(view, most)
+    for n, text in zip(chosen.tolist(), consensus.texts_of(chosen), strict=True):
         p = consensus.probabilities_of(n)
         row: dict[str, Any] = {
-            "name": _name(view, n),
+            "name": _name(view, n, text),
             "label": marked(classes[int(best[n])], 32),
             "confidence": f"{view.confidence[n]:.3f}",
             "bar": bar(float(view.confidence[n])),
@@ -61,10 +65,16 @@ def item_rows(view: View, most: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _name(view: View, n: int) -> Markup:
+def _name(view: View, n: int, text: str | None) -> Markup:
+    """Return the name of an item, with its text below or as a link if it has one."""
     s = view.sequences
     if s is None:
-        return marked(view.consensus.item_ids[n])
+        item = str(view.consensus.item_ids[n])
+        if link := next((t for t in (item, text) if t and is_link(t)), None):
+            return Markup('<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>').format(link, marked(item))
+        if not text or text == item:
+            return marked(item)
+        return marked(item) + Markup('<span class="context"><bdi>{}</bdi></span>').format(_line(text))
     which = int(np.searchsorted(s.indptr, n, side="right")) - 1
     name = marked(s.sequence_ids[which], 32) + Markup(" · ") + marked(s.position_ids[int(s.position[n])], 16)
     if s.words is None:
@@ -74,6 +84,12 @@ def _name(view: View, n: int) -> Markup:
         " ".join(shown(w, 24) for w in s.words[x:y].to_pylist()) for x, y in ((low, n), (n, n + 1), (n + 1, high))
     )
     return name + Markup('<span class="context">{} <mark>{}</mark> {}</span>').format(before, word, after)
+
+
+def _line(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    line = " ".join(text.split())
+    return shown(line[:_MOST_TEXT], _MOST_TEXT) + "…" * (len(line) > _MOST_TEXT)
 
 
 def _said(view: View, n: int, accuracy: Floats) -> list[dict[str, Any]] | None:

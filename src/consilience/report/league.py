@@ -22,7 +22,10 @@ _MOST_NUMBERS = 3_000
 
 
 def league(view: View) -> dict[str, Any]:
-    """Return a row for each annotator, most informative first; if there are many, for those with most labels."""
+    """Return a row for each annotator: those with a problem first, then the most informative ones.
+
+    If there are many, the others are those with most labels.
+    """
     consensus = view.consensus
     columns = view.annotators
     M, K = len(consensus.model.annotators), len(consensus.model.classes)
@@ -32,9 +35,9 @@ def league(view: View) -> dict[str, Any]:
     classes = np.sort(np.argsort(-prior, kind="stable")[:_MOST_CLASSES])
     most = max(20, min(_MOST, _MOST_CELLS // classes.size**2))
     labels = np.asarray(columns["n_labels"])
-    chosen = np.argsort(-labels, kind="stable")[:most]
-    bits = np.asarray(columns["information"])
-    chosen = chosen[np.argsort(-bits[chosen], kind="stable")]
+    fine = np.asarray([not any(map(is_serious, flags_of(flags))) for flags in columns["flags"]], bool)
+    chosen = np.lexsort((-labels, fine))[:most]
+    chosen = chosen[np.lexsort((-np.asarray(columns["information"])[chosen], fine[chosen]))]
     numbers = chosen.size * classes.size**2 <= _MOST_NUMBERS
     rows = [_row(view, m, columns, classes if matrices else None, numbers) for m in chosen.tolist()]
     return {
@@ -74,8 +77,6 @@ def _row(view: View, m: int, columns: dict[str, list[Any]], classes: Ints | None
         "accuracy_value": f"{accuracy:.6f}" if said else "",
         "range": f"{100 * low:.0f} to {100 * high:.0f}\u00a0%" if said else "",
         "interval": interval(accuracy, low, high) if said else "",
-        "bits": f"{columns['information'][m]:.2f}",
-        "bits_value": f"{columns['information'][m]:.6f}",
         "bias": shown(columns["bias"][m], 90).replace(" %", "\u00a0%") if columns["bias"][m] else "",
         "flags": [(shown(flag, 60), is_serious(flag)) for flag in flags_of(columns["flags"][m])],
         "flagged": any(is_serious(flag) for flag in flags_of(columns["flags"][m])),

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from consilience.data.names import count, marked, percent, shown
+from consilience.diagnose.decision import Attention, Decision, Part
 from consilience.diagnose.open_answers import OpenDiagnosis
 from consilience.report.svg import Frame, bar, confusion, element, picture, ticks
 from consilience.report.view import View
@@ -21,9 +22,14 @@ _SURE = 0.95
 _MOST_CLASSES = 20
 #: Limits on reasons and pieces of advice, and on the points of a curve.
 _MOST_SENTENCES, _MOST_POINTS = 40, 200
+#: Limits on the advice and on the names in sight.
+_MOST_ADVICE, _MOST_NAMES = 3, 12
 #: Entries of the summary that the page shows elsewhere.
 _ELSEWHERE = frozenset(
-    ("N", "M", "K", "labels", "history", "warnings", "why", "parameters", "error_rate", "spans", "method", "chosen")
+    (
+        *("N", "M", "K", "labels", "history", "warnings", "why", "parameters", "error_rate", "error_items", "spans"),
+        *("method", "chosen", "question", "source"),
+    )
 )
 _WORDS: Mapping[str, str] = {
     "chosen_by": "method chosen by",
@@ -34,21 +40,40 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def verdict(view: View) -> dict[str, Any]:
-    """Return the verdict of the diagnosis with its reasons, or why there is none."""
+def verdict(view: View, decision: Decision) -> dict[str, Any]:
+    """Return what to do, the verdict, and its reasons, or why there is none."""
     found = view.diagnosis
-    if found is None:
-        headline = "No verdict on these labels"
-        return {"kind": "none", "headline": headline, "note": view.no_diagnosis, "reasons": [], "advice": []}
+    reasons = [] if found is None else [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]]
+    collect = [shown(sentence, 400) for sentence in decision.collect[:_MOST_SENTENCES]]
+    note = view.no_diagnosis
+    if found is not None and not isinstance(found, OpenDiagnosis) and not found.stability.draws:
+        note = "The bootstrap over items was left out, to save time."
     return {
-        "kind": found.verdict,
-        "headline": found.headline,
-        "reasons": [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]],
-        "advice": [shown(advice, 400) for advice in found.advice[:_MOST_SENTENCES]],
-        "note": ""
-        if isinstance(found, OpenDiagnosis) or found.stability.draws
-        else "The bootstrap over items was left out, to save time.",
+        "kind": decision.tone,
+        "headline": decision.headline or "No verdict on these labels.",
+        "second": decision.second,
+        "reason": shown(decision.reason, 400) if decision.reason else "",
+        "sentences": [decision.error, *decision.measured],
+        "parts": [_part(part) for part in decision.parts],
+        "people": [_people(each) for each in decision.attention if each.talk],
+        "collect": collect[:_MOST_ADVICE],
+        "reasons": reasons,
+        "more": collect[_MOST_ADVICE:],
+        "note": note,
     }
+
+
+def _part(part: Part) -> tuple[str, str, str]:
+    """Return what to do with some items, how many they are, and what is known of them."""
+    if part.wrong is None:
+        return "Label", count(part.items), "item that has no label" if part.items == 1 else "items that have no label"
+    labels = f"label{'s' * (part.items != 1)}, about {percent(part.wrong, 0)} wrong"
+    return part.verb.capitalize(), count(part.items), labels
+
+
+def _people(each: Attention) -> dict[str, Any]:
+    names = [marked(name, 32) for name in each.names[:_MOST_NAMES]]
+    return {"what": each.what, "names": names, "more": len(each.names) - len(names)}
 
 
 def tiles(view: View, flagged: int) -> list[dict[str, str]]:

@@ -9,32 +9,31 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import consilience
 from consilience.data.names import shown
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import ParameterError
 from consilience.files import atomic_file
-from consilience.report.confidence import histogram, thresholds
-from consilience.report.crowd import crowd
-from consilience.report.items import item_rows
-from consilience.report.league import flags_of, is_serious, league
-from consilience.report.overview import class_rows, computed, convergence, sentence, tiles, transitions, verdict
-from consilience.report.view import View, quick_diagnosis
+from consilience.report.overview import sentence
+from consilience.report.section import run_section
+from consilience.report.view import quick_diagnosis
 from consilience.runs.consensus import Consensus
+from consilience.runs.loading import load_run
+from consilience.runs.question_runs import QuestionRuns
 from consilience.validation import whole
 
 __all__ = ["quick_diagnosis", "render", "report"]
 
-#: Default number of items to look at first.
-_ITEMS = 60
+#: Default number of items to look at first; of several questions together, and the fewest of each.
+_ITEMS, _ITEMS_IN_ALL, _FEWEST_ITEMS = 30, 60, 10
 
 
 def report(
@@ -45,13 +44,14 @@ def report(
     Parameters
     ----------
     consensus
-        A run, or the folder of one.
+        A run, or the folder of one.  The runs of several questions make one report with a section for each.
     path
         File to write; it appears whole or not at all.
     truth
         True labels, in any form that :meth:`consilience.Consensus.error_rate` takes, to show errors and calibration.
+        For several questions, a mapping from question to such truths.
     title
-        The heading; by default the name of the folder, if one is given.
+        The heading; by default the question, or else the file or the folder that the run came from.
     items
         How many of the items to look at first are listed.
 
@@ -81,52 +81,42 @@ def render(
 ) -> str:
     """Return the report as text; see :func:`report`.  ``diagnosis`` may be a result of :func:`quick_diagnosis`."""
     whole("items", items, least=0)
+    folder = ""
     if isinstance(consensus, str | os.PathLike):
-        from consilience.io import load
-
-        title = title if title is not None else Path(consensus).resolve().name
-        consensus = load(consensus)
+        folder = Path(consensus).resolve().name
+        consensus = QuestionRuns.load(consensus) if QuestionRuns.is_saved_in(consensus) else load_run(consensus)
+    if isinstance(consensus, QuestionRuns):
+        return _page(title or consensus.source or folder, consensus.source, *_questions(consensus, truth, items))
     if not isinstance(consensus, Consensus):
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
-    codes = None if truth is None else consensus.codes_of_truth(truth)
-    view = View(consensus, codes, *(diagnosis or quick_diagnosis(consensus)))
-    calibrated = None
-    if codes is not None:
-        from consilience.report.calibration import calibration
+    source = str(consensus.run.get("source", ""))
+    section = run_section(consensus, truth, items, diagnosis)
+    return _page(title or consensus.question or source or folder or "Consensus", source, [section])
 
-        if not view.judged.any():
-            raise DataError("no item has both a truth and a label: leave the truth out, or check its ids")
-        calibrated = calibration(view)
-    annotators = league(view)
-    flagged = np.asarray([any(map(is_serious, flags_of(text))) for text in view.annotators["flags"]], bool)
-    rows, more_classes = class_rows(view)
+
+def _questions(runs: QuestionRuns, truth: Any, items: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return a section for each question, and notes on those without."""
+    most = max(min(items, _ITEMS_IN_ALL // max(len(runs), 1)), min(items, _FEWEST_ITEMS))
+    sections = []
+    for n, (name, run) in enumerate(runs.items(), 1):
+        sections.append(run_section(run, (truth or {}).get(name), most, None, f"q{n}-", name))
+    return sections, runs.notes
+
+
+def _page(title: str, source: str, sections: list[dict[str, Any]], notes: Sequence[str] = ()) -> str:
     style, script = _file("style.css"), _file("script.js")
+    template = _environment().get_template("run.html")
     return _environment().get_template("page.html").render(
-        title=shown(title, 120) if title else "Consensus",
+        title=shown(title, 120),
+        source=shown(source, 120) if source and source != title else "",
         style=Markup(style),
         script=Markup(script),
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:",
         version=consilience.__version__,
         made=date.today().isoformat(),
-        run=consensus.run,
-        verdict=verdict(view),
-        tiles=tiles(view, int(flagged.sum())),
-        classes=rows,
-        more_classes=more_classes,
-        one_class=len(consensus.model.classes) == 1,
-        histogram=histogram(view),
-        thresholds=thresholds(view),
-        measured=view.truth is not None,
-        league=annotators,
-        crowd=crowd(view, flagged),
-        has_labels=consensus.annotations is not None,
-        items=item_rows(view, int(items)),
-        labelled=int(view.labelled.sum()),
-        transitions=transitions(view),
-        convergence=convergence(view),
-        calibration=calibrated,
-        computed=computed(view),
-        warnings=[sentence(text) for text in consensus.warnings[:50]],
+        overview=sections if sections[0]["question"] else [],
+        notes=[sentence(note) for note in notes],
+        sections=[Markup(template.render(section)) for section in sections],
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
+from consilience.data.texts import Texts
 from consilience.data.truth import truth_codes
 from consilience.exceptions import DataError, DataWarning, FormatError, warn
 from consilience.files import CHECKSUMS, atomic_folder, check_checksums, write_checksums
@@ -39,6 +40,8 @@ _FOUND = ("effective_annotators", "health")
 _ERROR = ("estimated_error", "estimated_error_low", "estimated_error_high", "estimated_error_basis")
 #: Files with the codes of all labels and of known truths, item after item.
 _ANSWERS, _GOLD = "answers.parquet", "gold.parquet"
+#: File with what the items show.
+_TEXTS = "texts.parquet"
 
 
 def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choice:
@@ -129,6 +132,17 @@ class Consensus:
         """
         return self.health.effective
 
+    @property
+    def question(self) -> str:
+        """What was asked, if the labels came from an export that names it, else ""."""
+        return self.origin.question or str(self.run.get("question", ""))
+
+    def texts_of(self, items: Any) -> list[str | None]:
+        """Return what these items show, such as their text or an address, as far as an export held it."""
+        if self.origin.texts is None:
+            return [None] * len(items)
+        return list(self.origin.texts.of(self.item_ids.to_arrow().take(pa.array(items))).to_pylist())
+
     @cached_property
     def labels(self) -> Any:
         """Frame with a row for each item: item, label, confidence, runner_up, margin, n_labels.
@@ -199,11 +213,16 @@ class Consensus:
 
         ``truth`` has any form that :meth:`consilience.Annotations.with_gold` takes.
         """
+        wrong, judged = self.count_wrong(truth)
+        return 100.0 * (wrong / judged)
+
+    def count_wrong(self, truth: Any) -> tuple[int, int]:
+        """Return the number of wrong labels, and that of the items with both a truth and a label."""
         codes = self.codes_of_truth(truth)
         judged = (codes >= 0) & ((self.n_labels > 0) | self.silence_speaks)
         if not judged.any():
             raise DataError(f"no {self._unit} has both a truth and a label")
-        return 100.0 * float(np.mean(self.choice.best[judged] != codes[judged]))
+        return int((self.choice.best[judged] != codes[judged]).sum()), int(judged.sum())
 
     def codes_of_truth(self, truth: Any) -> Codes:
         """Return the class code of every item under these truths, -1 where unknown, K where it is not a class."""
@@ -245,6 +264,7 @@ class Consensus:
         error = self.estimated_error
         return {
             **_FORMAT,
+            **({"question": self.question} if self.question else {}),
             "verdict": self.verdict,
             **dict(zip(_ERROR, error, strict=True)),
             **self.run,
@@ -318,6 +338,8 @@ class Consensus:
         origin = {role: getattr(self.origin, role) for role in ("item", "annotator", "label")}
         if self.annotations is not None:
             _save_answers(self.annotations, fresh)
+        if self.origin.texts is not None:
+            _save_texts(self.origin.texts, fresh)
         self._save_more(fresh)
         if add is not None:
             add(fresh)
@@ -359,7 +381,8 @@ class Consensus:
         model, posterior, more = cls._load_more(place, columns)
         computed = (*_FORMAT, "columns", "verdict", *_FOUND, *_ERROR)
         run = {key: value for key, value in summary.items() if key not in computed}
-        items, n_labels, origin = Ids(columns["item"]), np.asarray(columns["n_labels"]), Origin(**summary["columns"])
+        items, n_labels = Ids(columns["item"]), np.asarray(columns["n_labels"])
+        origin = Origin(**summary["columns"], texts=_load_texts(place))
         made = cls(
             model,
             posterior,
@@ -435,6 +458,24 @@ def _load_answers(folder: Path, n_labels: Ints, items: Ids, model: Any, origin: 
         raise FormatError(f"{folder} is damaged: its {_ANSWERS} belongs to another run")
     indptr = np.concatenate([[0], np.cumsum(n_labels)])
     return Annotations(indptr, who, said, items=items, annotators=annotators, classes=classes, gold=gold, origin=origin)
+
+
+def _save_texts(texts: Texts, folder: Path) -> None:
+    from pyarrow.parquet import write_table
+
+    write_table(pa.table({"item": texts.items.to_arrow(), "text": texts.texts}), folder / _TEXTS, compression="zstd")
+
+
+def _load_texts(folder: Path) -> Texts | None:
+    from pyarrow.parquet import read_table
+
+    if not (folder / _TEXTS).is_file():
+        return None
+    try:
+        table = read_table(folder / _TEXTS)
+        return Texts(Ids(table["item"].combine_chunks()), table["text"].combine_chunks())
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise FormatError(f"{folder} is damaged: {error}") from error
 
 
 def _read_codes(path: Path, **names: int) -> list[Ints]:

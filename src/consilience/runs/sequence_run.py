@@ -53,13 +53,13 @@ class SequenceRun(Consensus):
         """Return the class code of every token; :meth:`consilience.SequenceAnnotations.with_gold` has the forms."""
         return self.sequences.codes_of_truth(truth, strict=False)
 
-    def error_rate(self, truth: Any) -> float:
-        """Return the percentage of wrong labels, over the tokens that have both a truth and a label."""
+    def count_wrong(self, truth: Any) -> tuple[int, int]:
+        """Return the number of wrong labels, and that of the tokens with both a truth and a label."""
         sequences, best = self._among(truth)
         if sequences is self.sequences:
-            return super().error_rate(truth)
+            return super().count_wrong(truth)
         codes = sequences.codes_of_truth(truth, strict=False)
-        return 100.0 * float(np.mean(best[codes >= 0] != codes[codes >= 0]))
+        return int((best[codes >= 0] != codes[codes >= 0]).sum()), int((codes >= 0).sum())
 
     def span_scores(self, truth: Any) -> SpanScores:
         """Return precision, recall and F1 of the spans, as ``conlleval`` counts them.

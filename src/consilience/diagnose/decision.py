@@ -1,0 +1,202 @@
+"""What to do with a run, in words for the person who decides: accept, review, whom to talk to, what to collect.
+
+The command line and the report say the same, from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from consilience.runs.consensus import Consensus
+
+__all__ = ["REVIEW", "Attention", "Decision", "Part", "attention", "decide", "wilson_interval"]
+
+#: Labels with less confidence should be reviewed.
+REVIEW = 0.7
+
+_HEADLINES = {
+    "identified": "The labels show who is right.",
+    "weakly": "The labels show who is right only in part.",
+    "not": "The labels do not show who is right.",
+}
+
+_USE_TRUTH = "Give the truth as known answers (--gold, gold=…): until then, the annotators are judged wrongly, too."
+
+#: What a flag means, in words, and whether one should talk to the annotator; the first words of the flag decide.
+_FLAGS = (
+    ("spammer", "Answer as if at random", True),
+    ("adversary", "Mostly wrong, perhaps by another rule", True),
+    ("copies", "Answer as one, so they count once", True),
+    ("changes over time", "Changed over time", True),
+    ("biased towards", "Prefer one class where another is right", True),
+    ("few labels", "Gave too few labels to be judged", False),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the items, and what to do with them."""
+
+    verb: str  #: "accept", "review", "check all" or "label"
+    items: int
+    wrong: float | None  #: expected share of wrong labels
+
+    def __str__(self) -> str:
+        if self.wrong is None:
+            return f"{self.verb} {self.items:,} that {'has' if self.items == 1 else 'have'} no label"
+        return f"{self.verb} {self.items:,} (about {self.wrong:.0%} wrong)"
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Annotators with the same problem."""
+
+    what: str
+    annotators: tuple[int, ...]
+    names: tuple[str, ...]
+    talk: bool  #: whether to talk to them
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a run says, and what to do."""
+
+    tone: str  #: "identified", "weakly", "not" (also if the labels are contradicted), or "none"
+    headline: str  #: how known answers or the truth contradict the labels; or else the verdict in words; or ""
+    second: str  #: the verdict in words if the labels are contradicted, else ""
+    reason: str  #: the most important reason against the labels, or ""
+    error: str  #: the estimated error
+    measured: tuple[str, ...]  #: errors against the truth that was given
+    parts: tuple[Part, ...]
+    attention: tuple[Attention, ...]
+    collect: tuple[str, ...]  #: what to collect
+
+    @property
+    def to_talk_to(self) -> int:
+        """Number of annotators to talk to."""
+        return sum(len(each.names) for each in self.attention if each.talk)
+
+    @property
+    def to_do(self) -> str:
+        """What to accept and to review, and to how many annotators to talk, in one sentence."""
+        parts = [str(part) for part in self.parts]
+        if people := self.to_talk_to:
+            parts.append(f"talk to {people} annotator{'s' * (people > 1)}")
+        sentence = ", ".join(parts) + "."
+        return sentence[:1].upper() + sentence[1:]
+
+
+def decide(consensus: Consensus, diagnosis: Any = None) -> Decision:
+    """Return what to do with a run; ``diagnosis`` is that of its labels, if there is one."""
+    run = consensus.run
+    verdict = consensus.verdict if diagnosis is None else str(diagnosis.verdict)
+    known, measured = _by_known_answers(consensus), _by_truth(consensus)
+    words = _HEADLINES.get(verdict or "", "")
+    trusted = verdict != "not" and not known and not measured
+    parts = tuple(_parts(consensus, trusted, run["error_rate"] / 100.0 if measured else None))
+    reason, advice = "", tuple[str, ...]()
+    if diagnosis is not None:
+        reason = str(diagnosis.reasons[0]) if verdict != "identified" and diagnosis.reasons else ""
+        advice = tuple(diagnosis.advice)
+    if measured:
+        advice = (_USE_TRUTH, *advice)
+    figures = []
+    if "error_rate" in run:
+        figures.append(f"Error against the truth given: {run['error_rate']:.2f} %.")
+    if "spans" in run:
+        found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
+        figures.append(f"Spans against the truth given: {found}.")
+    return Decision(
+        "not" if known or measured else verdict or "none",
+        known or measured or words,
+        f"Judged by the labels alone: {words}" if words and (known or measured) else "",
+        reason,
+        _error(consensus),
+        tuple(figures),
+        parts,
+        tuple(attention(consensus)),
+        advice or _more_labels(parts),
+    )
+
+
+def _by_known_answers(consensus: Consensus) -> str:
+    """Return how known answers show that the labels are worse than they seem, or ""."""
+    known = consensus.run.get("known_answers")
+    if not known or known["error"] <= known["expected"] or not any("known answers" in w for w in consensus.warnings):
+        return ""
+    return (
+        f"On your {known['items']} known answers the labels alone are {known['error']:.0%} wrong; "
+        f"they led to expect {known['expected']:.0%}. With what the known answers teach it is "
+        f"{known['error_with']:.0%}."
+    )
+
+
+def _by_truth(consensus: Consensus) -> str:
+    """Return how a truth shows that: more wrong labels than the interval of the estimated error allows, or ""."""
+    judged, error = consensus.run.get("error_items"), consensus.estimated_error
+    if not judged:
+        return ""
+    share = consensus.run["error_rate"] / 100.0
+    if wilson_interval(round(share * judged), judged)[0] <= error.high:
+        return ""
+    return (
+        f"On the {judged:,} items whose truth you gave, {share:.0%} of the labels are wrong; "
+        f"the labels led to expect {error.value:.0%} ({error.low:.0%} to {error.high:.0%})."
+    )
+
+
+def _error(consensus: Consensus) -> str:
+    error, known = consensus.estimated_error, consensus.run.get("known_answers")
+    basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
+    return f"Estimated error: {error.value:.0%} of the labels ({error.low:.0%} to {error.high:.0%}), {basis}."
+
+
+def _parts(consensus: Consensus, trusted: bool, measured: float | None) -> Iterator[Part]:
+    """Yield what to do with the items; ``measured`` is the share of wrong labels if it contradicts the confidence."""
+    columns = consensus.label_columns
+    labelled = np.asarray(columns["label"].is_valid())
+    confidence = np.asarray(columns["confidence"])[labelled]
+    sure = confidence >= REVIEW
+    kinds = (("accept", sure), ("review", ~sure)) if trusted else (("check all", np.ones_like(sure)),)
+    for verb, which in kinds:
+        if which.any():
+            wrong = float(1.0 - confidence[which].mean()) if measured is None else measured
+            yield Part(verb, int(which.sum()), wrong)
+    if not labelled.all():
+        yield Part("label", int((~labelled).sum()), None)
+
+
+def _more_labels(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """Return what to collect where the diagnosis asks for nothing."""
+    few = [part for part in parts if part.verb in ("review", "label")]
+    if not few:
+        return ()
+    n = sum(part.items for part in few)
+    which = "the item" if n == 1 else f"the {n:,} items"
+    return (f"More labels for {which} to review, if nobody has time to: consilience plan says which, and by whom.",)
+
+
+def attention(consensus: Consensus) -> Iterator[Attention]:
+    """Yield annotators who need attention, by problem; everybody once."""
+    names, *columns = consensus.annotator_columns.items()
+    flags = dict(columns)["flags"].to_pylist()
+    ids = names[1].to_pylist()
+    left = set(range(len(ids)))
+    for flag, what, talk in _FLAGS:
+        which = [m for m in sorted(left) if any(word.startswith(flag) for word in flags[m].split("; "))]
+        left -= set(which)
+        if which:
+            yield Attention(what, tuple(which), tuple(str(ids[m]) for m in which), talk)
+
+
+def wilson_interval(wrong: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share."""
+    z = 1.959963984540054
+    middle = (wrong + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * sqrt(wrong * (n - wrong) / n + z * z / 4)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
