@@ -142,7 +142,7 @@ def _source(run: Any) -> str:
     items = f"{run['N']:,} items" + (f" with {run['edges']:,} edges" if "edges" in run else "")
     if "sequences" in run:
         items = f"{run['N']:,} tokens in {run['sequences']:,} sequence{'s' * (run['sequences'] != 1)}"
-    kinds = "different answers" if run.get("answers") == "open" else "classes"
+    kinds = {"open": "different answers", "ordinal": "levels"}.get(run.get("answers", "nominal"), "classes")
     state = "" if run["converged"] else ", NOT converged"
     read = f", read as {run['read_as']}" if "read_as" in run else ""
     return (
@@ -160,6 +160,8 @@ def _show_details(console: Console, consensus: Consensus) -> None:
     lines = [f"{run['iterations']} passes, log-likelihood {run['log_likelihood']:.4f}"]
     if "why" in run:
         lines.append(f"{run['chosen']}: {run['why']}")
+    if "hint" in run:
+        lines.append(run["hint"])
     if consensus.effective_annotators is not None:
         most = "" if consensus.health.by_gold else "at most "
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")

@@ -187,8 +187,9 @@ def _read_tokens(found: Recognised, gold: Any, classes: Sequence[Any] | None, du
 def load(folder: str | os.PathLike[str]) -> Consensus:
     """Read a run that was saved with :meth:`consilience.Consensus.save`."""
     from consilience.runs.open_run import OpenRun
+    from consilience.runs.ordinal_run import OrdinalRun
     from consilience.runs.sequence_run import SequenceRun
 
-    kinds: tuple[type[SequenceRun | OpenRun], ...] = (SequenceRun, OpenRun)
+    kinds: tuple[type[SequenceRun | OpenRun | OrdinalRun], ...] = (SequenceRun, OpenRun, OrdinalRun)
     kind = next((each for each in kinds if each.is_saved_in(folder)), Consensus)
     return kind.load(folder)
