@@ -1,19 +1,17 @@
 """The default for answers on a scale: the mean of two pools, votes with a nominal model and votes with an ordinal one.
 
-The nominal pool is ``auto`` as it is.  The ordinal pool is the same rule (:mod:`consilience.auto.pool`) with
-:mod:`consilience.methods.ordinal` as the model.  Both count alike: there is no constant to choose.  Known answers teach
-each how far to trust votes, model and annotators.
+The nominal pool is ``auto`` as it is.  The ordinal pool is the same pool with :mod:`consilience.methods.ordinal` in the
+place of its model: who shares a vote, how far votes and models are trusted, and what known answers teach are the same
+for both.  The pools count alike: there is no constant to choose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from consilience.auto import constants
-from consilience.auto.known_answers import known_items, learn_from_known
+from consilience.auto.auto import auto
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
 from consilience.fitting.em import Callback
@@ -21,40 +19,59 @@ from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
 from consilience.methods.ordinal import PlacesModel, ordinal
 
-__all__ = ["ordinal_pool", "shared_votes"]
+__all__ = ["ordinal_auto"]
 
 
-def shared_votes(annotations: Annotations, groups: Sequence[Sequence[Any]]) -> Floats | None:
-    """Return how many times the labels of each annotator count, (M,): a group that answers as one has one vote."""
-    if not groups:
-        return None
-    weights = np.ones(annotations.n_annotators)
-    for names in groups:
-        weights[annotations.annotator_ids.codes_of(list(names))] = 1.0 / len(names)
-    return weights
-
-
-def ordinal_pool(
+def ordinal_auto(
     annotations: Annotations,
-    weights: Floats | None,
     *,
-    order: Sequence[Any],
+    order: Sequence[Any] | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    random_state: Any = 0,
     callback: Callback | None = None,
-    **options: Any,
-) -> tuple[Fit, Floats]:
-    """Return the fit of the ordinal model, and the pool of votes and model, (N, K).
+) -> Fit:
+    """Average the nominal and the ordinal pool; the model is the ordinal one.
 
-    The labels of annotator m count ``weights[m]`` times; ``options`` are those of :func:`.ordinal`.
+    ``order`` lists the levels from low to high; the other parameters are those of :class:`consilience.Auto`.  If labels
+    show nothing of who is right, there is no model, and the order changes nothing.
     """
-    a = annotations
+    options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
+    nominal = auto(annotations, silence="random", random_state=random_state, **options)
+    if not isinstance(nominal.predictor, Pool) or nominal.details.get("chosen") == "labels":
+        return nominal
+    fit = ordinal(annotations, order=order, weights=nominal.predictor.counted, **options)
+    assert isinstance(fit.predictor, PlacesModel)
+    predictor = Average(nominal.predictor, replace(nominal.predictor, model=fit.predictor.posterior))
+    posterior, votes = predictor(annotations)
+    finer = "items differ within a level" if fit.details["places"] > 1 else "items of a level are alike"
+    details = {
+        **nominal.details,
+        "chosen": f"{nominal.details['chosen']}, ordinal+votes",
+        "why": f"{nominal.details['why']}; averaged with a model that knows the order of the levels ({finer})",
+        **{name: fit.details[name] for name in ("places", "shape", "strength")},
+    }
+    converged = nominal.converged and fit.converged
+    cautions = (*nominal.cautions, *fit.cautions)
+    return replace(
+        fit,
+        posterior=posterior,
+        converged=converged,
+        cautions=cautions,
+        hint=votes,
+        predictor=predictor,
+        details=details,
+    )
 
-    def built(some: Annotations) -> tuple[Fit, Pool]:
-        fit = ordinal(some, order=order, weights=weights, callback=callback, **options)
-        model = fit.predictor
-        assert isinstance(model, PlacesModel)
-        return fit, Pool(model.posterior, some.annotator_ids, weights)
 
-    fit, pool = built(a)
-    if known_items(a).size >= constants.LEAST_KNOWN:
-        pool = learn_from_known(a, pool, lambda some: built(some)[1])[0]
-    return fit, pool(a)[0]
+@dataclass(frozen=True)
+class Average:
+    """The mean of two pools of the same annotators."""
+
+    nominal: Pool
+    ordinal: Pool
+
+    def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
+        """Return probabilities and vote shares of any items, both (N, K)."""
+        (one, votes), (other, _) = self.nominal(annotations), self.ordinal(annotations)
+        return 0.5 * (one + other), votes

@@ -66,7 +66,7 @@ def known_order(classes: Ids) -> Ints | None:
 def scale_of(classes: Ids, order: Sequence[Any] | None = None) -> Scale:
     """Return the scale of the classes: in the ``order`` given, by number, or as a known scale of words has it.
 
-    The order may name levels that are not among the classes.
+    The order may name levels that are not among the classes.  Two classes need no order.
     """
     numbers = numbers_of(classes)
     if order is not None:
@@ -79,6 +79,8 @@ def scale_of(classes: Ids, order: Sequence[Any] | None = None) -> Scale:
         found = np.argsort(numbers)
         return Scale(found, numbers[found])
     known = known_order(classes)
+    if known is None and len(classes) <= 2:  # one order is the other reversed
+        known = np.arange(len(classes))
     if known is None:
         shown = ", ".join(repr(str(name)) for name in classes[:5]) + (", …" if len(classes) > 5 else "")
         raise MethodError(

@@ -64,6 +64,8 @@ _STRENGTH, _MOST = 10.0, 1000.0
 _VARIANCE, _LEAST_VARIANCE = 0.25, 1e-4
 #: Newton steps in every pass, and how often a step is shortened before it is dropped.
 _STEPS, _SHORTER = 2, 6
+#: Relative difference that is rounding, and no reason to shorten a step.
+_SLACK = 1e-13
 
 
 class OrdinalBeliefs:
@@ -222,7 +224,7 @@ class OrdinalBeliefs:
         step = np.linalg.solve(self._information(total, expected), slope[:, :, None])[:, :, 0]
         now = value(self.tilt)
         for _ in range(_SHORTER):
-            worse = value(self.tilt + step) < now
+            worse = value(self.tilt + step) < now - _SLACK * np.abs(now)
             if not worse.any():
                 break
             step[worse] *= 0.25
@@ -245,7 +247,7 @@ class OrdinalBeliefs:
 
         now = value(0.0)
         for _ in range(_SHORTER):
-            if value(step) >= now:
+            if value(step) >= now - _SLACK * abs(now):
                 self.tilt, self.centre = self.tilt + step * sharper, self.centre + step * sharper
                 break
             step *= 0.25

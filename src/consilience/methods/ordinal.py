@@ -156,7 +156,8 @@ class _Climb:
         self._sweep = _sweep(a, places)
         # levels as frequent as they were said, and annotators who are all alike
         shares = (vote_posterior(a).sum(axis=0) + 1.0) / (a.n_items + K)
-        start = self._sweep(np.repeat(shares / places, places), self._own.expected)
+        tables = self._own.expected if weights is None else self._own.expected ** weights[:, None, None]
+        start = self._sweep(np.repeat(shares / places, places), tables)
         self._own.settle(self._counted(start), _FIRST_STEPS)
         self._ascent = variational_ascent(self._sweep, self._beliefs, start, accelerate=accelerate)
 
