@@ -57,7 +57,7 @@ def test_learning_ends_where_a_numerical_optimiser_does(places: int) -> None:
         tilt, centre, strength = x[: 2 * M].reshape(M, 2), np.array([0.0, x[2 * M]]), np.exp(x[-1])
         expected = np.stack([table(c, w, K, places, "absolute") for c, w in tilt])
         off = 0.5 * ((tilt - centre) ** 2 / beliefs.variance).sum() + 0.5 * ((centre[1] - 2.0) / 2.0) ** 2
-        return float(off) + RATE * K * places * strength - polya(counts, expected, strength, places)
+        return float(off + RATE * K * places * strength) - polya(counts, expected, strength, places)
 
     for _ in range(3000):
         beliefs._learn(counts)

@@ -120,9 +120,9 @@ def ordinal(
 
     # the first of equals wins
     shapes: tuple[Shape, ...] = ("absolute", "quadratic") if shape is None and K > 2 else (shape or "absolute",)
-    best = max((climb(places or 1, each) for each in shapes), key=_Climb.bound)
-    if places is None and K > 1 and a.n_annotators * K * K * SCALE_PLACES <= SCALE_CELLS:
-        best = max((best, climb(SCALE_PLACES, best.shape)), key=_Climb.bound)
+    finer = K > 1 and a.n_annotators * K * K * SCALE_PLACES <= SCALE_CELLS
+    grids = ((1, SCALE_PLACES) if finer else (1,)) if places is None else (places,)
+    best = max((climb(each, form) for each in grids for form in shapes), key=_Climb.bound)
     for _ in range(_CLIMBS):
         if not stopped:
             best.learn_variance()
