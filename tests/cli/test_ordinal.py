@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from tests.cli.conftest import Run
 
-from consilience.datasets import simulate_scale
+from consilience.datasets import load, simulate_scale
 
 LETTERS = "GPRX"
 
@@ -48,6 +48,7 @@ def test_an_unknown_order_is_refused(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_possible_scale_is_mentioned(run: Run, tmp_path: Path) -> None:
-    done = run("aggregate", write(tmp_path, "0123", 50), "--verbose")
-    assert "labels may be a scale from 0 to 3: answers='ordinal'" in " ".join(done.out.split())
+    load("dawid_skene").annotations.to_frame("pandas").to_csv(tmp_path / "few.csv", index=False)
+    done = run("aggregate", tmp_path / "few.csv", "--verbose")
+    assert "labels may be a scale from 1 to 4: answers='ordinal'" in " ".join(done.out.split())
     assert "labels are treated as a scale from 0 to 3" in run("aggregate", write(tmp_path, "0123", 600)).err
