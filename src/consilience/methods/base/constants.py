@@ -100,9 +100,9 @@ OPEN_PAIRS, OPEN_AGREE = 10.0, 1.0 / 3.0
 # ---- ordinal -----------------------------------------------------------------------------------------------------
 
 #: Places on the scale for each level, where one is not enough: below its middle, in the middle, above it.
-#: origin: by design; alternatives: 5 and 8; sensitivity (``python -m benchmarks ordinal``): llmjudge_trecdl23 is the
-#: only public set that takes them; the weighted kappa of its labels is 0.46 with 1, 0.51 with 3 and 5 and 0.49 with 8
-#: places, and 0.52, 0.51, 0.51 and 0.49 for the average with the nominal default.
+#: origin: by design, with public sets in view; alternatives: 5 and 8; sensitivity (``python -m benchmarks ordinal``):
+#: llmjudge_trecdl23 is the only public set that takes them; weighted kappa of its labels is 0.46 with 1, 0.51 with 3
+#: and 5 and 0.49 with 8 places, and 0.52, 0.51, 0.51 and 0.49 for the average with the nominal default.
 SCALE_PLACES = 3
 
 #: Cells of all tables above which every level has one place.
