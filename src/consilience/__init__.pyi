@@ -55,6 +55,7 @@ from consilience.methods.minimax_entropy import MinimaxEntropy as MinimaxEntropy
 from consilience.methods.multispa import MultiSPA as MultiSPA
 from consilience.methods.one_coin import OneCoin as OneCoin
 from consilience.methods.open_answers import OpenAnswers as OpenAnswers
+from consilience.methods.ordinal import OrdinalDawidSkene as OrdinalDawidSkene
 from consilience.methods.pg_tac import TensorAugmentation as TensorAugmentation
 from consilience.methods.propensity import PropensityDawidSkene as PropensityDawidSkene
 from consilience.methods.rob_symnmf import RobustSymNMF as RobustSymNMF
@@ -73,6 +74,7 @@ from consilience.questions import aggregate_questions as aggregate_questions
 from consilience.report import report as report
 from consilience.runs.consensus import Consensus as Consensus
 from consilience.runs.open_run import OpenRun as OpenRun
+from consilience.runs.ordinal_run import OrdinalRun as OrdinalRun
 from consilience.runs.question_runs import QuestionRuns as QuestionRuns
 from consilience.runs.sequence_run import SequenceRun as SequenceRun
 from consilience.streams.stream import Stream as Stream

@@ -31,6 +31,7 @@ def aggregate(
     graph: Any = None,
     gold: Any = None,
     answers: str = "auto",
+    order: Any = None,
     silence: Any = None,
     items: Any = None,
     seed: int | None = 0,
@@ -61,8 +62,12 @@ def aggregate(
     gold
         Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
     answers
-        What answers mean: "nominal" (classes that all items share), "open" (options that differ from item to item:
-        multiple choice, free text), or "auto": open only where there are too many different answers for classes.
+        What answers mean: "nominal" (classes that all items share), "ordinal" (levels of a scale), "open" (options that
+        differ from item to item: multiple choice, free text), or "auto": a scale if names and confusions of labels
+        show one, open only where there are too many different answers for classes.
+    order
+        With answers on a scale: the levels from low to high.  By default numbers are in their order, and words in that
+        of a known scale, such as low, medium, high.
     silence
         What it means that an annotator gave no label: "random" (items were assigned), "informative" (annotators see
         every item and choose to speak), or a label, such as "O": then silence *is* that answer, and annotators see
@@ -105,7 +110,14 @@ def aggregate(
 
             data = read_sequences(data, **(reading or {}))
     if not isinstance(data, SequenceAnnotations) and graph is None:
-        data, taken = take_answers(data, answers, method, engine=engine, reading=reading)
+        data, taken = take_answers(data, answers, method, engine=engine, reading=reading, order=order)
+        if taken.kind == "ordinal":
+            from consilience.answers.ordinal_consensus import aggregate_ordinal
+
+            if checkpoint is not None:
+                raise ParameterError("answers='ordinal' keeps no checkpoint")
+            data = _in_memory(data, items, engine, reading)
+            return aggregate_ordinal(data, taken, method, order=order, silence=silence, **rest)
         if taken.kind == "open":
             from consilience.answers.open_consensus import aggregate_open
 
@@ -114,13 +126,15 @@ def aggregate(
             return aggregate_open(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
         rest |= {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint, "later": LATER}
         if items is None and (silence is None or silence in MEANINGS):
-            return run_method(data, method, reading=reading, **_given(silence=silence), **rest)
+            found = run_method(data, method, reading=reading, **_given(silence=silence), **rest)
+            return found.with_run({**found.run, "hint": taken.hint}) if taken.hint else found
         annotations = _in_memory(data, items, engine, reading)
         if not is_label(silence, annotations.class_ids):
             return run_method(annotations, method, **_given(silence=silence), **rest)
         return _with_silence(annotations, silence, method, rest)
-    if answers not in ("auto", "nominal"):
-        raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {answers!r}")
+    if answers not in ("auto", "nominal") or order is not None:
+        what = repr(answers) if order is None else "an order"
+        raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {what}")
     check_engine(engine)
     if engine == "stream" or (engine != "local" and graph is not None):
         kind = "networks run on the engine 'local' alone" if graph is not None else "sequences cannot be streamed"

@@ -14,7 +14,7 @@ from consilience.methods.base.registry import METHODS, fit
 
 BINARY = ("eigenratio", "ghosh-svd", "sml", "te")
 NAMES = [
-    *(name for name in METHODS if name not in ("auto", "open-answers")),
+    *(name for name in METHODS if name not in ("auto", "open-answers", "ordinal")),
     "rob-symnmf+em",
     "tensor-admm+em",
     "spectral-ds+em",

@@ -1,4 +1,4 @@
-"""What answers mean: classes that all items share, or options that differ from item to item.
+"""What answers mean: classes that all items share, levels of a scale, or options that differ from item to item.
 
 A label is nominal if it means the same for every item: then annotators have confusion matrices.  It is open if it only
 has a meaning within its item: options of a multiple-choice question, free text.  ``"auto"`` takes answers as open in
@@ -9,6 +9,8 @@ two cases only:
   agrees, the column may be the wrong one).
 * *Letters of options.*  The labels are the letters A, B, C, …, and no letter differs from another: annotators agree
   equally often on each, and where they differ, any two letters go together as often as their frequencies suggest.
+
+Levels of a scale are classes in an order; :mod:`consilience.answers.ordinal_detection` finds them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from consilience.answers.ordinal_detection import looks_like_scale
 from consilience.data.annotations import Annotations
 from consilience.engine.place import holds_parquet
 from consilience.exceptions import ParameterError
@@ -27,10 +30,10 @@ from consilience.kernels.open_answers import candidates_of
 from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
 
-__all__ = ["Kind", "Taken", "examine_answers", "take_answers"]
+__all__ = ["OPEN_METHOD", "ORDINAL_METHOD", "Kind", "Taken", "examine_answers", "take_answers"]
 
-Kind = Literal["nominal", "open"]
-OPEN_METHOD = "open-answers"
+Kind = Literal["nominal", "ordinal", "open"]
+OPEN_METHOD, ORDINAL_METHOD = "open-answers", "ordinal"
 
 #: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
 #: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
@@ -53,6 +56,7 @@ class Taken(NamedTuple):
 
     kind: Kind
     reason: str = ""  #: why, if it was decided from the labels
+    hint: str = ""  #: what else they may be
 
 
 def examine_answers(annotations: Annotations) -> Taken:
@@ -65,8 +69,11 @@ def examine_answers(annotations: Annotations) -> Taken:
             f"no letter from A to {a.classes[-1]} differs from another: they are taken for options that differ from "
             "item to item (answers='open'). If they are classes that all items share, say answers='nominal'",
         )
+    looks = looks_like_scale(a)
+    if looks.scale:
+        return Taken("ordinal", looks.reason)
     if K < _MANY:
-        return Taken("nominal")
+        return Taken("nominal", hint=looks.hint)
     pairs = candidates_of(a.indptr, a.label, None, a.n_classes).answer.size
     if _CELLS * pairs > K * K or a.n_labels - pairs < _REPEATED * a.n_labels:
         return Taken("nominal")
@@ -104,7 +111,7 @@ def _interchangeable(annotations: Annotations) -> bool:
 
 
 def take_answers(
-    data: Any, answers: str, method: str, *, engine: Any = "local", reading: Any = None
+    data: Any, answers: str, method: str, *, engine: Any = "local", reading: Any = None, order: Any = None
 ) -> tuple[Any, Taken]:
     """Return the data, read if need be, and what its answers are to be taken for.
 
@@ -115,8 +122,8 @@ def take_answers(
     answers
         "auto" or a kind.
     method
-        The method that was asked for; methods other than "auto" and "open-answers" are for classes.
-    engine, reading
+        The method that was asked for; methods other than "auto", "ordinal" and "open-answers" are for classes.
+    engine, reading, order
         As for :func:`consilience.aggregate`.  Labels that are streamed are taken as nominal.
     """
     one_of("answers", answers, ("auto", *get_args(Kind)))
@@ -124,7 +131,14 @@ def take_answers(
     streamed = engine == "stream" or (holds_parquet(data) if is_path else _is_scanned(data))
     if method == OPEN_METHOD and answers == "auto":
         answers = "open"
-    if answers == "open":
+    if answers == "auto" and (order is not None or method.split("+")[0] == ORDINAL_METHOD):
+        answers = "ordinal"
+    if order is not None and answers != "ordinal":
+        raise ParameterError(f"order=… is for answers='ordinal', not {answers!r}")
+    if answers == "ordinal":
+        if streamed or engine != "local":
+            raise ParameterError("answers='ordinal' needs all labels in memory, on the engine 'local'")
+    elif answers == "open":
         if method not in ("auto", OPEN_METHOD):
             raise ParameterError(f"answers='open' is for the method 'auto' or {OPEN_METHOD!r}, not {method!r}")
         if streamed or engine != "local":
@@ -132,7 +146,9 @@ def take_answers(
     elif answers == "nominal" or method != "auto" or streamed:
         return data, Taken("nominal")
     annotations = as_annotations(data, **((reading or {}) if is_path else {}))
-    return annotations, Taken("open") if answers == "open" else examine_answers(annotations)
+    if answers == "auto":
+        return annotations, examine_answers(annotations)
+    return annotations, Taken("open" if answers == "open" else "ordinal")
 
 
 def _is_scanned(data: Any) -> bool:

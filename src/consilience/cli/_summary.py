@@ -110,12 +110,16 @@ def _show_doubtful(console: Console, consensus: Consensus, most: int, *, all_row
         show_table(console, "Items to review first", rows, columns, texts=lines)
 
 
+#: What the different labels are called, by kind of answers.
+_KINDS = {"open": ("different answer",), "ordinal": ("level",)}
+
+
 def _source(run: Any) -> str:
     """Return what was aggregated, how, and how long it took."""
     items = _count(run["N"], "item") + (f" with {_count(run['edges'], 'edge')}" if "edges" in run else "")
     if "sequences" in run:
         items = f"{_count(run['N'], 'token')} in {_count(run['sequences'], 'sequence')}"
-    kinds = _count(run["K"], "different answer") if run.get("answers") == "open" else _count(run["K"], "class", "es")
+    kinds = _count(run["K"], *_KINDS.get(run.get("answers", "nominal"), ("class", "es")))
     state = "" if run["converged"] else ", NOT converged"
     read = f", read as {run['read_as']}" if "read_as" in run else ""
     return (
@@ -136,6 +140,8 @@ def _show_details(console: Console, consensus: Consensus) -> None:
     lines = [f"{run['iterations']} passes, log-likelihood {run['log_likelihood']:.4f}"]
     if "why" in run:
         lines.append(f"{run['chosen']}: {run['why']}")
+    if "hint" in run:
+        lines.append(run["hint"])
     if consensus.effective_annotators is not None:
         most = "" if consensus.health.by_gold else "at most "
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")

@@ -15,7 +15,7 @@ __all__ = ["SEED", "command", "reading_options", "run_aggregate"]
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
 _READING = ("format", "question", *_COLUMNS, "encoding", "max_bytes", "duplicates")
-_PARAMETERS = ("silence", "items", "answers", "prior", "smoothing", "shrinkage", "max_iter", "tol")
+_PARAMETERS = ("silence", "items", "answers", "order", "prior", "smoothing", "shrinkage", "max_iter", "tol")
 
 #: The seeds that every method takes.
 SEED = click.IntRange(0, 2**32 - 1)
@@ -77,9 +77,11 @@ _MOST_REPORTED = 200_000
 @click.option("--items", type=click.Path(), help="File of all items, for those that nobody labelled.")
 @click.option(
     "--answers",
-    type=click.Choice(["auto", "nominal", "open"]),
-    help="What answers mean: classes that items share, or options that differ from item to item.  [default: auto]",
+    type=click.Choice(["auto", "nominal", "ordinal", "open"]),
+    help="What answers mean: classes that items share, levels of a scale, or options that differ from item to item.  "
+    "[default: auto]",
 )
+@click.option("--order", metavar="LOW,…,HIGH", help="The levels of a scale from low to high, separated by commas.")
 @click.option(
     "--prior", type=click.Choice(["learned", "uniform"]), help="Estimate the class frequencies, or take them as equal."
 )
@@ -111,6 +113,8 @@ def command(
     in_order = bool(sequence or position)
     reading = {name: options.pop(name) for name in _READING}
     parameters = {name: value for name in _PARAMETERS if (value := options.pop(name)) is not None}
+    if "order" in parameters:
+        parameters["order"] = [level.strip() for level in parameters["order"].split(",")]
     options |= {"title": Path(labels).name, "encoding": reading["encoding"]}
     if in_order and (edges is not None or reading["item"] is not None):
         raise click.UsageError(_NOT_BOTH)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
 from consilience.datasets.loading import Crowd, info, load, names, path, unknown
+from consilience.datasets.scales import simulate_scale
 from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
 
@@ -23,6 +24,7 @@ __all__ = [
     "names",
     "path",
     "simulate",
+    "simulate_scale",
     "simulate_sequences",
     "unknown",
 ]

@@ -29,7 +29,7 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
 from consilience.validation import whole
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["Simulation", "class_shares", "simulate"]
 
 _EXPERT_ACCURACY = (0.9, 0.99)
 #: Probability that a specialist gives their class to its items, and to others.
@@ -116,7 +116,7 @@ def simulate(
     shares = {"expert": experts, "spammer": spammers, "adversary": adversaries, "specialist": specialists}
 
     rng = np.random.default_rng(seed)
-    class_share = _prior(prior, n_classes)
+    class_share = class_shares(prior, n_classes)
     roles = _roles(rng, n_annotators, shares)
     who = {role: np.flatnonzero(roles == role) for role in ("ordinary", *shares)}
     confusions = np.empty((n_annotators, n_classes, n_classes))
@@ -133,7 +133,8 @@ def simulate(
     return Simulation(annotations, truth, model, tuple(roles.tolist()))
 
 
-def _prior(prior: Sequence[float] | None, K: int) -> Floats:
+def class_shares(prior: Sequence[float] | None, K: int) -> Floats:
+    """Return the probability of each class, (K,): uniform if not given."""
     if prior is None:
         return np.full(K, 1 / K)
     share = np.asarray(prior, np.float64)

@@ -60,7 +60,15 @@ from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["METHOD", "CoinBeliefs", "CrowdBeliefs", "HierarchicalDawidSkene", "Hierarchy", "hierarchical"]
+__all__ = [
+    "METHOD",
+    "CoinBeliefs",
+    "CrowdBeliefs",
+    "HierarchicalDawidSkene",
+    "Hierarchy",
+    "checked_weights",
+    "hierarchical",
+]
 
 #: Steps of the fixed point in every pass over the data, and before the first pass from a given start.
 _STEPS, _FIRST_STEPS = 3, 24
@@ -140,7 +148,7 @@ class Hierarchy:
     ) -> None:
         a = informed(annotations)
         self.annotations = annotations
-        self.weights = None if weights is None else _checked(weights, a.n_annotators)
+        self.weights = None if weights is None else checked_weights(weights, a.n_annotators)
         proportions = flat_proportions(a.n_classes) if prior == "learned" else None
         habits = (CoinBeliefs if coin else CrowdBeliefs)(proportions, a.n_classes)
         self._habits = habits
@@ -208,7 +216,8 @@ class Hierarchy:
         return fit_of(self.annotations, model, posterior, log_likelihood, self._ascent, self._tol)
 
 
-def _checked(weights: Sequence[float] | Floats, n_annotators: int) -> Floats:
+def checked_weights(weights: Sequence[float] | Floats, n_annotators: int) -> Floats:
+    """Return the weights of annotators as an array; raise unless there is a number ≥ 0 for each."""
     checked = np.asarray(weights, float)
     if checked.shape != (n_annotators,) or not (np.isfinite(checked) & (checked >= 0)).all():
         raise ParameterError(f"weights must hold a number ≥ 0 for each of the {n_annotators} annotators")

@@ -6,6 +6,7 @@ import os
 
 from consilience.runs.consensus import Consensus
 from consilience.runs.open_run import OpenRun
+from consilience.runs.ordinal_run import OrdinalRun
 from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["load_run"]
@@ -13,6 +14,6 @@ __all__ = ["load_run"]
 
 def load_run(folder: str | os.PathLike[str]) -> Consensus:
     """Read a run that was saved with :meth:`consilience.Consensus.save`."""
-    kinds: tuple[type[SequenceRun | OpenRun], ...] = (SequenceRun, OpenRun)
+    kinds: tuple[type[SequenceRun | OpenRun | OrdinalRun], ...] = (SequenceRun, OpenRun, OrdinalRun)
     kind = next((each for each in kinds if each.is_saved_in(folder)), Consensus)
     return kind.load(folder)

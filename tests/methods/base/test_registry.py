@@ -23,7 +23,7 @@ from consilience.methods.base.method import THREE_ANNOTATORS, TWO_CLASSES
 from consilience.validation import CONSTRAINTS, check_parameters
 
 #: Parameters that any value may be given for, or whose own function judges them.
-FREE = {"random_state", "silent_label", "start", "through", "weights"}
+FREE = {"order", "random_state", "silent_label", "start", "through", "weights"}
 
 
 def needing(need: object) -> set[str]:

@@ -1,0 +1,203 @@
+"""Answers on a scale: the default, its parts and votes on four public scales, and on simulated ones.
+
+``error`` is the percentage of wrong labels, ``mae`` the mean absolute error in levels, ``kappa`` the quadratic weighted
+kappa.  The form of the model, its number of places for each level (``SCALE_PLACES``) and the equal weights of the two
+pools were decided with these sets in view.  So the number of places and the weight of the ordinal pool are also chosen
+by the log-loss on the other sets ("left out"); ties, where no other set needs several places, go to fewer places.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+import consilience as cs
+from benchmarks.breaking import print_table
+from benchmarks.figures import Figure
+from benchmarks.public import skipped
+from consilience.auto.ordinal import Average, ordinal_auto
+from consilience.datasets import load, simulate_scale
+from consilience.fitting.fit import vote_posterior
+from consilience.kernels._arrays import Codes, Floats
+from consilience.methods import ordinal as ordinal_module
+from consilience.runs.ordinal_run import medians, quantiles
+
+#: Public scales with a truth, and the order of the levels where names do not say it.
+SCALES: dict[str, list[str] | None] = {
+    "llmjudge_trecdl23": None,
+    "metaphor_novelty": None,
+    "adult2": ["G", "P", "R", "X"],
+    "coal_subsidy": None,
+}
+#: Known answers, and how often they are drawn.
+KNOWN, DRAWS = (30, 100), 3
+
+
+class Row(NamedTuple):
+    """Scores of one way to aggregate."""
+
+    error: float
+    mae_of_labels: float
+    mae_of_medians: float
+    mae_of_means: float
+    kappa_of_labels: float
+    kappa_of_medians: float
+    log_loss: float
+
+
+def weighted_kappa(one: Codes, other: Codes, n_levels: int) -> float:
+    """Return Cohen's kappa with squared distances as weights."""
+    level = np.arange(n_levels)
+    distance = np.subtract.outer(level, level).astype(float) ** 2
+    table = np.zeros((n_levels, n_levels))
+    np.add.at(table, (one, other), 1.0)
+    chance = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    return 1.0 - float((distance * table).sum() / (distance * chance).sum())
+
+
+def off(values: Any, truth: Codes) -> float:
+    """Return the mean absolute error in levels."""
+    return float(np.abs(values - truth)[truth >= 0].mean())
+
+
+def scored(posterior: Floats, best: Codes, truth: Codes) -> Row:
+    judged = truth >= 0
+    p, best, truth = posterior[judged], best[judged], truth[judged]
+    middle, K = medians(p, best), p.shape[1]
+    return Row(
+        100.0 * float((best != truth).mean()),
+        off(best, truth),
+        off(middle, truth),
+        off(p @ np.arange(K), truth),
+        weighted_kappa(truth, best, K),
+        weighted_kappa(truth, middle, K),
+        -float(np.log(np.maximum(p[np.arange(truth.size), truth], 1e-9)).mean()),
+    )
+
+
+class Scale(NamedTuple):
+    """A public scale, its levels in order."""
+
+    annotations: cs.Annotations
+    truth: Codes  #: level of every item, -1 where it is not known
+    order: list[Any]
+
+
+def scale(name: str) -> Scale:
+    crowd: Any = load(name)
+    a = crowd.annotations
+    order = SCALES[name] or sorted(a.classes.tolist())
+    a = a.recode(a.annotator_ids, a.class_ids.take(a.class_ids.codes_of(order)))
+    truth = a.codes_of_truth(crowd.truth, strict=False)
+    return Scale(a, np.where(truth < a.n_classes, truth, -1), order)
+
+
+def ways(on: Scale) -> Iterator[tuple[str, Row]]:
+    """Yield the scores of votes, single models and defaults."""
+    votes = vote_posterior(on.annotations)
+    row = scored(votes, votes.argmax(axis=1), on.truth)
+    lower = off(quantiles(votes, 0.5), on.truth)  # of two medians, the lower one
+    yield "votes", row._replace(mae_of_medians=min(row.mae_of_medians, lower))
+    for name, how in (
+        ("hierarchical", {"method": "hierarchical"}),
+        ("auto, nominal", {"answers": "nominal"}),
+        ("ordinal", {"method": "ordinal"}),
+        ("auto, ordinal", {"answers": "ordinal"}),
+    ):
+        options: dict[str, Any] = how if name in ("hierarchical", "auto, nominal") else {**how, "order": on.order}
+        run = cs.aggregate(on.annotations, **options)
+        yield name, scored(run.posterior, run.choice.best, on.truth)
+
+
+def with_known(on: Scale, known: int, answers: str) -> Row:
+    """Return the scores on the other items with known answers, the mean of several draws."""
+    rows = []
+    there = np.flatnonzero((on.truth >= 0) & (on.annotations.labels_per_item > 0))
+    for draw in range(DRAWS):
+        chosen = np.random.default_rng(draw).choice(there, known, replace=False)
+        gold = {on.annotations.items[n]: on.order[on.truth[n]] for n in chosen}
+        options: dict[str, Any] = {"order": on.order} if answers == "ordinal" else {}
+        run = cs.aggregate(on.annotations, answers=answers, gold=gold, **options)
+        truth = on.truth.copy()
+        truth[chosen] = -1
+        rows.append(scored(run.posterior, run.choice.best, truth))
+    return Row(*np.mean(rows, axis=0).tolist())
+
+
+def simulated() -> Iterator[tuple[str, Row]]:
+    """Yield mean scores on simulated scales."""
+    rows: dict[str, list[Row]] = {}
+    for seed in range(10):
+        crowd = simulate_scale(500, 60, 5, severity=1.0, seed=seed)
+        for name, row in ways(Scale(crowd.annotations, crowd.truth, list(range(5)))):
+            rows.setdefault(name, []).append(row)
+    for name, found in rows.items():
+        yield name, Row(*np.mean(found, axis=0).tolist())
+
+
+def left_out() -> dict[str, Row]:
+    """Return the scores of every set with places and weight chosen on the others."""
+    options = [(places, weight) for places in (1, 3, 5) for weight in (0.0, 0.5, 1.0)]
+    rows: dict[str, dict[tuple[int, float], Row]] = {}
+    size = {}
+    for name in SCALES:
+        on, rows[name] = scale(name), {}
+        size[name] = float(np.log(on.annotations.n_classes))
+        for places in (1, 3, 5):
+            with patch.object(ordinal_module, "SCALE_PLACES", places):
+                average = ordinal_auto(on.annotations, order=on.order).predictor
+            assert isinstance(average, Average)
+            nominal, ordinal = average.nominal(on.annotations)[0], average.ordinal(on.annotations)[0]
+            for weight in (0.0, 0.5, 1.0):
+                p = (1.0 - weight) * nominal + weight * ordinal
+                rows[name][places, weight] = scored(p, p.argmax(axis=1), on.truth)
+    made = {}
+    for name in SCALES:
+        others = [other for other in SCALES if other != name]
+        losses = [sum(rows[other][each].log_loss / size[other] for other in others) for each in options]
+        best = options[int(np.argmin(np.round(losses, 9)))]
+        made[f"{name} ({best[0]} places at most, weight {best[1]:g})"] = rows[name][best]
+    return made
+
+
+def show(title: str, rows: dict[str, Row]) -> None:
+    print_table(title, ("", *Row._fields), [(name, *(f"{value:.4g}" for value in row)) for name, row in rows.items()])
+
+
+def run() -> list[Figure]:
+    if skipped():
+        return []
+    figures = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        show("simulated scales", dict(simulated()))
+        show("left out", left_out())
+        for name in SCALES:
+            on = scale(name)
+            rows = dict(ways(on))
+            for known in KNOWN:
+                for answers in ("nominal", "ordinal"):
+                    rows[f"auto, {answers}, {known} known answers"] = with_known(on, known, answers)
+            show(name, rows)
+            votes, ours = rows["votes"], rows["auto, ordinal"]
+            if name == "llmjudge_trecdl23":
+                figures.append(Figure(f"{name}: weighted kappa of labels", ours.kappa_of_labels, 0.5, up=True))
+                figures.append(Figure(f"{name}: error", ours.error, 46.0, unit="%"))
+                for places in (1, 5, 8):
+                    with patch.object(ordinal_module, "SCALE_PLACES", places):
+                        made = dict(ways(on))["auto, ordinal"]
+                    figures.append(Figure(f"{name}: kappa with {places} places for a level", made.kappa_of_labels))
+            elif name != "coal_subsidy":  # whose truths are test questions that nearly all get right
+                least = min(votes.mae_of_medians, votes.mae_of_means)
+                figures.append(Figure(f"{name}: MAE of medians, next to votes", ours.mae_of_medians, least))
+                figures.append(Figure(f"{name}: MAE of labels, next to votes", ours.mae_of_labels, least))
+        crowd = simulate_scale(20_000, 1000, 5, seed=0)
+        begun = time.perf_counter()
+        cs.aggregate(crowd.annotations, "ordinal")
+        figures.append(Figure("ordinal, 10^5 labels by 1000 annotators", time.perf_counter() - begun, unit="s"))
+    return figures

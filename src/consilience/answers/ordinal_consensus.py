@@ -1,0 +1,79 @@
+"""The consensus of answers on a scale."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from consilience.answers.kinds import ORDINAL_METHOD, Taken
+from consilience.auto.expected_error import LATER
+from consilience.auto.ordinal import ordinal_auto
+from consilience.data.annotations import Annotations
+from consilience.data.scales import scale_of
+from consilience.exceptions import DataWarning, ParameterError
+from consilience.fitting.em import Callback
+from consilience.kernels.votes import vote_statistics
+from consilience.methods.base import registry
+from consilience.methods.base.cautions import cautions_of, warn_of
+from consilience.methods.base.running import run_summary
+from consilience.runs.ordinal_run import OrdinalRun
+from consilience.validation import check_names, check_parameters, keywords
+
+__all__ = ["aggregate_ordinal"]
+
+
+def aggregate_ordinal(
+    annotations: Annotations,
+    taken: Taken,
+    method: str = "auto",
+    *,
+    order: Sequence[Any] | None = None,
+    gold: Any = None,
+    seed: int | None = 0,
+    callback: Callback | None = None,
+    silence: Any = None,
+    **parameters: Any,
+) -> OrdinalRun:
+    """Aggregate answers on a scale, whose levels ``order`` lists from low to high, by any method.
+
+    ``taken`` says why they are levels, if that was decided from the labels.  ``parameters`` are those of the method.
+    """
+    begun = time.perf_counter()
+    if silence not in (None, "auto", "random"):
+        raise ParameterError("with answers on a scale, silence can only be 'random': it says nothing about the truth")
+    known = annotations if gold is None else annotations.with_gold(gold)
+    scale = scale_of(known.class_ids, order)
+    a = known.recode(known.annotator_ids, known.class_ids.take(scale.order))
+    if method == "auto":
+        check_names("auto, for answers on a scale,", parameters, keywords(ordinal_auto))
+        check_parameters(parameters)
+        fit = ordinal_auto(a, order=list(a.class_ids), random_state=seed, callback=callback, **parameters)
+    else:
+        chosen = registry.resolve(method)[0]
+        given: dict[str, Any] = {"random_state": seed} if "random_state" in chosen.parameters else {}
+        if chosen.name == ORDINAL_METHOD:
+            given["order"] = list(a.class_ids)
+        fit = registry.fit(method, a, **given, **parameters, callback=callback)
+    if taken.reason:
+        fit = replace(fit, cautions=((taken.reason, DataWarning), *fit.cautions))
+    warn_of([*cautions_of(a), *fit.cautions])
+    more = {"answers": "ordinal", "scale": scale.values.tolist()}
+    by_user = method != "auto"
+    run = run_summary(a, fit, method=method, by_user=by_user, parameters=parameters, seed=seed, begun=begun, **more)
+    return OrdinalRun(
+        fit.model,
+        fit.posterior,
+        fit.choice,
+        a.item_ids,
+        a.labels_per_item,
+        vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators).counts,
+        run,
+        a.origin,
+        partial(LATER.diagnose, a),
+        annotations=a,
+        examine=partial(LATER.examine, a),
+        estimate=None if LATER.estimate is None else partial(LATER.estimate, a),
+    )

@@ -1,0 +1,223 @@
+"""Dawid and Skene's model for answers on a scale: annotators with a severity and a sharpness.
+
+:mod:`consilience.fitting.ordinal` has the model of an annotator.  The labels decide three things by the lower bound
+of their log-probability: whether answers fall off with the distance from the truth or with its square; whether items
+of one level differ in their place on the scale (three places for each level) or not (one); and, by the strength α, how
+far a confusion may depart from severity and sharpness.  With three places, annotators agree about which items are near
+the next level, as panels of language models do: given the level alone their answers are far from independent.
+
+Severity and sharpness are maximised over, confusions and shares are integrated out by variational Bayes, and σ² is
+learned by empirical Bayes between the climbs (Laplace's approximation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from consilience.data.annotations import Annotations
+from consilience.data.scales import scale_of
+from consilience.fitting.em import Callback, Parameters, Progress
+from consilience.fitting.fit import Fit, vote_posterior
+from consilience.fitting.ordinal import OrdinalBeliefs, Shape
+from consilience.fitting.variational import Dirichlet, Weighted, fit_of, informed, variational_ascent
+from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.em import Statistics
+from consilience.kernels.subtypes import SubtypeSweep
+from consilience.methods.base.constants import ROUGH_TOL, SCALE_CELLS, SCALE_PLACES
+from consilience.methods.base.estimator import IterativeEstimator
+from consilience.methods.base.method import Method
+from consilience.methods.hierarchical import checked_weights
+from consilience.models.dawid_skene import DawidSkene
+
+__all__ = ["METHOD", "OrdinalDawidSkene", "PlacesModel", "ordinal"]
+
+#: Steps towards the parameters before the first pass; climbs, between which the variances are learned.
+_FIRST_STEPS, _CLIMBS = 5, 3
+
+
+class OrdinalDawidSkene(IterativeEstimator):
+    r"""Dawid and Skene's model for answers on a scale: annotators with a severity and a sharpness.
+
+    .. math:: A_m(:, z) \sim \text{Dirichlet}(\alpha P_m(:, z) + \lambda), \qquad
+        P_m(i, z) \propto \exp(c_m i - w_m d(i, z))
+
+    Parameters
+    ----------
+    refine
+        "em" to continue by EM from the model found, or None.
+    order
+        The levels from low to high.  By default numbers are in their order, words in that of a known scale.
+    places
+        Places on the scale for each level; by default the labels decide between one and three.
+    shape
+        "absolute" or "quadratic": how answers fall off with the distance from the truth; by default the labels decide.
+    prior
+        "learned" (from one pseudo-item per level), or "uniform" to hold all levels equally likely.
+    weights
+        How many times the labels of each annotator count, (M,); once by default.
+    max_iter, tol
+        Passes over the data for each fit, and the relative change of the lower bound that ends it (0: run all passes).
+    accelerate
+        Extrapolate along the steps (SQUAREM) where that raises the lower bound.
+    random_state
+        Not used: the fit is deterministic.
+    callback
+        Called after every pass; ends the fit by returning True.
+
+    Examples
+    --------
+    >>> from consilience import OrdinalDawidSkene, datasets
+    >>> crowd = datasets.simulate_scale(300, 12, 5, seed=1)
+    >>> model = OrdinalDawidSkene().fit(crowd.annotations)
+    >>> float(abs(model.labels_ - crowd.truth).mean()) < 0.3
+    True
+    """
+
+    _method = "ordinal"
+
+    order: Sequence[Any] | None = None
+    places: int | None = None
+    shape: Shape | None = None
+    prior: Literal["learned", "uniform"] = "learned"
+    weights: Sequence[float] | Floats | None = None
+    accelerate: bool = True
+
+
+def ordinal(
+    annotations: Annotations,
+    *,
+    order: Sequence[Any] | None = None,
+    places: int | None = None,
+    shape: Shape | None = None,
+    prior: Literal["learned", "uniform"] = "learned",
+    weights: Sequence[float] | Floats | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    accelerate: bool = True,
+    callback: Callback | None = None,
+) -> Fit:
+    """Fit by variational Bayes; :class:`OrdinalDawidSkene` documents the parameters."""
+    levels = scale_of(annotations.class_ids, order).order
+    a = annotations.recode(annotations.annotator_ids, annotations.class_ids.take(levels))
+    K = a.n_classes
+    counted = None if weights is None else checked_weights(weights, a.n_annotators)
+    stopped = False
+
+    def tell(progress: Progress) -> bool:
+        nonlocal stopped
+        stopped = callback is not None and bool(callback(progress))
+        return stopped
+
+    def climb(places: int, shape: Shape) -> _Climb:
+        made = _Climb(a, places, shape, learned=prior == "learned", weights=counted, accelerate=accelerate)
+        if not stopped:
+            made.run(max_iter=max_iter, tol=max(tol, ROUGH_TOL), callback=tell)
+        return made
+
+    # the first of equals wins
+    shapes: tuple[Shape, ...] = ("absolute", "quadratic") if shape is None and K > 2 else (shape or "absolute",)
+    finer = K > 1 and a.n_annotators * K * K * SCALE_PLACES <= SCALE_CELLS
+    grids = ((1, SCALE_PLACES) if finer else (1,)) if places is None else (places,)
+    best = max((climb(each, form) for each in grids for form in shapes), key=_Climb.bound)
+    for _ in range(_CLIMBS):
+        if not stopped:
+            best.learn_variance()
+            best.run(max_iter=max_iter, tol=tol, callback=tell)
+    return best.fit(annotations, levels, tol)
+
+
+METHOD = Method("ordinal", ordinal, "OrdinalDawidSkene", "answers on a scale: annotators with a severity and a spread")
+
+
+class _Climb:
+    """The ascent of one form of the model, on annotations whose classes are in the order of the levels."""
+
+    def __init__(
+        self,
+        annotations: Annotations,
+        places: int,
+        shape: Shape,
+        *,
+        learned: bool,
+        weights: Floats | None,
+        accelerate: bool,
+    ) -> None:
+        a = informed(annotations)
+        K = a.n_classes
+        self.annotations, self.places, self.shape, self.weights = annotations, places, shape, weights
+        self._accelerate = accelerate
+        proportions = Dirichlet(np.full(K * places, 1.0 / places)) if learned else None
+        self._own = OrdinalBeliefs(proportions, a.n_annotators, K, places, shape)
+        self._beliefs = self._own if weights is None else Weighted(self._own, weights)
+        self._sweep = _sweep(a, places)
+        # levels as frequent as they were said, and annotators who are all alike
+        shares = (vote_posterior(a).sum(axis=0) + 1.0) / (a.n_items + K)
+        tables = self._own.expected if weights is None else self._own.expected ** weights[:, None, None]
+        start = self._sweep(np.repeat(shares / places, places), tables)
+        self._own.settle(self._counted(start), _FIRST_STEPS)
+        self._ascent = variational_ascent(self._sweep, self._beliefs, start, accelerate=accelerate)
+
+    def bound(self) -> float:
+        """Return the lower bound; minus infinity before the first pass."""
+        return -np.inf if self._ascent.best is None else self._ascent.objective
+
+    def run(self, *, max_iter: int, tol: float, callback: Callback) -> None:
+        """Climb from where the last climb ended."""
+        self._ascent = variational_ascent(self._sweep, self._beliefs, self._ascent.at, accelerate=self._accelerate)
+        self._ascent.run(max_iter=max_iter, tol=tol, callback=callback)
+
+    def learn_variance(self) -> None:
+        """Learn how different annotators are."""
+        self._own.learn_variance(self._counted(self._ascent.at))
+
+    def fit(self, annotations: Annotations, levels: Ints, tol: float) -> Fit:
+        """Return the result with classes as ``annotations`` has them; ``levels`` are their codes from low to high."""
+        at = self._counted(self._ascent.at)
+        rank = np.argsort(levels)
+        prior, confusions = self._own.means(at)
+        named = DawidSkene(
+            prior[rank], confusions[:, rank][:, :, rank], annotations.class_ids, annotations.annotator_ids
+        )
+        predictor = PlacesModel(named, levels, self._own.places_means(at), self.weights)
+        posterior = predictor.posterior(annotations)
+        found = fit_of(annotations, named, posterior, named.log_likelihood(annotations), self._ascent, tol)
+        details = {**found.details, "places": self.places, "shape": self.shape, "strength": self._own.strength}
+        return replace(found, predictor=predictor, details=details)
+
+    def _counted(self, statistics: Statistics) -> Statistics:
+        return self._beliefs.count(statistics) if isinstance(self._beliefs, Weighted) else statistics
+
+
+@dataclass(frozen=True)
+class PlacesModel:
+    """A fitted model with its places; gives posteriors of any items by these annotators."""
+
+    named: DawidSkene  #: the places of a level taken together
+    levels: Ints  #: codes of its classes from low to high, (K,)
+    places: Parameters  #: shares of the places, (C,), and answers about them, (M, K, C), levels in order
+    weights: Floats | None = None  #: how many times the labels of each annotator count, (M,)
+
+    def posterior(self, annotations: Annotations) -> Floats:
+        """Return the posterior of every item, (N, K); an unknown annotator is like the average of the others."""
+        named = self.named
+        coded = named.recoded(annotations).recode(named.annotators, named.classes.take(self.levels))
+        shares, tables = self.places
+        if self.weights is not None:
+            tables = tables ** self.weights[:, None, None]
+        if strangers := coded.n_annotators - len(tables):
+            tables = np.concatenate([tables, np.repeat(tables.mean(axis=0, keepdims=True), strangers, axis=0)])
+        made = _sweep(coded, shares.size // coded.n_classes).posterior(shares, tables)
+        return np.ascontiguousarray(made[:, np.argsort(self.levels)])
+
+    def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
+        """Return the posterior and the vote shares of any items, (N, K) both."""
+        return self.posterior(annotations), vote_posterior(self.named.recoded(annotations))
+
+
+def _sweep(annotations: Annotations, places: int) -> SubtypeSweep:
+    a = annotations
+    return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, places)

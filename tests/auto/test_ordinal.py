@@ -1,0 +1,49 @@
+"""The default on a scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from consilience.auto.auto import auto
+from consilience.auto.ordinal import Average, ordinal_auto
+from consilience.data.annotations import Annotations
+from consilience.datasets import simulate_scale
+
+
+def test_it_is_the_mean_of_two_pools() -> None:
+    a = simulate_scale(300, 20, 4, seed=1).annotations
+    found, nominal = ordinal_auto(a), auto(a, silence="random")
+    average = found.predictor
+    assert isinstance(average, Average)
+    np.testing.assert_allclose(average.nominal(a)[0], nominal.posterior, atol=1e-9)
+    np.testing.assert_allclose(found.posterior, 0.5 * (average.nominal(a)[0] + average.ordinal(a)[0]), atol=1e-12)
+    assert found.details["chosen"].endswith("ordinal+votes")
+    np.testing.assert_allclose(found.posterior.sum(axis=1), 1.0)
+
+
+def test_new_items_are_judged_alike() -> None:
+    a = simulate_scale(300, 20, 4, seed=2).annotations
+    found = ordinal_auto(a)
+    assert found.predictor is not None
+    np.testing.assert_allclose(found.predictor(a.select_items(np.arange(50)))[0], found.posterior[:50], atol=1e-9)
+
+
+def test_copies_share_one_vote() -> None:
+    """Six copies of a weak annotator do not outvote six good ones."""
+    crowd = simulate_scale(500, 7, 4, labels_per_item=7, sharpness=(1.0, 1.5), seed=3)
+    a = crowd.annotations
+    matrix = np.zeros((500, 7), int)
+    matrix[a.item_of_label(), a.annotator] = a.label
+    with_copies = Annotations.from_matrix(np.column_stack([matrix[:, :6], *[matrix[:, 6]] * 6]))
+    found = ordinal_auto(with_copies)
+    assert found.details["copies"]
+    plain = ordinal_auto(a)
+    wrong = [float((each.posterior.argmax(axis=1) != crowd.truth).mean()) for each in (found, plain)]
+    assert wrong[0] < wrong[1] + 0.03
+
+
+@pytest.mark.parametrize("M", [1, 2])
+def test_without_a_model_the_order_changes_nothing(M: int) -> None:
+    a = Annotations.from_matrix(np.random.default_rng(0).integers(0, 3, (40, M)))
+    np.testing.assert_array_equal(ordinal_auto(a).posterior, auto(a, silence="random").posterior)

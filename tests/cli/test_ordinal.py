@@ -1,0 +1,54 @@
+"""``consilience aggregate --answers ordinal``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+from tests.cli.conftest import Run
+
+from consilience.datasets import load, simulate_scale
+
+LETTERS = "GPRX"
+
+
+def write(folder: Path, names: str, n_items: int = 150) -> Path:
+    crowd = simulate_scale(n_items, 10, 4, seed=3)
+    frame = crowd.annotations.to_frame("pandas")
+    frame.columns = ["task", "worker", "label"]
+    frame.assign(label=[names[k] for k in frame["label"]]).to_csv(folder / "labels.csv", index=False)
+    truth = pd.DataFrame({"task": range(n_items), "label": [names[k] for k in crowd.truth]})
+    truth.to_csv(folder / "truth.csv", index=False)
+    return folder / "labels.csv"
+
+
+def test_a_scale_from_the_command_line(run: Run, tmp_path: Path) -> None:
+    labels = write(tmp_path, LETTERS)
+    order = ("--order", "G, P,R,X")
+    done = run("aggregate", labels, *order, "--truth", tmp_path / "truth.csv", "--out", tmp_path / "run")
+    assert done.status == 0
+    assert "4 levels" in done.out
+    table = pd.read_csv(tmp_path / "run" / "labels.csv")
+    assert list(table.columns)[-2:] == ["mean", "median"]
+    assert table["mean"].between(1, 4).all()
+    assert set(table["median"]) <= set(LETTERS)
+    people = pd.read_csv(tmp_path / "run" / "annotators.csv")
+    assert list(people.columns)[-2:] == ["severity", "spread"]
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["answers"], summary["scale"]) == ("ordinal", [1.0, 2.0, 3.0, 4.0])
+    assert run("report", tmp_path / "run").status == 0
+
+
+def test_an_unknown_order_is_refused(run: Run, tmp_path: Path) -> None:
+    done = run("aggregate", write(tmp_path, LETTERS), "--answers", "ordinal", "--out", tmp_path / "run")
+    assert done.status == 1
+    assert "--order low,medium,high" in done.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_possible_scale_is_mentioned(run: Run, tmp_path: Path) -> None:
+    load("dawid_skene").annotations.to_frame("pandas").to_csv(tmp_path / "few.csv", index=False)
+    done = run("aggregate", tmp_path / "few.csv", "--verbose")
+    assert "labels may be a scale from 1 to 4: answers='ordinal'" in " ".join(done.out.split())
+    assert "labels are treated as a scale from 0 to 3" in run("aggregate", write(tmp_path, "0123", 600)).err
