@@ -61,8 +61,9 @@ def aggregate(
     gold
         Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
     answers
-        What answers mean: "nominal" (classes that all items share), "open" (options that differ from item to item:
-        multiple choice, free text), or "auto": open only where there are too many different answers for classes.
+        What answers mean: "nominal" (classes that all items share), "multi" (any of several options, joined by ``|``,
+        where a blank answer ticks none), "open" (options that differ from item to item: multiple choice, free text), or
+        "auto": multi where labels combine options, open only where there are too many different answers for classes.
     silence
         What it means that an annotator gave no label: "random" (items were assigned), "informative" (annotators see
         every item and choose to speak), or a label, such as "O": then silence *is* that answer, and annotators see
@@ -106,6 +107,12 @@ def aggregate(
             data = read_sequences(data, **(reading or {}))
     if not isinstance(data, SequenceAnnotations) and graph is None:
         data, taken = take_answers(data, answers, method, engine=engine, reading=reading)
+        if taken.kind == "multi":
+            from consilience.answers.multi_consensus import aggregate_multi
+
+            if items is not None:
+                data = data.including(_items(items, item=data.origin.item))
+            return aggregate_multi(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
         if taken.kind == "open":
             from consilience.answers.open_consensus import aggregate_open
 

@@ -1,4 +1,4 @@
-"""What answers mean: classes that all items share, or options that differ from item to item.
+"""What answers mean: classes that all items share, sets of options, or options that differ from item to item.
 
 A label is nominal if it means the same for every item: then annotators have confusion matrices.  It is open if it only
 has a meaning within its item: options of a multiple-choice question, free text.  ``"auto"`` takes answers as open in
@@ -9,17 +9,22 @@ two cases only:
   agrees, the column may be the wrong one).
 * *Letters of options.*  The labels are the letters A, B, C, …, and no letter differs from another: annotators agree
   equally often on each, and where they differ, any two letters go together as often as their frequencies suggest.
+
+Labels such as ``food|travel`` name several options, if different labels combine the same options
+(:mod:`consilience.data.option_sets`).
 """
 
 from __future__ import annotations
 
 import os
 from string import ascii_uppercase
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.data.option_sets import looks_like_sets
+from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
 from consilience.engine.place import holds_parquet
 from consilience.exceptions import ParameterError
 from consilience.io.coercion import as_annotations
@@ -27,10 +32,13 @@ from consilience.kernels.open_answers import candidates_of
 from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
 
-__all__ = ["Kind", "Taken", "examine_answers", "take_answers"]
+__all__ = ["MULTI_METHOD", "Kind", "Taken", "examine_answers", "take_answers"]
 
-Kind = Literal["nominal", "open"]
+Kind = Literal["nominal", "multi", "open"]
 OPEN_METHOD = "open-answers"
+MULTI_METHOD = "multi"
+#: The method of each kind but "nominal".
+_METHOD = {"open": OPEN_METHOD, "multi": MULTI_METHOD}
 
 #: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
 #: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
@@ -58,6 +66,12 @@ class Taken(NamedTuple):
 def examine_answers(annotations: Annotations) -> Taken:
     """Decide from the labels what they mean."""
     a = annotations
+    if looks_like_sets(a):
+        return Taken(
+            "multi",
+            "labels name several options, joined by '|': each option is a question of its own, and an answer without a "
+            "label ticks none (answers='multi'). If they are classes, say answers='nominal'",
+        )
     K = int(a.used_classes.sum())
     if _are_letters(a) and _interchangeable(a):
         return Taken(
@@ -115,24 +129,28 @@ def take_answers(
     answers
         "auto" or a kind.
     method
-        The method that was asked for; methods other than "auto" and "open-answers" are for classes.
+        The method that was asked for; methods other than "auto", "open-answers" and "multi" are for classes.
     engine, reading
         As for :func:`consilience.aggregate`.  Labels that are streamed are taken as nominal.
     """
     one_of("answers", answers, ("auto", *get_args(Kind)))
     is_path = isinstance(data, str | os.PathLike)
     streamed = engine == "stream" or (holds_parquet(data) if is_path else _is_scanned(data))
-    if method == OPEN_METHOD and answers == "auto":
-        answers = "open"
-    if answers == "open":
-        if method not in ("auto", OPEN_METHOD):
-            raise ParameterError(f"answers='open' is for the method 'auto' or {OPEN_METHOD!r}, not {method!r}")
+    if answers == "auto":
+        answers = next((kind for kind, own in _METHOD.items() if own == method), answers)
+    if answers in _METHOD:
+        if method not in ("auto", _METHOD[answers]):
+            raise ParameterError(f"answers={answers!r} is for the method 'auto' or {_METHOD[answers]!r}, not {method!r}")
         if streamed or engine != "local":
-            raise ParameterError("answers='open' needs all labels in memory, on the engine 'local'")
+            raise ParameterError(f"answers={answers!r} needs all labels in memory, on the engine 'local'")
     elif answers == "nominal" or method != "auto" or streamed:
         return data, Taken("nominal")
-    annotations = as_annotations(data, **((reading or {}) if is_path else {}))
-    return annotations, Taken("open") if answers == "open" else examine_answers(annotations)
+    with quiet_about_blanks():
+        annotations = as_annotations(data, **((reading or {}) if is_path else {}))
+    taken = examine_answers(annotations) if answers == "auto" else Taken(cast("Kind", answers))
+    if taken.kind != "multi" and annotations is not data:
+        warn_of_blanks(annotations)
+    return annotations, taken
 
 
 def _is_scanned(data: Any) -> bool:

@@ -79,9 +79,14 @@ def _headlines(consensus: Consensus) -> Iterator[tuple[str, str]]:
             if consensus.diagnosis.advice:
                 yield f"  {consensus.diagnosis.advice[0]}", ""
     basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
-    yield f"Estimated error: {error.value:.0%} of the labels ({error.low:.0%} to {error.high:.0%}), {basis}.", ""
+    what = "decisions on options" if run.get("answers") == "multi" else "labels"
+    yield f"Estimated error: {error.value:.0%} of the {what} ({error.low:.0%} to {error.high:.0%}), {basis}.", ""
     if "error_rate" in run:
         yield f"Error against the truth given: {run['error_rate']:.2f} %", ""
+    if "option_scores" in run:
+        scores = run["option_scores"]
+        found = ", ".join(f"{name} {100 * scores[name]:.2f} %" for name in ("precision", "recall", "f1"))
+        yield f"Options against the truth given: {found}, {scores['error_rate']:.2f} % of the decisions wrong", ""
     if "spans" in run:
         found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
         yield f"Spans against the truth given: {found}", ""
@@ -142,7 +147,7 @@ def _source(run: Any) -> str:
     items = f"{run['N']:,} items" + (f" with {run['edges']:,} edges" if "edges" in run else "")
     if "sequences" in run:
         items = f"{run['N']:,} tokens in {run['sequences']:,} sequence{'s' * (run['sequences'] != 1)}"
-    kinds = "different answers" if run.get("answers") == "open" else "classes"
+    kinds = {"open": "different answers", "multi": "options"}.get(run.get("answers"), "classes")
     state = "" if run["converged"] else ", NOT converged"
     read = f", read as {run['read_as']}" if "read_as" in run else ""
     return (
@@ -165,7 +170,7 @@ def _show_details(console: Console, consensus: Consensus) -> None:
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
     for line in lines:
         console.print(Text(safe(line)))
-    if run.get("answers") != "open":
+    if run.get("answers") not in ("open", "multi"):
         items = consensus.items_per_class()
         shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
         classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))

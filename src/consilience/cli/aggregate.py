@@ -75,8 +75,9 @@ _MOST_REPORTED = 200_000
 @click.option("--items", type=click.Path(), help="File of all items, for those that nobody labelled.")
 @click.option(
     "--answers",
-    type=click.Choice(["auto", "nominal", "open"]),
-    help="What answers mean: classes that items share, or options that differ from item to item.  [default: auto]",
+    type=click.Choice(["auto", "nominal", "multi", "open"]),
+    help="What answers mean: classes that items share, several options joined by |, or options that differ from item "
+    "to item.  [default: auto]",
 )
 @click.option(
     "--prior", type=click.Choice(["learned", "uniform"]), help="Estimate the class frequencies, or take them as equal."
@@ -182,6 +183,8 @@ def run_aggregate(
             run["read_as"] = consensus.origin.read_as
         if expected is not None:
             run["error_rate"] = consensus.error_rate(expected)
+            if run.get("answers") == "multi":
+                run["option_scores"] = consensus.option_scores(expected)._asdict()
             if "sequences" in run and cs.spans.are_tags(consensus.model.classes):
                 scores = consensus.span_scores(expected)
                 run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}

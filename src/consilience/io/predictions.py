@@ -24,9 +24,10 @@ import numpy as np
 from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.files import atomic_file
 from consilience.io import label_studio
-from consilience.io.export import choose, column_of
+from consilience.io.export import SEVERAL, choose, column_of
 from consilience.io.source import Source
 from consilience.runs.consensus import Consensus
+from consilience.runs.multi_run import MultiRun
 from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["write_predictions"]
@@ -103,7 +104,8 @@ def _predictions(
     labels = nw.from_native(consensus.labels, eager_only=True).to_arrow()
     names, scores = labels["label"].to_pylist(), labels["confidence"].to_pylist()
     key = label_studio.KINDS[control.kind]
-    value = {name: known.get(name, _value(name, control.kind)) for name in set(names) if name is not None}
+    split = _options if isinstance(consensus, MultiRun) else _value
+    value = {name: known.get(name, split(name, control.kind)) for name in set(names) if name is not None}
     return [
         []
         if name is None
@@ -124,6 +126,12 @@ def _predictions(
         ]
         for n, (name, score) in enumerate(zip(names, scores, strict=True))
     ]
+
+
+def _options(label: str, kind: str) -> Any:
+    """Return the options of a label as a control writes them."""
+    options = [part for part in label.split(SEVERAL) if part]
+    return [option.split("/") for option in options] if kind == "taxonomy" else options
 
 
 def _value(label: Any, kind: str) -> Any:
