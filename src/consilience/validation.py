@@ -67,6 +67,7 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "prior": (lambda v: v in ("learned", "uniform"), "'learned' or 'uniform'"),
     "imbalance": (lambda v: v in ("likelihood", "tensor"), "'likelihood' or 'tensor'"),
     "rule": (lambda v: v in ("map", "ml"), "'map' or 'ml'"),
+    "shared": (lambda v: v is None or isinstance(v, bool), "True, False or None"),
     "silence": (lambda v: v in ("auto", "random", "informative"), "'auto', 'random' or 'informative'"),
     "callback": (lambda v: v is None or callable(v), "a function or None"),
     **dict.fromkeys(("smoothing", "shrinkage", "diagonal", "evidence"), _AMOUNT),

@@ -140,7 +140,9 @@ def take_answers(
         answers = next((kind for kind, own in _METHOD.items() if own == method), answers)
     if answers in _METHOD:
         if method not in ("auto", _METHOD[answers]):
-            raise ParameterError(f"answers={answers!r} is for the method 'auto' or {_METHOD[answers]!r}, not {method!r}")
+            raise ParameterError(
+                f"answers={answers!r} is for the method 'auto' or {_METHOD[answers]!r}, not {method!r}"
+            )
         if streamed or engine != "local":
             raise ParameterError(f"answers={answers!r} needs all labels in memory, on the engine 'local'")
     elif answers == "nominal" or method != "auto" or streamed:

@@ -73,9 +73,7 @@ def aggregate_multi(
     )
     summary["gold_items"] = 0 if known is None else int(known.items.sum())
     ticks = found.ticks
-    choice, _, classes = chosen_sets(
-        ticks.first, ticks.option, found.probability, fit.model.options, spelling_of(a)
-    )
+    choice, _, classes = chosen_sets(ticks.first, ticks.option, found.probability, fit.model.options, spelling_of(a))
     a = a.recode(a.annotator_ids, classes)
     if known is not None:
         a = a._with(gold=np.where(known.items, choice.best, -1))
@@ -140,7 +138,7 @@ def _with_known(fit: MultiFit, annotations: Annotations, known: _Known | None) -
         p = model.weigh(ticks, model.log_odds()).probability
     O = len(model.options)  # noqa: E741 - the symbol
     item = ticks.item
-    true = np.isin(item * O + ticks.option, known.item * O + known.option)
+    true = np.isin(item * O + ticks.option, known.item * O + known.option).astype(np.float64)
     judged = known.items[item] & (np.diff(ticks.indptr) > 0)[item]
     report: dict[str, Any] = {}
     n = np.unique(item[judged]).size
@@ -157,13 +155,13 @@ def _with_known(fit: MultiFit, annotations: Annotations, known: _Known | None) -
         report = {
             "items": n,
             "decisions": int(judged.sum()),
-            "error": float(np.mean((p[judged] > 0.5) != true[judged])),
+            "error": float(np.mean((p[judged] > 0.5) != (true[judged] > 0.5))),
             "expected": float(np.minimum(p[judged], 1.0 - p[judged]).mean()),
-            "error_with": float(np.mean((after[judged] > 0.5) != true[judged])),
+            "error_with": float(np.mean((after[judged] > 0.5) != (true[judged] > 0.5))),
         }
         p = model.probability(ticks, levels)
     held = known.items[item]
-    return _Found(model, ticks, np.where(held, true.astype(float), p), report)
+    return _Found(model, ticks, np.where(held, true, p), report)
 
 
 def _estimated_error(consensus: Consensus) -> EstimatedError:

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from consilience.data.annotations import Annotations
 from consilience.data.building import NO_LABEL
 from consilience.data.ids import Ids
-from consilience.exceptions import DataWarning, warn
 from consilience.data.option_sets import joined_options, option_sets
+from consilience.exceptions import DataWarning, warn
 
 __all__ = ["as_sets", "quiet_about_blanks", "spelling_of", "warn_of_blanks"]
 
@@ -26,9 +26,7 @@ def as_sets(annotations: Annotations) -> Annotations:
     spelling = spelling_of(a)
     texts = joined_options(*option_sets(a.class_ids)).to_pylist()
     changed = {
-        name: spelling[text]
-        for name, text in zip(a.class_ids, texts, strict=True)
-        if spelling[text] != str(name)
+        name: spelling[text] for name, text in zip(a.class_ids, texts, strict=True) if spelling[text] != str(name)
     }
     return a.relabel(changed) if changed else a
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
 from consilience.datasets.loading import Crowd, info, load, names, path, unknown
+from consilience.datasets.multi import MultiSimulation, simulate_multi
 from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
 
@@ -16,6 +17,7 @@ __all__ = [
     "CATALOGUE",
     "Crowd",
     "DatasetInfo",
+    "MultiSimulation",
     "SequenceSimulation",
     "Simulation",
     "info",
@@ -23,6 +25,7 @@ __all__ = [
     "names",
     "path",
     "simulate",
+    "simulate_multi",
     "simulate_sequences",
     "unknown",
 ]

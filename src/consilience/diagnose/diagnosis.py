@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from consilience.data import frames as _frames
-from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
+from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength

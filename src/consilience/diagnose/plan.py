@@ -33,8 +33,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.data.annotations import Annotations, entries_of
+from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose.constants import (
     CHANCE,
     CLEAR,

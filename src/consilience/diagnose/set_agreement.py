@@ -120,8 +120,7 @@ def _sums(a: Annotations, sets: tuple[Ints, Ints], n_options: int, distance: Dis
         if here.size:
             table = set_distances(*sets, n_options, rows, distance)
             d[here] = table[pair[here, 0] - start, pair[here, 1]]
-    sums: Floats = 2.0 * np.bincount(item, d[code.ravel()], a.n_items)
-    return sums
+    return 2.0 * np.bincount(item, d[code.ravel()], a.n_items).astype(np.float64)
 
 
 def _pairs(indptr: Ints) -> tuple[Ints, Ints]:

@@ -49,8 +49,8 @@ SHARE_ITEMS = 5.0
 ROUNDS, PASSES = 5, 20
 
 #: Ridge of the regressions of options on each other, and the largest number of options that have one.
-#: origin: held-out majorities of opendomain_relations_multilabel; alternatives: 1, 3, no dependence; sensitivity: F1
-#: 0.794, 0.794 and 0.780 instead of 0.787 with four annotators a sentence, log-loss 0.0462, 0.0459 and 0.0466 instead of
+#: origin: held-out majorities of opendomain_relations_multilabel; alternatives: 1, 3, no dependence; sensitivity: with
+#: four annotators a sentence F1 0.794, 0.794 and 0.780 instead of 0.787, log-loss 0.0462, 0.0459 and 0.0466 instead of
 #: 0.0459; with seven annotators all are within 0.005 and 0.0005.  The limit is for time, which grows with its cube.
 RIDGE, MOST_DEPENDENT = 10.0, 40
 
@@ -178,7 +178,8 @@ class _Model(EMModel[MultiPoint, _Sums]):
         self.active: Bools = np.zeros((n_annotators, self.G), np.bool_)
         item = np.repeat(np.arange(ticks.indptr.size - 1), np.diff(ticks.indptr))
         self.active[ticks.annotator[np.diff(ticks.first)[item] > 0]] = True
-        self.spreads = _Spreads(*(s * s for s in SPREADS), np.full(LEVELS.size, 1.0 / LEVELS.size))
+        a, slope, e = SPREADS
+        self.spreads = _Spreads(a * a, slope * slope, e * e, np.full(LEVELS.size, 1.0 / LEVELS.size))
 
     @property
     def start(self) -> MultiPoint:
@@ -245,11 +246,11 @@ class _Model(EMModel[MultiPoint, _Sums]):
             ((at.slope - 1.0) ** 2 + bend / determinant)[people],
             (at.deviation**2 + 1.0 / within)[self.active] if self.G > 1 else np.empty(0),
         )
-        learned = (
+        a, slope, e = (
             (float(of.sum()) + SPREAD_ANNOTATORS * start**2) / (of.size + SPREAD_ANNOTATORS)
             for of, start in zip(squares, SPREADS, strict=True)
         )
-        self.spreads = _Spreads(*learned, self.counts.sum(axis=0) / max(self.counts.sum(), 1e-300))
+        self.spreads = _Spreads(a, slope, e, self.counts.sum(axis=0) / max(self.counts.sum(), 1e-300))
 
 
 def _ticking(slope: Floats, shift: Floats, deviation: Floats) -> Floats:
@@ -333,5 +334,3 @@ def calibrated(model: MultiModel, probability: Floats, truth: Floats) -> MultiMo
         curvature = (X * (f * (1.0 - f))[:, None]).T @ X + np.diag(precision)
         w = w + np.clip(np.linalg.solve(curvature, X.T @ (truth - f) - precision * (w - prior)), -1.0, 1.0)
     return replace(model, calibration=(float(w[0]), float(max(w[1], 0.0))))
-
-

@@ -160,7 +160,9 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
         if table.num_rows == 0:
             raise DataError(f"{source.name} has no rows: there is nothing to aggregate")
         with naming(source.path):
-            columns = {role: joined_lists(table[name]) if role == "label" else table[name] for role, name in names.items()}
+            columns = {
+                role: joined_lists(table[name]) if role == "label" else table[name] for role, name in names.items()
+            }
             coded = encode_all(*(to_column(column, names[role]) for role, column in columns.items()))
         time = checked_times(table[when[0]], when[0], source.name, asked=False) if when else None
     elif when:

@@ -85,7 +85,8 @@ def crowd_cut(slope: Floats, shift: Floats, deviation: Floats, active: Floats) -
         middle = 0.5 * (low + high)
         ticked = (weight / (1.0 + np.exp(-(slope[:, None] * middle + shift[:, None] + deviation)))).sum(axis=0)
         low, high = np.where(ticked > 0.5, low, middle), np.where(ticked > 0.5, middle, high)
-    return 0.5 * (low + high)
+    cut: Floats = 0.5 * (low + high)
+    return cut
 
 
 def levels_above(cut: Floats) -> Floats:
@@ -129,12 +130,10 @@ class MultiModel:
         known = self.options if self.shared else None
         sets = option_sets(annotations.class_ids, known)
         a = annotations
-        return ticks_of(
-            a.indptr, a.annotator, a.label, sets[1:], len(sets.options), shared=self.shared, more=more
-        )
+        return ticks_of(a.indptr, a.annotator, a.label, sets[1:], len(sets.options), shared=self.shared, more=more)
 
     def log_odds(self, annotators: Ids | None = None) -> Floats:
-        """Return the log-odds that an annotator ticks a candidate of each level, (M, G, J); unknown ones are average."""
+        """Return the log-odds that annotators tick candidates of each level, (M, G, J); unknown ones are average."""
         code = np.arange(self.slope.size) if annotators is None else self.annotators.codes_of(annotators.to_arrow())
         slope, shift = np.append(self.slope, 1.0)[code], np.append(self.shift, 0.0)[code]
         deviation = np.concatenate([self.deviation, np.zeros((1, self.deviation.shape[1]))])[code]
@@ -159,7 +158,7 @@ class MultiModel:
 
     def probability(self, ticks: Ticks, levels: Floats) -> Floats:
         """Return the probability that each candidate is true, from that of its levels."""
-        p = (levels * self.above[ticks.kind]).sum(axis=1)
+        p: Floats = (levels * self.above[ticks.kind]).sum(axis=1)
         if self.shared:
             p = _with_doubt(p, levels, self.spread)
         alpha, beta = self.calibration

@@ -107,6 +107,13 @@ class MultiRun(Consensus):
         return _frames.make({name: self.item_ids.to_arrow(), **columns}, self.origin.frame)
 
     @property
+    def label_quality(self) -> Any:
+        """Refused: an answer is a set of decisions; ``options`` has the probability of each."""
+        raise DataError(
+            "the quality of labels is for one label from each annotator; the frame options has probabilities"
+        )
+
+    @property
     def _item(self) -> Ints:
         """The item of each candidate, (C,)."""
         return np.repeat(np.arange(len(self.item_ids)), np.diff(self.first))
@@ -252,7 +259,8 @@ class MultiRun(Consensus):
         try:
             table = read_table(folder / _OPTIONS)
             item, option, posterior, n_ticks = (
-                np.asarray(table[name].combine_chunks()) for name in ("item_code", "option_code", "probability", "n_ticks")
+                np.asarray(table[name].combine_chunks())
+                for name in ("item_code", "option_code", "probability", "n_ticks")
             )
         except (OSError, pa.ArrowException, KeyError) as error:
             raise FormatError(f"{folder} is damaged: {error}") from error

@@ -66,7 +66,7 @@ def quality_columns(run: Consensus) -> dict[str, pa.Array]:
     if a is None:
         raise DataError("the run does not hold its labels, so their quality is not known; aggregate them in memory")
     if run.posterior.ndim != 2:
-        raise DataError("the quality of labels is for classes that items share; candidates has that of open answers, options that of sets")
+        raise DataError("the quality of labels is for classes that items share; candidates has that of open answers")
     item = a.item_of_label()
     at, classes = pa.array(item), run.model.classes.to_arrow()
     columns = {
