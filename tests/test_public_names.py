@@ -44,6 +44,8 @@ PUBLIC = [
     "MinimaxEntropy",
     "MultiSPA",
     "NetworkConsensus",
+    "MultiModel",
+    "MultiRun",
     "OneCoin",
     "OpenAnswers",
     "OpenModel",

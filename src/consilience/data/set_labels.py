@@ -24,11 +24,16 @@ def as_sets(annotations: Annotations) -> Annotations:
     """Return labels whose classes are different sets, the empty one among them if somebody ticked nothing."""
     a = _with_blanks(annotations)
     spelling = spelling_of(a)
-    texts = joined_options(*option_sets(a.class_ids)).to_pylist()
-    changed = {
-        name: spelling[text] for name, text in zip(a.class_ids, texts, strict=True) if spelling[text] != str(name)
-    }
-    return a.relabel(changed) if changed else a
+    written = [spelling[text] for text in joined_options(*option_sets(a.class_ids)).to_pylist()]
+    if len(spelling) == len(written):
+        return a
+    classes = sorted(set(written))
+    code = np.searchsorted(classes, written)  # not relabel, for which a blank name is missing
+    return a._with(
+        label=code[a.label],
+        gold=None if a.gold is None else np.append(code, -1)[a.gold],
+        classes=Ids(pa.array(classes, pa.string())),
+    )
 
 
 def spelling_of(annotations: Annotations) -> dict[str, str]:
