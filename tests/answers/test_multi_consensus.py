@@ -147,8 +147,9 @@ def test_tables(run: cs.MultiRun) -> None:
     sure = run.options.assign(sure=np.maximum(run.options["probability"], 1 - run.options["probability"]))
     np.testing.assert_allclose(labels["confidence"], sure.groupby("item")["sure"].prod().reindex(labels["item"]))
     people = run.annotators
-    names = ["annotator", "n_labels", "accuracy", "sensitivity", "specificity", "information", "flags", "low", "high"]
-    assert people.columns.tolist() == names
+    names = ["annotator", "n_labels", "accuracy", "sensitivity", "specificity", "information", "bias", "flags", "low"]
+    assert people.columns.tolist() == [*names, "high"]
+    assert people["bias"].str.contains(r"^(?:misses true|ticks false) options \(\d+ %\)$").all()
     assert people["n_labels"].sum() == run.run["labels"] == 600
     order = [int(name[1:]) for name in people["annotator"]]
     for name, known in (("sensitivity", DRAWN.sensitivity), ("specificity", DRAWN.specificity)):

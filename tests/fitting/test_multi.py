@@ -88,7 +88,7 @@ def test_cut_is_where_the_crowd_is_divided() -> None:
     cut = crowd_cut(slope, shift, np.zeros((2, 1)), np.ones((2, 1)))
     ticking = 1.0 / (1.0 + np.exp(-slope * cut - shift))
     assert (slope**2 * ticking).sum() / (slope**2).sum() == pytest.approx(0.5, abs=1e-6)
-    assert levels_above(cut).sum() == pytest.approx((LEVELS > cut).sum(), abs=1.0)
+    assert levels_above(cut).sum() == pytest.approx((cut < LEVELS).sum(), abs=1.0)
 
 
 def test_rows_and_names_do_not_matter() -> None:

@@ -178,7 +178,7 @@ class MultiRun(Consensus):
 
     @cached_property
     def annotator_columns(self) -> Mapping[str, pa.Array]:
-        """The columns of ``annotators``: n_labels, accuracy, sensitivity, specificity, information, flags, low, high.
+        """The columns of ``annotators``, with the sensitivity and specificity of each.
 
         Accuracy is over decisions on options; sensitivity is the share of true options that are ticked, specificity
         the share of false ones that are not.
@@ -195,11 +195,12 @@ class MultiRun(Consensus):
         entropy = -float(np.sum(prior * np.log2(np.maximum(prior, 1e-300))))
         spam = (bits < _SPAM * entropy) | (self.model.slope <= 0.0)
         flags = np.where(n_labels < FEW, "few labels", np.where(spam, "spammer", "")).tolist()
-        table = annotator_table(accuracy, bits, [""] * bits.size, flags)
+        biases = [_bias(*pair) for pair in zip(counts.tolist(), shares.tolist(), strict=True)]
+        table = annotator_table(accuracy, bits, biases, flags)
         rates = {"sensitivity": (shares[:, 1, 1], met[:, 1]), "specificity": (shares[:, 0, 0], met[:, 0])}
         columns = {name: table[name] for name in ("n_labels", "accuracy")}
         columns |= {name: pa.array(rate, mask=seen <= 0.5) for name, (rate, seen) in rates.items()}
-        columns |= {name: table[name] for name in ("information", "flags", "low", "high")}
+        columns |= {name: table[name] for name in ("information", "bias", "flags", "low", "high")}
         names = free_names(self.origin.annotator, tuple(columns), "annotator")
         values = (self.model.annotators.to_arrow(), *columns.values())
         return MappingProxyType(dict(zip(names, values, strict=True)))
@@ -271,3 +272,10 @@ class MultiRun(Consensus):
     def is_saved_in(cls, folder: str | os.PathLike[str]) -> bool:
         """Return whether a folder holds a run over answers that name several options."""
         return (Path(folder) / _OPTIONS).is_file()
+
+
+def _bias(counts: list[list[float]], shares: list[list[float]]) -> str:
+    """Return the more frequent mistake of an annotator, in words."""
+    missed, ticked = counts[0][1], counts[1][0]
+    what, share = ("misses true", shares[0][1]) if missed >= ticked else ("ticks false", shares[1][0])
+    return f"{what} options ({100 * share:.0f} %)" if share >= 0.005 else ""
