@@ -109,7 +109,7 @@ def options_of(text: str) -> list[str]:
     return [part for part in text.split("|") if part]
 
 
-# ---- methods: the probability of each pair of item and option, by case -------------------------------------------------
+# ---- methods: the probability of each pair of item and option ---------------------------------------------------------
 
 Probabilities = dict[tuple[Any, str], float]
 
