@@ -62,8 +62,8 @@ def cases() -> Iterator[Case]:
             yield Case(name, frame, truth)
     if not os.environ.get("CONSILIENCE_DATA"):
         return
-    parts = cs.datasets.load("time_expressions_multilabel")
-    labels, known = (parts[part].to_pandas() for part in ("labels", "truth"))  # type: ignore[call-overload]
+    parts: Any = cs.datasets.load("time_expressions_multilabel")
+    labels, known = (parts[part].to_pandas() for part in ("labels", "truth"))
     for frame in (labels, known):
         frame["label"] = frame["label"].fillna("").str.lower()
     true = {(task, o) for task, text in zip(known["task"], known["label"], strict=True) for o in options_of(text)}
@@ -71,7 +71,7 @@ def cases() -> Iterator[Case]:
     columns = ["task", "worker", "label"]
     yield Case("time expressions", labels[columns], {pair: pair in true for pair in ticked}, own=True)
     parts = cs.datasets.load("opendomain_relations_multilabel")
-    labels = parts["labels"].to_pandas()[columns]  # type: ignore[call-overload]
+    labels = parts["labels"].to_pandas()[columns]
     labels["label"] = labels["label"].fillna("")
     for part in PARTS:
         for seed in SEEDS:
@@ -109,7 +109,7 @@ def options_of(text: str) -> list[str]:
     return [part for part in text.split("|") if part]
 
 
-# ---- methods: the probability of each pair of item and option ---------------------------------------------------------
+# ---- methods: the probability of each pair of item and option -------------------------------------------------------
 
 Probabilities = dict[tuple[Any, str], float]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,11 +21,16 @@ from consilience.runs.multi_run import chosen_sets
 DRAWN = simulate_multi(120, 10, 4, seed=0)
 
 
-@pytest.fixture(scope="module")
-def run() -> cs.MultiRun:
-    made = cs.aggregate(DRAWN.annotations, answers="multi")
+def several(data: Any, **options: Any) -> cs.MultiRun:
+    """Aggregate sets of options."""
+    made = cs.aggregate(data, answers="multi", **options)
     assert isinstance(made, cs.MultiRun)
     return made
+
+
+@pytest.fixture(scope="module")
+def run() -> cs.MultiRun:
+    return several(DRAWN.annotations)
 
 
 # ---- input -----------------------------------------------------------------------------------------------------------
@@ -41,16 +47,16 @@ TEXTS = ["x|y", "y|x", "x", "", "", "", "y|z", "z|y", "y|z", "x", "x|z", "x"]
 @pytest.mark.parametrize("blank", ["", None, np.nan, "  "])
 def test_an_empty_selection_is_an_answer(blank: object) -> None:
     frame = small([blank if text == "" else text for text in TEXTS])
-    found = cs.aggregate(frame, answers="multi")
+    found = several(frame)
     assert found.run["labels"] == 12
     assert found.labels["n_labels"].tolist() == [3, 3, 3, 3]
     assert found.labels["label"][1] == ""
     assert not any("no label" in note for note in found.warnings)
-    np.testing.assert_array_equal(found.labels, cs.aggregate(small(list(TEXTS)), answers="multi").labels)
+    np.testing.assert_array_equal(found.labels, several(small(list(TEXTS))).labels)
 
 
 def test_no_warning_about_blank_answers(recwarn: pytest.WarningsRecorder) -> None:
-    cs.aggregate(small(list(TEXTS)), answers="multi")
+    several(small(list(TEXTS)))
     assert not [w for w in recwarn if "no label" in str(w.message)]
     cs.aggregate(small(["x", "", "y", "x", "y", "x"]), answers="nominal")
     assert [w for w in recwarn if "1 of 6 rows have no label" in str(w.message)]
@@ -58,26 +64,26 @@ def test_no_warning_about_blank_answers(recwarn: pytest.WarningsRecorder) -> Non
 
 def test_lists_and_files_are_the_same_as_text(tmp_path: Path) -> None:
     frame = small(list(TEXTS))
-    expected = cs.aggregate(frame, answers="multi")
+    expected = several(frame)
     lists = frame.assign(label=[[part for part in text.split("|") if part] for text in TEXTS])
-    pd.testing.assert_frame_equal(cs.aggregate(lists, answers="multi").options, expected.options)
+    pd.testing.assert_frame_equal(several(lists).options, expected.options)
     frame.to_csv(tmp_path / "labels.csv", index=False)
     lists.to_json(tmp_path / "labels.jsonl", orient="records", lines=True)
     for name in ("labels.csv", "labels.jsonl"):
-        made = cs.aggregate(tmp_path / name, answers="multi")
+        made = several(tmp_path / name)
         np.testing.assert_allclose(np.asarray(made.posterior), expected.posterior)
         assert made.run["labels"] == 12
 
 
 def test_labels_come_back_as_they_were_written() -> None:
     frame = small(["y|x", "y|x", "y|x", "z|x", "z|x", "z|x", "z|y|x", "z|y|x", "z|y|x", "", "", ""] * 5)
-    found = cs.aggregate(frame, answers="multi")
+    found = several(frame)
     assert found.labels["label"].tolist()[:4] == ["y|x", "z|x", "z|y|x", ""]
 
 
 def test_an_answer_counts_once_even_if_blank_too() -> None:
     frame = pd.concat([small(list(TEXTS)), pd.DataFrame({"item": [0], "worker": ["a"], "label": [""]})])
-    assert cs.aggregate(frame, answers="multi").run["labels"] == 12
+    assert several(frame).run["labels"] == 12
 
 
 def test_blank_answers_follow_selections() -> None:
@@ -110,8 +116,8 @@ def test_sets_are_recognised() -> None:
 @pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("name", ["time_expressions_multilabel", "opendomain_relations_multilabel"])
 def test_public_sets_of_options_are_recognised(name: str) -> None:
-    parts = cs.datasets.load(name)
-    frame = parts["labels"].to_pandas()  # type: ignore[call-overload]
+    parts: Any = cs.datasets.load(name)
+    frame = parts["labels"].to_pandas()
     with pytest.warns(DataWarning):
         a = cs.Annotations.from_frame(frame[["task", "worker", "label"]])
     assert examine_answers(a).kind == "multi"
@@ -200,7 +206,7 @@ def test_known_answers_are_kept_and_calibrate() -> None:
     drawn = simulate_multi(200, 10, 4, sensitivity=0.45, seed=1)
     known = {n: drawn.truth[n] for n in range(60)}
     rest = {n: drawn.truth[n] for n in range(60, 200)}
-    without, found = (cs.aggregate(drawn.annotations, answers="multi", gold=g) for g in (None, known))
+    without, found = (several(drawn.annotations, gold=g) for g in (None, known))
     labels = found.labels.set_index("item")["label"]
     assert [labels[n] for n in known] == list(known.values())
     assert found.run["gold_items"] == 60
@@ -210,7 +216,7 @@ def test_known_answers_are_kept_and_calibrate() -> None:
     assert found.option_scores(rest).log_loss < without.option_scores(rest).log_loss
     assert found.estimated_error.low < found.option_scores(rest).error_rate / 100 < found.estimated_error.high
     with pytest.warns(DataWarning, match="gold names options that nobody ticked, of 1 items"):
-        cs.aggregate(drawn.annotations, answers="multi", gold={0: "o1|unheard"})
+        several(drawn.annotations, gold={0: "o1|unheard"})
 
 
 def test_options_of_single_items() -> None:
@@ -221,14 +227,14 @@ def test_options_of_single_items() -> None:
             ticked = [f"{n}:{k}" for k in range(3) if rng.random() < (0.9 if k == 0 else 0.15)]
             rows.append((n, f"w{m}", "|".join(ticked)))
     frame = pd.DataFrame(rows, columns=["item", "worker", "label"])
-    found = cs.aggregate(frame, answers="multi")
+    found = several(frame)
     assert found.run["options_recur"] is False
     assert [set(text.split("|")) == {f"{n}:0"} for n, text in enumerate(found.labels["label"])].count(True) > 50
     assert found.options["n_ticks"].min() > 0
     with pytest.raises(DataError, match="options differ from item to item"):
         _ = found.probabilities
     # a known option that nobody ticked becomes a candidate of its item
-    gold = cs.aggregate(frame, answers="multi", gold={0: "1:0"})
+    gold = several(frame, gold={0: "1:0"})
     assert gold.labels.set_index("item")["label"][0] == "1:0"
 
 
@@ -262,7 +268,7 @@ def test_saved_runs_come_back(run: cs.MultiRun, tmp_path: Path) -> None:
 
 
 def test_same_seed_same_bytes(run: cs.MultiRun) -> None:
-    np.testing.assert_array_equal(cs.aggregate(DRAWN.annotations, answers="multi").posterior, run.posterior)
+    np.testing.assert_array_equal(several(DRAWN.annotations).posterior, run.posterior)
 
 
 def test_what_is_refused(run: cs.MultiRun) -> None:

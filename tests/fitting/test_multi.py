@@ -102,6 +102,8 @@ def test_rows_and_names_do_not_matter() -> None:
     other = frame.sample(frac=1.0, random_state=0)
     other["label"] = ["|".join(names[o] for o in reversed(text.split("|")) if o) for text in other["label"]]
     first, second = (cs.aggregate(f, answers="multi") for f in (frame, other))
+    assert isinstance(first, cs.MultiRun)
+    assert isinstance(second, cs.MultiRun)
     one = first.options.set_index(["item", "option"])["probability"]
     two = second.options.assign(option=second.options["option"].map({v: k for k, v in names.items()}))
     two = two.set_index(["item", "option"])["probability"].reindex(one.index)

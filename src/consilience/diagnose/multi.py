@@ -32,8 +32,8 @@ from consilience.runs.multi_run import MultiRun
 __all__ = ["MultiDiagnosis", "diagnose_multi"]
 
 #: α up to which nothing shows that anybody is right, and below which little does.
-#: origin: simulated crowds have 0.00 where nobody knows anything, 0.04 where F1 is 0.68, 0.07 where it is 0.84, 0.2 where
-#: it is 0.91; alternatives: none; sensitivity: none on public sets (0.76 on time_expressions_multilabel, 0.46 on
+#: origin: simulated crowds have 0.00 where nobody knows anything, 0.04 where F1 is 0.68, 0.07 where it is 0.84, 0.2
+#: where it is 0.91; alternatives: none; sensitivity: none on public sets (0.76 on time_expressions_multilabel, 0.46 on
 #: opendomain_relations_multilabel).
 HARDLY, LITTLE = 0.02, 0.1
 

@@ -64,7 +64,7 @@ __all__ = ["HALF_STEP", "LEVELS", "MultiModel", "MultiPosterior", "crowd_cut", "
 
 #: Half the distance between levels, and the levels.
 #: origin: from a share of 0.4 % to one of 99.6 %; alternatives: 12 levels of 1, 24 of 0.5; sensitivity: log-loss of
-#: held-out majorities 0.045 to 0.047, no difference in F1 beyond chance.
+#: held-out majorities of opendomain_relations_multilabel 0.045 to 0.047, F1 0.801 to 0.806.
 HALF_STEP = 0.375
 LEVELS = HALF_STEP * np.arange(-15.0, 16.0, 2.0)
 #: Rounds of the mean field.
