@@ -15,7 +15,7 @@ import consilience as cs
 from consilience.answers.kinds import examine_answers
 from consilience.data.ids import Ids
 from consilience.datasets import simulate_multi
-from consilience.exceptions import DataError, DataWarning, IdError, ParameterError
+from consilience.exceptions import DataError, DataWarning, FewLabelsWarning, IdError, ParameterError
 from consilience.runs.multi_run import chosen_sets
 
 DRAWN = simulate_multi(120, 10, 4, seed=0)
@@ -292,3 +292,15 @@ def test_what_is_refused(run: cs.MultiRun) -> None:
             refuse()
     with pytest.raises(DataError, match="compare needs one label from each annotator"):
         cs.compare(a, DRAWN.truth)
+
+
+def test_items_without_answers() -> None:
+    frame = pd.DataFrame([(1, "a", "x"), (1, "b", "x|y"), (2, None, None)], columns=["item", "worker", "label"])
+    with pytest.warns(FewLabelsWarning):
+        found = several(frame, items=[7], gold={7: "y"})
+    labels = found.labels.set_index("item")
+    assert labels["label"].isna().tolist() == [False, True, False]
+    assert labels["label"][7] == "y"
+    assert labels["n_labels"].tolist() == [2, 0, 0]
+    with pytest.warns(FewLabelsWarning, match="only two annotators"):
+        assert found.verdict == several(frame.iloc[:2]).verdict == "not"

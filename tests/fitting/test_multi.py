@@ -8,6 +8,7 @@ import pytest
 from consilience.data.option_sets import option_sets
 from consilience.data.set_labels import as_sets
 from consilience.datasets import simulate_multi
+from consilience.engine.progress import Progress
 from consilience.exceptions import DataError
 from consilience.fitting import multi
 from consilience.fitting.multi import calibrated, fit_multi
@@ -146,3 +147,17 @@ def test_nothing_ticked_is_refused() -> None:
 
     with pytest.raises(DataError, match="nobody ticked any option"):
         fit_multi(cs.Annotations.from_matrix([["|", "|"], ["|", "|"]]))
+
+
+def test_limits_of_passes_are_kept() -> None:
+    a = as_sets(simulate_multi(60, 6, 3, seed=9).annotations)
+    few = fit_multi(a, max_iter=7)
+    assert (len(few.history), few.converged) == (7, False)
+    assert "did not converge in 7 passes" in few.cautions[0][0]
+    seen = []
+
+    def stop(progress: Progress) -> bool:
+        seen.append(progress)
+        return len(seen) == 25
+
+    assert len(fit_multi(a, callback=stop, tol=0.0).history) == 25

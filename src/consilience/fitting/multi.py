@@ -20,6 +20,7 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.data.option_sets import option_sets
+from consilience.engine.progress import Progress
 from consilience.exceptions import DataError
 from consilience.fitting.ascent import Ascent, EMModel
 from consilience.fitting.em import Callback
@@ -267,13 +268,21 @@ def _ascend(
 ) -> tuple[_Model, MultiPoint, list[float], bool, float]:
     """Run the rounds of EM; return the model, where it ended, the history, whether it converged, the likelihood."""
     em = _Model(ticks, n_annotators)
-    at, history = em.start, list[float]()
+    at, history, stopped = em.start, list[float](), False
+
+    def report(progress: Progress) -> bool | None:
+        nonlocal stopped
+        stopped = callback is not None and callback(progress) is True
+        return stopped
+
     for left in range(ROUNDS - 1, -1, -1):
-        most = max(max_iter - len(history), 1)
+        most = max_iter - len(history)
         end = Ascent(em, at, labels=ticks.annotator.size)
-        end.run(max_iter=min(PASSES, most) if left else most, tol=tol, callback=callback)
+        end.run(max_iter=min(PASSES, most) if left else most, tol=tol, callback=report)
         at = end.at
         history += end.history
+        if stopped or len(history) >= max_iter:
+            return em, at, history, end.converged and not left, end.log_likelihood
         if left:
             em.learn_spreads(at)
     return em, at, history, end.converged, end.log_likelihood
