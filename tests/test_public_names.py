@@ -45,6 +45,8 @@ PUBLIC = [
     "MinimaxEntropy",
     "MultiSPA",
     "NetworkConsensus",
+    "MultiModel",
+    "MultiRun",
     "OneCoin",
     "OpenAnswers",
     "OpenModel",

@@ -62,9 +62,10 @@ def aggregate(
     gold
         Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
     answers
-        What answers mean: "nominal" (classes that all items share), "ordinal" (levels of a scale), "open" (options that
-        differ from item to item: multiple choice, free text), or "auto": a scale if names and confusions of labels
-        show one, open only where there are too many different answers for classes.
+        What answers mean: "nominal" (classes that all items share), "ordinal" (levels of a scale), "multi" (any of
+        several options, joined by ``|``, where a blank answer ticks none), "open" (options that differ from item to
+        item: multiple choice, free text), or "auto": a scale if names and confusions of labels show one, multi where
+        labels combine options, open only where there are too many different answers for classes.
     order
         With answers on a scale: the levels from low to high.  By default numbers are in their order, and words in that
         of a known scale, such as low, medium, high.
@@ -118,6 +119,12 @@ def aggregate(
                 raise ParameterError("answers='ordinal' keeps no checkpoint")
             data = _in_memory(data, items, engine, reading)
             return aggregate_ordinal(data, taken, method, order=order, silence=silence, **rest)
+        if taken.kind == "multi":
+            from consilience.answers.multi_consensus import aggregate_multi
+
+            if items is not None:
+                data = data.including(_items(items, item=data.origin.item))
+            return aggregate_multi(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
         if taken.kind == "open":
             from consilience.answers.open_consensus import aggregate_open
 

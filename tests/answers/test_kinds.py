@@ -99,7 +99,9 @@ def test_a_run_records_what_it_took_answers_for() -> None:
 
 def test_what_is_refused() -> None:
     crowd = open_crowd(30, 5, 3, seed=0).annotations
-    with pytest.raises(ParameterError, match="answers must be one of auto, nominal, ordinal, open, not 'ranked'"):
+    with pytest.raises(
+        ParameterError, match="answers must be one of auto, nominal, ordinal, multi, open, not 'ranked'"
+    ):
         cs.aggregate(crowd, answers="ranked")
     with pytest.raises(ParameterError, match="answers='open' is for the method 'auto' or 'open-answers', not 'ds-em'"):
         cs.aggregate(crowd, "ds-em", answers="open")

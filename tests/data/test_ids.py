@@ -88,8 +88,8 @@ def test_ids_keep_their_type() -> None:
 
 
 def test_values_that_cannot_be_ids_are_an_error_of_ours() -> None:
-    with pytest.raises(ConsilienceError, match="label"):
-        Annotations.from_frame(pd.DataFrame({"task": [1, 2], "worker": [1, 2], "label": [[1], [2]]}))
+    with pytest.raises(ConsilienceError, match="worker"):
+        Annotations.from_frame(pd.DataFrame({"task": [1, 2], "worker": [[1], [2]], "label": [1, 2]}))
 
 
 # ---- classes ------------------------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ def test_what_it_shows() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": "ratio"}, "level must be 'nominal', 'ordinal' or 'interval', not 'ratio'"),
+        ({"level": "ratio"}, "level must be 'nominal', 'ordinal', 'interval', 'jaccard' or 'masi', not 'ratio'"),
         ({"bootstrap": 1}, "bootstrap must be 0, or at least 2 draws, not 1"),
         ({"confidence": 95}, "confidence must be a number between 0 and 1, not 95"),
         ({"values": [1, 2]}, "values are for level='interval'"),

@@ -121,10 +121,15 @@ BAD: dict[str, tuple[Maker, type[ConsilienceError], list[str]]] = {
         DataError,
         ["parts"],
     ),
-    "list-labels": (
-        lambda d: _parquet(d, ROWS[:2], label=pa.array([[1], [2]])),
+    "list-ids": (
+        lambda d: _parquet(d, ROWS[:2], task=pa.array([[1], [2]])),
         IdError,
-        [r"labels\.parquet", "'label'", "strings"],
+        [r"labels\.parquet", "'task'", "strings"],
+    ),
+    "nested-list-labels": (
+        lambda d: _parquet(d, ROWS[:2], label=pa.array([[[1]], [[2]]])),
+        DataError,
+        ["a label is a list of lists", "list of texts"],
     ),
     "bytes-ids": (
         lambda d: _parquet(d, ROWS[:2], task=pa.array([b"\xff", b"b"])),

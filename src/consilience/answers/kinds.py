@@ -1,4 +1,4 @@
-"""What answers mean: classes that all items share, levels of a scale, or options that differ from item to item.
+"""What answers mean: classes, levels of a scale, sets of options, or options that differ from item to item.
 
 A label is nominal if it means the same for every item: then annotators have confusion matrices.  It is open if it only
 has a meaning within its item: options of a multiple-choice question, free text.  ``"auto"`` takes answers as open in
@@ -11,18 +11,23 @@ two cases only:
   equally often on each, and where they differ, any two letters go together as often as their frequencies suggest.
 
 Levels of a scale are classes in an order; :mod:`consilience.answers.ordinal_detection` finds them.
+
+Labels such as ``food|travel`` name several options, if different labels combine the same options
+(:mod:`consilience.data.option_sets`).
 """
 
 from __future__ import annotations
 
 import os
 from string import ascii_uppercase
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from consilience.answers.ordinal_detection import looks_like_scale
 from consilience.data.annotations import Annotations
+from consilience.data.option_sets import looks_like_sets
+from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
 from consilience.engine.place import holds_parquet
 from consilience.exceptions import ParameterError
 from consilience.io.coercion import as_annotations
@@ -30,10 +35,12 @@ from consilience.kernels.open_answers import candidates_of
 from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
 
-__all__ = ["OPEN_METHOD", "ORDINAL_METHOD", "Kind", "Taken", "examine_answers", "take_answers"]
+__all__ = ["MULTI_METHOD", "OPEN_METHOD", "ORDINAL_METHOD", "Kind", "Taken", "examine_answers", "take_answers"]
 
-Kind = Literal["nominal", "ordinal", "open"]
-OPEN_METHOD, ORDINAL_METHOD = "open-answers", "ordinal"
+Kind = Literal["nominal", "ordinal", "multi", "open"]
+OPEN_METHOD, ORDINAL_METHOD, MULTI_METHOD = "open-answers", "ordinal", "multi"
+#: The only method of each kind that has one of its own beside "auto".
+_METHOD = {"open": OPEN_METHOD, "multi": MULTI_METHOD}
 
 #: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
 #: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
@@ -62,6 +69,12 @@ class Taken(NamedTuple):
 def examine_answers(annotations: Annotations) -> Taken:
     """Decide from the labels what they mean."""
     a = annotations
+    if looks_like_sets(a):
+        return Taken(
+            "multi",
+            "labels name several options, joined by '|': each option is a question of its own, and an answer without a "
+            "label ticks none (answers='multi'). If they are classes, say answers='nominal'",
+        )
     K = int(a.used_classes.sum())
     if _are_letters(a) and _interchangeable(a):
         return Taken(
@@ -122,33 +135,34 @@ def take_answers(
     answers
         "auto" or a kind.
     method
-        The method that was asked for; methods other than "auto", "ordinal" and "open-answers" are for classes.
+        The method that was asked for; methods other than "auto", "ordinal", "open-answers" and "multi" are for classes.
     engine, reading, order
         As for :func:`consilience.aggregate`.  Labels that are streamed are taken as nominal.
     """
     one_of("answers", answers, ("auto", *get_args(Kind)))
     is_path = isinstance(data, str | os.PathLike)
     streamed = engine == "stream" or (holds_parquet(data) if is_path else _is_scanned(data))
-    if method == OPEN_METHOD and answers == "auto":
-        answers = "open"
+    if answers == "auto":
+        answers = next((kind for kind, own in _METHOD.items() if own == method), answers)
     if answers == "auto" and (order is not None or method.split("+")[0] == ORDINAL_METHOD):
         answers = "ordinal"
     if order is not None and answers != "ordinal":
         raise ParameterError(f"order=… is for answers='ordinal', not {answers!r}")
-    if answers == "ordinal":
+    if answers in ("ordinal", *_METHOD):
+        if answers in _METHOD and method not in ("auto", _METHOD[answers]):
+            raise ParameterError(
+                f"answers={answers!r} is for the method 'auto' or {_METHOD[answers]!r}, not {method!r}"
+            )
         if streamed or engine != "local":
-            raise ParameterError("answers='ordinal' needs all labels in memory, on the engine 'local'")
-    elif answers == "open":
-        if method not in ("auto", OPEN_METHOD):
-            raise ParameterError(f"answers='open' is for the method 'auto' or {OPEN_METHOD!r}, not {method!r}")
-        if streamed or engine != "local":
-            raise ParameterError("answers='open' needs all labels in memory, on the engine 'local'")
+            raise ParameterError(f"answers={answers!r} needs all labels in memory, on the engine 'local'")
     elif answers == "nominal" or method != "auto" or streamed:
         return data, Taken("nominal")
-    annotations = as_annotations(data, **((reading or {}) if is_path else {}))
-    if answers == "auto":
-        return annotations, examine_answers(annotations)
-    return annotations, Taken("open" if answers == "open" else "ordinal")
+    with quiet_about_blanks():
+        annotations = as_annotations(data, **((reading or {}) if is_path else {}))
+    taken = examine_answers(annotations) if answers == "auto" else Taken(cast("Kind", answers))
+    if taken.kind != "multi" and annotations is not data:
+        warn_of_blanks(annotations)
+    return annotations, taken
 
 
 def _is_scanned(data: Any) -> bool:

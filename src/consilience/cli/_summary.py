@@ -111,7 +111,7 @@ def _show_doubtful(console: Console, consensus: Consensus, most: int, *, all_row
 
 
 #: What the different labels are called, by kind of answers.
-_KINDS = {"open": ("different answer",), "ordinal": ("level",)}
+_KINDS = {"open": ("different answer",), "ordinal": ("level",), "multi": ("option",)}
 
 
 def _source(run: Any) -> str:
@@ -147,7 +147,7 @@ def _show_details(console: Console, consensus: Consensus) -> None:
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
     for line in lines:
         console.print(Text(safe(line)))
-    if run.get("answers") != "open":
+    if run.get("answers") not in ("open", "multi"):
         items = consensus.items_per_class()
         shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
         classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))

@@ -77,9 +77,9 @@ _MOST_REPORTED = 200_000
 @click.option("--items", type=click.Path(), help="File of all items, for those that nobody labelled.")
 @click.option(
     "--answers",
-    type=click.Choice(["auto", "nominal", "ordinal", "open"]),
-    help="What answers mean: classes that items share, levels of a scale, or options that differ from item to item.  "
-    "[default: auto]",
+    type=click.Choice(["auto", "nominal", "ordinal", "multi", "open"]),
+    help="What answers mean: classes that items share, levels of a scale, several options joined by |, or options that "
+    "differ from item to item.  [default: auto]",
 )
 @click.option("--order", metavar="LOW,…,HIGH", help="The levels of a scale from low to high, separated by commas.")
 @click.option(
@@ -214,6 +214,8 @@ def _recorded(consensus: Any, source: str, truth: Any, sentences: list[str], *, 
         if truth is not None:
             wrong, judged = consensus.count_wrong(truth)
             run |= {"error_rate": 100.0 * (wrong / judged), "error_items": judged}
+            if run.get("answers") == "multi":
+                run["option_scores"] = consensus.option_scores(truth)._asdict()
             if "sequences" in run and cs.spans.are_tags(consensus.model.classes):
                 scores = consensus.span_scores(truth)
                 run["spans"] = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f1}

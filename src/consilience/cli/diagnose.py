@@ -35,15 +35,24 @@ def command(labels: str, method: str, bootstrap: int | None, seed: int, as_json:
     """
     import consilience as cs
     from consilience.cli import _output
+    from consilience.data.option_sets import looks_like_sets
     from consilience.diagnose import diagnose
 
     with _output.quiet(), _output.reading(labels):  # the notes are printed below
         annotations = cs.read(labels, **reading)
-    with _output.waiting("examining who agrees with whom"):
-        found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
-    _output.show_notes(list(annotations.origin.notes))
+    if several := looks_like_sets(annotations):
+        with _output.waiting("examining who agrees with whom"), _output.quiet():
+            run = cs.aggregate(annotations, answers="multi", seed=seed)
+            found, notes = run.diagnosis, run.origin.notes
+    else:
+        with _output.waiting("examining who agrees with whom"):
+            found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
+        notes = annotations.origin.notes
+    _output.show_notes(list(notes))
     if as_json:
         _output.show_json(found.to_dict())
+    elif several:
+        click.echo(_output.safe(str(found)))
     else:
         _show(found)
 

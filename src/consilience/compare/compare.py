@@ -18,6 +18,7 @@ from consilience.compare.comparison import Comparison
 from consilience.compare.supervise import Task
 from consilience.compare.trial import save_labels
 from consilience.data.annotations import Annotations
+from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes
@@ -87,6 +88,8 @@ def compare(
     tasks = {Task(name, _seeds_of(name, candidate, seeds)): candidate for name, candidate in chosen.items()}
     _check(jobs, timeout)
     annotations = as_annotations(data)
+    if looks_like_sets(annotations):
+        raise DataError(f"compare needs one label from each annotator, {SETS_INSTEAD}")
     codes = _judged(annotations, truth)
     cautions = cautions_of(annotations)
     warn_of(cautions)

@@ -10,6 +10,7 @@ name          meaning                                        shape, type
 ``label``     code of the class of each label                (labels,) smallest unsigned
 ``gold``      the class of items whose truth is known, or -1 (N,) int32, or None
 ``time``      when the label was given, if known             (labels,) datetime64 or float64, or None
+``blank``     who answered what without naming a label       item and annotator codes, or None
 ============= ============================================== ==========================
 
 Items and annotators are numbered by first appearance, classes in ascending order.
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Annotations", "Duplicates", "Origin", "entries_of", "min_median_max"]
 
 #: The attributes; without their underscores, the arguments of __init__.
-_FIELDS = ("indptr", "annotator", "label", "_items", "_annotators", "_classes", "gold", "origin", "time")
+_FIELDS = ("indptr", "annotator", "label", "_items", "_annotators", "_classes", "gold", "origin", "time", "blank")
 
 
 @final
@@ -65,6 +66,7 @@ class Annotations:
     gold: Codes | None
     origin: Origin
     time: Times | None
+    blank: tuple[Codes, Codes] | None
     _items: Ids
     _annotators: Ids
     _classes: Ids
@@ -81,6 +83,7 @@ class Annotations:
         gold: Codes | None = None,
         origin: Origin | None = None,
         time: Times | None = None,
+        blank: tuple[Codes, Codes] | None = None,
     ) -> None:
         if indptr.size != len(items) + 1 or indptr[-1] != annotator.size or annotator.size != label.size:
             raise DataError("indptr, annotator, label and items have sizes that do not match")
@@ -93,6 +96,7 @@ class Annotations:
             "gold": None if gold is None or not (gold >= 0).any() else _frozen(gold, np.dtype(np.int32)),
             "origin": origin or Origin(),
             "time": None if time is None else _frozen(time, time.dtype),
+            "blank": blank,
             "_items": items,
             "_annotators": annotators,
             "_classes": classes,
@@ -107,6 +111,8 @@ class Annotations:
         raise AttributeError("Annotations are immutable")
 
     def _with(self, **changes: Any) -> Annotations:
+        if {"items", "annotators"} & changes.keys():
+            changes.setdefault("blank", None)  # its codes are of other names
         return Annotations(**{**self._fields(), **changes})
 
     def _fields(self) -> dict[str, Any]:
@@ -242,7 +248,7 @@ class Annotations:
 
     def with_items(self, items: Ids) -> Annotations:
         """Return the same labels with other names for the items."""
-        return self._with(items=items)
+        return self._with(items=items, blank=self.blank)
 
     def among_items(self, at: Ints, items: Ids) -> Annotations:
         """Return the same labels among more items: item n becomes number ``at[n]``, ascending, of these."""
@@ -252,7 +258,8 @@ class Annotations:
         if self.gold is not None:
             gold = np.full(len(items), -1, np.int32)
             gold[at] = self.gold
-        return self._with(indptr=np.concatenate([[0], np.cumsum(lengths)]), items=items, gold=gold)
+        blank = None if self.blank is None else (at[self.blank[0]], self.blank[1])
+        return self._with(indptr=np.concatenate([[0], np.cumsum(lengths)]), items=items, gold=gold, blank=blank)
 
     def including(self, items: Any) -> Annotations:
         """Return the same labels with these items too, whether anybody labelled them or not.
@@ -448,6 +455,7 @@ class Annotations:
             time=None if self.time is None else self.time[at],
             items=self._items.take(chosen),
             gold=None if self.gold is None else self.gold[chosen],
+            blank=_selected(self.blank, 0, chosen, self.n_items),
         )
 
     def select_annotators(self, which: Any) -> Annotations:
@@ -463,6 +471,7 @@ class Annotations:
             label=self.label[kept],
             time=None if self.time is None else self.time[kept],
             annotators=self._annotators.take(chosen),
+            blank=_selected(self.blank, 1, chosen, self.n_annotators),
         )
 
     def recode(self, annotators: Ids, classes: Ids) -> Annotations:
@@ -490,7 +499,20 @@ class Annotations:
             gold=None if self.gold is None else np.append(class_code, -1)[self.gold],
             annotators=annotators,
             classes=classes,
+            blank=None if self.blank is None else (self.blank[0], code[self.blank[1]]),
         )
+
+
+def _selected(blank: tuple[Codes, Codes] | None, role: int, chosen: Ints, n: int) -> tuple[Codes, Codes] | None:
+    """Return the blank answers of these items (role 0) or annotators (role 1) in their new codes."""
+    if blank is None:
+        return None
+    new_code = np.full(n, -1)
+    new_code[chosen] = np.arange(chosen.size)
+    codes = [*blank]
+    codes[role] = new_code[codes[role]]
+    kept = codes[role] >= 0
+    return codes[0][kept], codes[1][kept]
 
 
 def entries_of(indptr: Ints, chosen: Ints) -> tuple[Ints, Ints]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from consilience.data import frames as _frames
 from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are, to_column, without_code
+from consilience.data.option_sets import joined_lists
 from consilience.data.spelling import notes_on_spelling
 from consilience.data.truth import arrow_or_values
 from consilience.exceptions import DataError, DataWarning, IdError, ParameterError, warn
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEPT",
+    "NO_LABEL",
     "Duplicates",
     "Parts",
     "RowOptions",
@@ -47,6 +49,8 @@ Duplicates = Literal["last", "first", "keep", "error"]
 KEPT = {"last": "last", "first": "first", "keep": "all", "error": "all"}
 
 
+#: How the note on rows without a label ends.
+NO_LABEL = "rows have no label and were left out"
 #: Labels that are recoded at a time.
 _AT_ONCE = 1 << 20
 
@@ -62,6 +66,7 @@ class Parts(TypedDict):
     classes: Ids
     origin: Origin
     time: Times | None
+    blank: tuple[Codes, Codes] | None
 
 
 class RowOptions(TypedDict, total=False):
@@ -81,7 +86,9 @@ def columns_of_frame(frame: Any, **given: str | None) -> tuple[dict[str, pa.Arra
 
     table = nw.from_native(frame, eager_only=True)
     names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
-    return {role: to_column(arrow_or_values(table[name]), name) for role, name in names.items()}, names
+    columns = {role: arrow_or_values(table[name]) for role, name in names.items()}
+    columns["label"] = joined_lists(columns["label"])
+    return {role: to_column(columns[role], name) for role, name in names.items()}, names
 
 
 def times_of_frame(frame: Any, name: str | None, origin: Origin) -> Times | None:
@@ -133,6 +140,8 @@ def parts_of_codes(
     check_duplicates(duplicates)
     origin = origin or Origin()
     (item_code, items), (annotator_code, annotators), (label_code, label_ids) = item, annotator, label
+    unlabelled = np.flatnonzero((label_code < 0) & (annotator_code >= 0))
+    blank = (item_code[unlabelled], annotator_code[unlabelled]) if unlabelled.size else None
     if item_code.size and item_code.min() < 0:
         raise no_id(where, "item", origin.item, np.flatnonzero(item_code < 0))
     if annotator_code.size and annotator_code.min() < 0:
@@ -164,6 +173,7 @@ def parts_of_codes(
         classes=class_ids,
         origin=replace(origin, notes=(*origin.notes, *notes)),
         time=time,
+        blank=blank,
     )
 
 
@@ -197,7 +207,7 @@ def notes_on_rows(unlabelled: int, n_rows: int, where: str, column: str) -> list
     """Return a note on rows without a label; raise if no row has one."""
     if unlabelled == n_rows:
         raise DataError(f"{where} has no label in any of its {n_rows} rows (column {column!r})")
-    return [f"{unlabelled} of {n_rows} rows have no label and were left out"] if unlabelled else []
+    return [f"{unlabelled} of {n_rows} {NO_LABEL}"] if unlabelled else []
 
 
 def notes_on_repeats(repeats: int, duplicates: str) -> list[str]:
@@ -246,6 +256,7 @@ def parts_of_matrix(
         classes=class_ids,
         origin=replace(origin, notes=tuple(notes)),
         time=None,
+        blank=None,
     )
 
 

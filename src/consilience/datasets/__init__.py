@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
 from consilience.datasets.loading import Crowd, info, load, names, path, unknown
+from consilience.datasets.multi import MultiSimulation, simulate_multi
 from consilience.datasets.scales import simulate_scale
 from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
@@ -17,6 +18,7 @@ __all__ = [
     "CATALOGUE",
     "Crowd",
     "DatasetInfo",
+    "MultiSimulation",
     "SequenceSimulation",
     "Simulation",
     "info",
@@ -24,6 +26,7 @@ __all__ = [
     "names",
     "path",
     "simulate",
+    "simulate_multi",
     "simulate_scale",
     "simulate_sequences",
     "unknown",

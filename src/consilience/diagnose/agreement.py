@@ -48,9 +48,9 @@ from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.agreement import agreement_sums
 
-__all__ = ["Agreement", "Level", "Measure", "agreement"]
+__all__ = ["Agreement", "Level", "Measure", "agreement", "in_canonical_order", "measured"]
 
-Level = Literal["nominal", "ordinal", "interval"]
+Level = Literal["nominal", "ordinal", "interval", "jaccard", "masi"]
 
 _FORMAT = {"format": "consilience.Agreement", "version": 1}
 _NAMES = {
@@ -160,7 +160,8 @@ def agreement(
         Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
     level
         Distance between classes, for Krippendorff's α: "nominal" (all alike), "ordinal" (they have an order: that of
-        ``classes``) or "interval" (they are numbers).
+        ``classes``) or "interval" (they are numbers).  Answers that name several options, joined by ``|``, have the
+        distances "jaccard" or "masi"; an answer that names none counts.
     values
         Values of the classes at the level "interval", in their order; their names by default.
     bootstrap
@@ -176,10 +177,17 @@ def agreement(
     >>> print(cs.agreement([[1, 1], [2, 2], [1, 2], [2, 2]], bootstrap=0).alpha)
     0.533
     """
-    annotations = as_annotations(data)
     _check(level, bootstrap, confidence)
+    if level in ("jaccard", "masi"):
+        from consilience.diagnose.set_agreement import set_agreement
+        from consilience.io.sets import read_sets
+
+        if values is not None:
+            raise ParameterError(f"values are for level='interval', not for {level!r}")
+        return set_agreement(read_sets(data), level, bootstrap=bootstrap, confidence=confidence, seed=seed)
+    annotations = as_annotations(data)
     numbers = _values(annotations.class_ids, level, values)
-    a = _in_canonical_order(single_answers(annotations, gold=False))
+    a = in_canonical_order(single_answers(annotations, gold=False))
     K, N = a.n_classes, a.n_items
     if not (a.labels_per_item > 1).any():
         raise DataError("no item has labels of two annotators: there is no agreement to measure")
@@ -197,8 +205,8 @@ def agreement(
     cohen = CohensKappa.of(a)
     tail = (1.0 - confidence) / 2.0
     return Agreement(
-        **{name: _measure(value[0], [part[name] for part in drawn], tail) for name, value in found.items()},
-        cohen=_measure(cohen.mean(), [cohen.bootstrap(bootstrap, rng)], tail),
+        **{name: measured(value[0], [part[name] for part in drawn], tail) for name, value in found.items()},
+        cohen=measured(cohen.mean(), [cohen.bootstrap(bootstrap, rng)], tail),
         level=level,
         confidence=confidence,
         draws=bootstrap,
@@ -212,7 +220,7 @@ def agreement(
 
 def _check(level: str, bootstrap: int, confidence: float) -> None:
     if level not in get_args(Level):
-        raise ParameterError(f"level must be 'nominal', 'ordinal' or 'interval', not {level!r}")
+        raise ParameterError(f"level must be 'nominal', 'ordinal', 'interval', 'jaccard' or 'masi', not {level!r}")
     if bootstrap < 0 or bootstrap == 1:
         raise ParameterError(f"bootstrap must be 0, or at least 2 draws, not {bootstrap!r}")
     if not 0.0 < confidence < 1.0:
@@ -237,7 +245,7 @@ def _values(classes: Ids, level: Level, values: Sequence[float] | None) -> Float
     return numbers
 
 
-def _in_canonical_order(answers: Annotations) -> Annotations:
+def in_canonical_order(answers: Annotations) -> Annotations:
     """Drop items without labels; sort the others by content, so that draws do not depend on names or row order."""
     a, some = answers, answers.labels_per_item > 0
     a = a if some.all() else a.select_items(some)
@@ -251,7 +259,8 @@ def _in_canonical_order(answers: Annotations) -> Annotations:
     return a.select_items(np.lexsort([np.round(key, 6) for key in keys]))
 
 
-def _measure(value: float, drawn: list[Floats], tail: float) -> Measure:
+def measured(value: float, drawn: list[Floats], tail: float) -> Measure:
+    """Return a coefficient with the interval of its bootstrap."""
     if np.isnan(value):
         return Measure(None, None, None)
     sample = np.concatenate([np.empty(0), *drawn])

@@ -108,6 +108,11 @@ def decide(consensus: Consensus, diagnosis: Any = None) -> Decision:
     figures = []
     if "error_rate" in run:
         figures.append(f"Error against the truth given: {run['error_rate']:.2f} %.")
+    if "option_scores" in run:
+        scores = run["option_scores"]
+        found = ", ".join(f"{name} {100 * scores[name]:.2f} %" for name in ("precision", "recall", "f1"))
+        wrong = f"{scores['error_rate']:.2f} % of the decisions wrong"
+        figures.append(f"Options against the truth given: {found}, {wrong}.")
     if "spans" in run:
         found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
         figures.append(f"Spans against the truth given: {found}.")
@@ -139,7 +144,7 @@ def _by_known_answers(consensus: Consensus) -> str:
 def _by_truth(consensus: Consensus) -> str:
     """Return how a truth shows that: more wrong labels than the interval of the estimated error allows, or ""."""
     judged, error = consensus.run.get("error_items"), consensus.estimated_error
-    if not judged:
+    if not judged or consensus.run.get("answers") == "multi":  # the estimate is of options, the measured error of sets
         return ""
     share = consensus.run["error_rate"] / 100.0
     if wilson_interval(round(share * judged), judged)[0] <= error.high:
@@ -153,7 +158,8 @@ def _by_truth(consensus: Consensus) -> str:
 def _error(consensus: Consensus) -> str:
     error, known = consensus.estimated_error, consensus.run.get("known_answers")
     basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
-    return f"Estimated error: {error.value:.0%} of the labels ({error.low:.0%} to {error.high:.0%}), {basis}."
+    what = "decisions on options" if consensus.run.get("answers") == "multi" else "labels"
+    return f"Estimated error: {error.value:.0%} of the {what} ({error.low:.0%} to {error.high:.0%}), {basis}."
 
 
 def _parts(consensus: Consensus, trusted: bool, measured: float | None) -> Iterator[Part]:

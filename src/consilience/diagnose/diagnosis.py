@@ -16,6 +16,7 @@ import pyarrow as pa
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
+from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength
@@ -34,6 +35,7 @@ from consilience.methods.base import registry
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import free_names
+from consilience.runs.multi_run import MultiRun
 from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
@@ -262,6 +264,13 @@ def diagnose(
         from consilience.diagnose.open_answers import diagnose_open
 
         return diagnose_open(annotations, consensus)  # type: ignore[return-value]
+    if isinstance(consensus, MultiRun):
+        from consilience.diagnose.multi import diagnose_multi
+        from consilience.io.sets import read_sets
+
+        return diagnose_multi(read_sets(annotations), consensus)  # type: ignore[return-value]
+    if consensus is None and looks_like_sets(annotations):
+        raise DataError(f"diagnose needs one label from each annotator, {SETS_INSTEAD}")
     model, used, run = _model_of(annotations, consensus, method)
     annotations = model.recoded(annotations)
     if annotations.n_annotators != len(model.annotators):

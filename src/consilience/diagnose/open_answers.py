@@ -39,7 +39,7 @@ from consilience.kernels.open_answers import candidates_of
 from consilience.runs.annotator_table import FEW
 from consilience.runs.open_run import OpenRun
 
-__all__ = ["OpenDiagnosis", "agreement_of_pairs", "diagnose_open", "without_answers"]
+__all__ = ["OpenDiagnosis", "agreement_of_pairs", "diagnose_open", "overlap_findings", "without_answers"]
 
 #: Share of agreeing pairs below which nothing shows that anybody is right.
 #: origin: by design; alternatives: none; sensitivity: not measured.
@@ -125,15 +125,15 @@ def diagnose_open(annotations: Annotations, consensus: OpenRun) -> OpenDiagnosis
     return OpenDiagnosis(verdict, reasons, advice, graph, agreeing)
 
 
-def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, counts: Floats) -> Iterator[Finding]:
+def overlap_findings(a: Annotations, graph: CoLabelGraph, *, gold: bool) -> Iterator[Finding]:
+    """Yield what is wrong with who labelled what, whatever the answers."""
     labels, total = a.labels_per_annotator, max(a.n_labels, 1)
     people = int((labels > 0).sum())
-    gold = a.gold is not None and int((a.gold >= 0).sum()) >= LEAST_COMMON
     more = f"Give at least {LEAST_COMMON} items to three annotators each."
     if people < 3 and not gold:
         few = "one annotator" if people == 1 else "two annotators"
         yield Finding(2, f"There {'is' if people == 1 else 'are'} only {few}: nothing shows who is right.", more)
-    if agreeing is None:
+    if not (a.labels_per_item > 1).any():
         yield Finding(0 if gold else 2, "No item was labelled by two annotators: nobody's labels are checked.", more)
         return
     outside = total - int(labels[graph.members(0)].sum())
@@ -144,23 +144,10 @@ def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, count
             f"{count(outside, 'label')} of {total} are by annotators who share no item with the largest group.",
             f"Let annotators of different groups label at least {LEAST_COMMON} common items." if weight else "",
         )
-    if agreeing < HARDLY:
-        yield Finding(
-            1 if gold else 2,
-            f"Only {percent(agreeing)} of the pairs of labels of an item agree: nothing shows that anybody is right.",
-            "Check that equal answers are written in the same way: numbers, units, capitals.",
-        )
     triples = float(np.mean(a.labels_per_item[a.labels_per_item > 0] >= 3))
     if triples < 0.5:
         reason = f"Only {percent(triples)} of the items have three labels: where two differ, little shows who is right."
         yield Finding(0 if gold else 1, reason, "Give every item to three annotators.")
-    right = float(counts[:, 0].sum()) / total
-    if right < 0.5:
-        yield Finding(
-            0 if gold else 1,
-            f"Only {percent(right)} of the labels are right by estimate: a popular wrong answer can win.",
-            "" if gold else f"Label at least {LEAST_COMMON} items yourself and give them as known answers (gold).",
-        )
     rare = labels[(labels > 0) & (labels < FEW)]
     if rare.size and rare.sum() > FEW_SHARE * total:
         reason = (
@@ -168,3 +155,23 @@ def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, count
         )
         asked = annotators_to_ask(labels)
         yield Finding(1, reason, f"Give more items to {asked} of them, at least {LEAST_COMMON} labels each.")
+
+
+def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, counts: Floats) -> Iterator[Finding]:
+    gold = a.gold is not None and int((a.gold >= 0).sum()) >= LEAST_COMMON
+    yield from overlap_findings(a, graph, gold=gold)
+    if agreeing is None:
+        return
+    if agreeing < HARDLY:
+        yield Finding(
+            1 if gold else 2,
+            f"Only {percent(agreeing)} of the pairs of labels of an item agree: nothing shows that anybody is right.",
+            "Check that equal answers are written in the same way: numbers, units, capitals.",
+        )
+    right = float(counts[:, 0].sum()) / max(a.n_labels, 1)
+    if right < 0.5:
+        yield Finding(
+            0 if gold else 1,
+            f"Only {percent(right)} of the labels are right by estimate: a popular wrong answer can win.",
+            "" if gold else f"Label at least {LEAST_COMMON} items yourself and give them as known answers (gold).",
+        )

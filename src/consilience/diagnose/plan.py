@@ -34,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience.data.annotations import Annotations, entries_of
+from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose.constants import (
     CHANCE,
     CLEAR,
@@ -57,6 +58,7 @@ from consilience.kernels.planning import expected_right, gains_of, mean_gains, p
 from consilience.methods.base.running import run_method
 from consilience.runs.annotator_table import FEW, information
 from consilience.runs.consensus import Consensus
+from consilience.runs.multi_run import MultiRun
 from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
@@ -195,7 +197,11 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
             raise DataError("the run does not hold its labels; give them too: plan(labels, budget, consensus=run)")
     if isinstance(consensus, OpenRun):
         raise DataError("plan needs classes that items share; this run has open answers")
+    if isinstance(consensus, MultiRun):
+        raise DataError("plan needs one label from each annotator; this run has several options")
     annotations = as_annotations(data)
+    if consensus is None and looks_like_sets(annotations):
+        raise DataError(f"plan needs one label from each annotator, {SETS_INSTEAD}")
     if consensus is None:
         with warnings.catch_warnings():
             # the plan is there to mend what a run would warn of

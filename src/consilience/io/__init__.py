@@ -19,6 +19,7 @@ from consilience.data.annotations import Annotations, Duplicates, Origin
 from consilience.data.building import checked_times
 from consilience.data.frames import find_column, notes_on_columns
 from consilience.data.ids import encode_all, to_column
+from consilience.data.option_sets import joined_lists
 from consilience.data.times import Times, find_time_column, unknown_time
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.io.documents import expanding_to, no_collection
@@ -202,7 +203,10 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
         if table.num_rows == 0:
             raise DataError(f"{source.name} has no rows: there is nothing to aggregate")
         with naming(source.path):
-            coded = encode_all(*(to_column(table[name], name) for name in names.values()))
+            columns = {
+                role: joined_lists(table[name]) if role == "label" else table[name] for role, name in names.items()
+            }
+            coded = encode_all(*(to_column(column, names[role]) for role, column in columns.items()))
         time = checked_times(table[when[0]], when[0], source.name, asked=False) if when else None
     elif when:
         # only the distinct times are parsed

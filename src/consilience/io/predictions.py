@@ -24,9 +24,10 @@ import numpy as np
 from consilience.exceptions import DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.files import atomic_file
 from consilience.io import label_studio
-from consilience.io.export import choose, column_of
+from consilience.io.export import SEVERAL, choose, column_of
 from consilience.io.source import Source
 from consilience.runs.consensus import Consensus
+from consilience.runs.multi_run import MultiRun
 from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["labels_of", "matched", "version_of", "write_predictions"]
@@ -120,7 +121,8 @@ def _predictions(
     """Return the predictions of every item, at most one each."""
     labels = labels_of(consensus)
     key = label_studio.KINDS[control.kind]
-    value = {name: known.get(name, _value(name, control.kind)) for name, _ in labels if name is not None}
+    split = _options if isinstance(consensus, MultiRun) else _value
+    value = {name: known.get(name, split(name, control.kind)) for name, _ in labels if name is not None}
     return [
         []
         if name is None
@@ -141,6 +143,12 @@ def _predictions(
         ]
         for n, (name, score) in enumerate(labels)
     ]
+
+
+def _options(label: str, kind: str) -> Any:
+    """Return the options of a label as a control writes them."""
+    options = [part for part in label.split(SEVERAL) if part]
+    return [option.split("/") for option in options] if kind == "taxonomy" else options
 
 
 def _value(label: Any, kind: str) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 from markupsafe import Markup
 
 from consilience.data.names import count, marked, percent, shown
+from consilience.diagnose import Diagnosis
 from consilience.diagnose.decision import Attention, Decision, Part
-from consilience.diagnose.open_answers import OpenDiagnosis
 from consilience.report.svg import Frame, bar, confusion, element, picture, ticks
 from consilience.report.view import View
 
@@ -46,7 +46,7 @@ def verdict(view: View, decision: Decision) -> dict[str, Any]:
     reasons = [] if found is None else [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]]
     collect = [shown(sentence, 400) for sentence in decision.collect[:_MOST_SENTENCES]]
     note = view.no_diagnosis
-    if found is not None and not isinstance(found, OpenDiagnosis) and not found.stability.draws:
+    if isinstance(found, Diagnosis) and not found.stability.draws:
         note = "The bootstrap over items was left out, to save time."
     return {
         "kind": decision.tone,
