@@ -32,6 +32,7 @@ import numpy as np
 
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Floats
+from consilience.kernels.simplex import simplex_admm
 
 __all__ = ["Alternation", "Problem", "alternate", "objective", "simplex_least_squares"]
 
@@ -152,15 +153,7 @@ def simplex_least_squares(
     inverse = np.linalg.inv(quadratic + (penalty + near) * np.eye(K))
     fixed = (linear + near * start) @ inverse
     pull = penalty * inverse
-    X, U = start, dual
-    for _ in range(iterations):
-        before = X
-        # (D.9)-(D.11)
-        phi = fixed + (X + U) @ pull
-        X = project_to_simplex(phi - U, axis)
-        U = U + X - phi
-        if max(np.abs(X - phi).max(initial=0.0), np.abs(X - before).max(initial=0.0)) <= _INNER_TOL:
-            break
+    X, U = simplex_admm(fixed, pull, start, dual, columns=axis == 1, iterations=iterations, tol=_INNER_TOL)
     # ended early, ADMM may be worse than its start, which is then kept
     rise = 0.5 * ((X @ quadratic) * X - (start @ quadratic) * start) - linear * (X - start)
     worse = rise.sum(axis=(1, 2)) > 0.0
