@@ -266,6 +266,10 @@ def diagnose(
     if annotations.n_annotators != len(model.annotators):
         raise ParameterError("the consensus is of other annotators than the data; give that of these labels")
     a = annotations
+    if isinstance(consensus, Consensus) and consensus.annotations is data and consensus.examine is not None:
+        independent = consensus.effective_annotators  # which its tables need too
+    else:
+        independent = effective_annotators(a, model)[0]
     counts = vote_statistics(a.indptr, a.annotator, a.label, model.posterior(a), a.n_annotators)
     answers = single_answers(a)
     pairs = observed_pairs(answers)
@@ -301,7 +305,7 @@ def diagnose(
         class_ids=a.class_ids,
         origin=a.origin,
         agreement=_agreement(a, seed, intervals),
-        effective_annotators=effective_annotators(a, model)[0],
+        effective_annotators=independent,
     )
 
 
