@@ -40,6 +40,11 @@ __all__ = ["Alternation", "Problem", "alternate", "objective", "simplex_least_sq
 _PROXIMAL = 1e-4
 #: ADMM iterations of one problem in a sweep (App. D.1), and the change of an entry that ends them.
 _INNER, _INNER_TOL = 10, 1e-6
+#: Sweeps in a row that must change little.
+#: origin: after an extrapolation that failed, one plain sweep changes little; alternatives: 1; sensitivity: with 1, 36
+#: simulated crowds of 5 to 20 annotators and seven classes end with up to 0.55 points more errors than if they are
+#: continued for 2000 sweeps (and up to 1.05 points fewer: the objective decides, not the truth).
+_CALM = 5
 #: An objective below this share of h(0) is rounding.
 _EXACT = 1e-15
 
@@ -87,12 +92,14 @@ def alternate(
 ) -> Alternation:
     """Sweep until h changes by at most ``tol`` (relative; 0: run all ``max_iter``) and no entry by more than ``still``.
 
+    Both must hold for several sweeps in a row: after an extrapolation that failed, a plain sweep changes little.
     ``callback`` gets the sweep, h and its relative change; a true value ends the run.
     """
     c, A, dual = problem.constant, factors.copy(), np.zeros_like(factors)
     weights, weights_dual = weights.copy(), np.zeros((1, 1, weights.size))
     last, converged, leap = objective(c, weights, *problem.terms(A)), False, 1.0
     history: list[float] = []
+    calm = 0  # sweeps in a row
     while len(history) < max_iter:
         before = weights, A.copy()
         problem.sweep(weights, A, dual)
@@ -118,7 +125,8 @@ def alternate(
         last = value
         history.append(value)
         moved = max(np.abs(weights - before[0]).max(initial=0.0), np.abs(A - before[1]).max(initial=0.0))
-        converged = bool(tol > 0 and ((change <= tol and moved <= still) or value <= _EXACT * c))
+        calm = calm + 1 if change <= tol and moved <= still else 0
+        converged = bool(tol > 0 and (calm >= _CALM or value <= _EXACT * c))
         asked = callback(len(history), value, change) if callback else None
         if converged or asked:
             break
