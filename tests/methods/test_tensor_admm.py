@@ -149,8 +149,8 @@ def test_one_item_with_very_many_labels_has_few_pairs_and_triples(monkeypatch: p
     asked: list[MomentProblem] = []
 
     def problem(means: Moments, pairs: Moments, triples: Moments, M: int, K: int) -> MomentProblem:
-        assert len(pairs.who) <= 100 * 99 // 2 + 10
-        assert len(triples.who) <= 105 * 104 * 103 // 6  # five others, who may not be among the hundred
+        assert len(pairs.who) <= 30 * 29 // 2 + 10
+        assert len(triples.who) <= 35 * 34 * 33 // 6  # five others, who may not be among the thirty
         asked.append(MomentProblem(means, pairs, triples, M, K))
         return asked[-1]
 

@@ -59,9 +59,9 @@ _START_SMOOTHING = 0.1
 _CLEAR_GAIN, _FOLDS = 2.0, 4
 #: Free parameters above which labels are not held out, for time; then a gain of so many nats each is asked for.
 _MOST_TESTED, _LEAST_GAIN = 5000, 0.25
-#: Labels of an item whose pairs are counted where there are very many annotators.  Chosen for time: a hundred labels
+#: Labels of an item whose pairs are counted where there are very many annotators.  Chosen for time: thirty labels
 #: show the truth of an item, and each further one adds pairs that are seen once.
-_MOST_LABELS = 100
+_MOST_LABELS = 30
 #: Most annotators times classes of a group: its triples take the cube of it.
 _GROUP_CELLS = 256
 #: Most groups; annotators in none of them are judged by pairs.
@@ -124,8 +124,8 @@ def tensor_admm(
 ) -> Fit:
     """Fit by matching moments up to the third order; :class:`TensorADMM` documents the parameters."""
     a, rng = annotations, np.random.default_rng(random_state)
-    passes: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
-    match = partial(_matched, groups=groups, count_weights=count_weights, shrinkage=shrinkage, **passes)
+    options: dict[str, Any] = {"groups": groups, "count_weights": count_weights, "shrinkage": shrinkage}
+    match: Callable[..., Any] = partial(_matched, max_iter=max_iter, tol=tol, **options)
 
     def tell(sweep: int, objective: float, change: float) -> Any:
         return callback(Progress(sweep, max_iter, objective, change)) if callback else None
@@ -207,7 +207,7 @@ def _groups(pairs: CoOccurrences, groups: int | None) -> list[Ints]:
     size = -(-M // groups)
     around = pairs.neighbours
     left = np.ones(M, np.bool_)
-    made = []
+    made: list[Ints] = []
     left[np.diff(around.indptr) == 0] = False
     while left.any() and len(made) < min(groups, _MOST_GROUPS):
         shared = np.zeros(M)
@@ -253,7 +253,7 @@ def _moments(
 def _is_better(annotations: Annotations, model: Parameters, start: Parameters, match: Callable[..., Any]) -> bool:
     """Return whether a model predicts labels better than its start."""
     a, K = annotations, annotations.n_classes
-    free = np.count_nonzero(a.labels_per_annotator) * K * (K - 1) + K - 1
+    free = int(np.count_nonzero(a.labels_per_annotator)) * K * (K - 1) + K - 1
     gain = _rise(a, model, start)
     if gain <= 0.0 or gain > _CLEAR_GAIN * free:
         return gain > 0.0 or free == 0
@@ -265,7 +265,7 @@ def _is_better(annotations: Annotations, model: Parameters, start: Parameters, m
     for f in range(_FOLDS):
         votes, (found, *_), *_ = match(a.select_items(part != f))
         held_out += _rise(a.select_items(part == f), found, votes)
-    return held_out > 0.0
+    return bool(held_out > 0.0)
 
 
 def _rise(annotations: Annotations, model: Parameters, start: Parameters) -> float:
