@@ -104,7 +104,7 @@ class TensorADMM(IterativeEstimator):
     count_weights: bool = True
     starts: int = 1
     shrinkage: float = 0.25
-    max_iter: int = 1000
+    max_iter: int = 500
     tol: float = 1e-6
 
 
@@ -117,7 +117,7 @@ def tensor_admm(
     count_weights: bool = True,
     starts: int = 1,
     shrinkage: float = 0.25,
-    max_iter: int = 1000,
+    max_iter: int = 500,
     tol: float = 1e-6,
     random_state: Any = 0,
     callback: Callback | None = None,
