@@ -41,8 +41,8 @@ _PROXIMAL = 1e-4
 #: ADMM iterations of one problem in a sweep (App. D.1), and the change of an entry that ends them.
 _INNER, _INNER_TOL = 10, 1e-6
 #: Sweeps in a row that must change little.
-#: origin: after an extrapolation that failed, one plain sweep changes little; alternatives: 1; sensitivity: with 1, 36
-#: simulated crowds of 5 to 20 annotators and seven classes end with up to 0.55 points more errors than if they are
+#: origin: after an extrapolation that failed, one plain sweep changes little; alternatives: 1; sensitivity: with 1, 34
+#: simulated crowds of 5 to 20 annotators and 5 or 7 classes end with up to 0.55 points more errors than if they are
 #: continued for 2000 sweeps (and up to 1.05 points fewer: the objective decides, not the truth).
 _CALM = 5
 #: An objective below this share of h(0) is rounding.
