@@ -15,7 +15,7 @@ from consilience.data.annotations import Annotations
 from consilience.datasets.hard_cases import clones
 from consilience.diagnose.changes import find_changes
 from consilience.diagnose.constants import CHANGE_LEVEL
-from consilience.diagnose.dependence import dependence
+from consilience.diagnose.dependence import dependence, model_without
 from consilience.diagnose.health import effective_annotators
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
@@ -55,6 +55,30 @@ def test_copies_are_found_and_count_as_one(method: str, n_copies: int, flip: flo
         number, groups, _ = effective(with_copies(seed, n_copies, flip, per_item), method)
         assert groups == ((0, *range(10, 10 + n_copies)),)
         assert number == pytest.approx(10.0, abs=0.6)
+
+
+def test_annotators_outside_the_sample_cost_nothing_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second item is in the sample; a thousand others labelled one item outside it each."""
+    crowd = with_copies(1, 2)
+    before = effective(crowd)
+    inside, K = matrix_of(crowd), crowd.n_annotators
+    rows = [(2 * n, f"z{m}", inside[n, m]) for n, m in np.argwhere(inside >= 0)]
+    rows += [(2 * (j % 600) + 1, f"b{j}", j % 3) for j in range(1000)]
+    # names sort before those of the crowd, so that codes differ from those in the sample
+    large = Annotations.from_frame(pd.DataFrame(sorted(rows), columns=["item", "annotator", "label"]))
+    fitted: list[int] = []
+
+    def fit(annotations: Annotations, groups: Any) -> DawidSkene:
+        fitted.append(annotations.n_annotators)
+        return model_without(annotations, groups)
+
+    monkeypatch.setattr("consilience.diagnose.health.model_without", fit)
+    monkeypatch.setattr("consilience.diagnose.health.HEALTH_LABELS", -(-large.n_labels // 2))
+    number, groups, _ = effective_annotators(large, quietly(large, "majority").model)
+    assert set(fitted) == {K}
+    names = [[str(large.annotators[m]) for m in members] for members in groups]
+    assert [sorted(each) for each in names] == [[f"z{m}" for m in sorted(members, key=str)] for members in before[1]]
+    assert number == pytest.approx(before[0] + 1000, rel=0.02)  # nothing is known of the others
 
 
 def test_six_copies_that_took_the_model_over_count_as_one() -> None:

@@ -18,6 +18,7 @@ import pytest
 import consilience as cs
 from consilience.engine.dask import Cluster, OnCluster, connect, cut_for
 from consilience.engine.passes import InMemory
+from consilience.engine.place import spilled
 from consilience.exceptions import EngineError, EngineWarning, ParameterError
 from consilience.kernels import blocks
 from consilience.kernels.chains import ChainSweep
@@ -59,6 +60,15 @@ def test_runs_on_dask_are_those_in_memory(client: Any, method: str, K: int) -> N
     for name in ("log_likelihood", "history", "iterations"):
         assert there.run[name] == here.run[name]
     assert there.run["engine"] == "dask"
+
+
+def test_the_default_runs_on_dask_where_labels_do_not_fit(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consilience.methods.base.running.fits", lambda _: False)
+    a = a_crowd()
+    here, there = cs.aggregate(a), cs.aggregate(spilled(a), engine=client)
+    assert type(there).__name__ == "StreamedConsensus"
+    assert (there.run["method"], there.run["engine"], there.verdict) == ("auto", "dask", here.verdict)
+    np.testing.assert_array_equal(there.posterior, here.posterior)
 
 
 def test_scanned_labels_are_mapped_by_the_workers_and_others_travel(

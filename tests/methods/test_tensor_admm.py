@@ -10,6 +10,7 @@ from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 import consilience as cs
 from consilience.data.ids import Ids
 from consilience.exceptions import FewLabelsWarning, MethodError
+from consilience.factor.moment_matching import MomentProblem, Moments
 from consilience.fitting.em import Progress
 from consilience.methods.base.refinement import refine
 from consilience.methods.majority import majority_vote
@@ -125,6 +126,40 @@ def test_crowds_that_never_meet_have_their_classes_in_one_order() -> None:
         assert wrong(tensor_admm(a, starts=starts).choice.best, truth) < 10
 
 
+def test_convergence_means_several_quiet_sweeps() -> None:
+    """Seven classes, two of them alike: after a failed extrapolation a plain sweep changes little, and sweeps go on."""
+    rng = np.random.default_rng(2)
+    K, M = 7, 8
+    confusions = 0.8 * rng.dirichlet(np.ones(K), (M, K)).transpose(0, 2, 1) + 0.2 * np.eye(K)
+    confusions[:, :, -1] = 0.7 * confusions[:, :, -2] + 0.3 * confusions[:, :, -1]
+    model = DawidSkene(rng.dirichlet(np.full(K, 3.0)), confusions, Ids.range(K), Ids.range(M))
+    a, _ = model.sample(5000, random_state=rng)
+    done = tensor_admm(a, max_iter=2000)
+    assert done.converged
+    h = np.array(done.history)
+    assert ((h[:-1] - h[1:]) / h[1:])[-5:].max() <= 1e-6
+
+
+def test_one_item_with_very_many_labels_has_few_pairs_and_triples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """3000 annotators labelled one item; five of them labelled others too."""
+    rng = np.random.default_rng(0)
+    rows = [(0, m, m % 2) for m in range(3000)]
+    rows += [(n, m, int(rng.random() < 0.2) ^ (n % 2)) for n in range(1, 200) for m in range(5)]
+    a = cs.Annotations.from_frame(pd.DataFrame(rows, columns=["item", "annotator", "label"]))
+    asked: list[MomentProblem] = []
+
+    def problem(means: Moments, pairs: Moments, triples: Moments, M: int, K: int) -> MomentProblem:
+        assert len(pairs.who) <= 30 * 29 // 2 + 10
+        assert len(triples.who) <= 35 * 34 * 33 // 6  # five others, who may not be among the thirty
+        asked.append(MomentProblem(means, pairs, triples, M, K))
+        return asked[-1]
+
+    monkeypatch.setattr("consilience.methods.tensor_admm.MomentProblem", problem)
+    done = tensor_admm(a)
+    assert asked
+    assert np.mean(done.choice.best[1:] == np.arange(1, 200) % 2) > 0.9
+
+
 def test_few_labels_with_a_rare_class_do_not_ruin_the_votes() -> None:
     """Moments of 100 items are noise: on their own they take half of the items of some crowds for the rare class."""
     errors, kept = [], []
@@ -137,7 +172,8 @@ def test_few_labels_with_a_rare_class_do_not_ruin_the_votes() -> None:
         done = tensor_admm(a)
         errors.append(wrong(done.choice.best, truth))
         kept.append(not any("too few for moments" in sentence for sentence, _ in done.cautions))
-    assert np.mean(errors) < 10
+    assert np.mean(errors) < 8  # 8.7 if the gain on the labels of the fit decides, 13.7 without a rule
+    assert max(errors) < 30  # 51
     assert 0 < sum(kept) < 10
 
 
@@ -147,7 +183,7 @@ def test_few_labels_with_a_rare_class_do_not_ruin_the_votes() -> None:
 @pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize(
     ("name", "alone", "refined"),
-    [("bluebird", 12.04, 10.19), ("dog52", 18.01, 16.0), ("rte", 7.5, 7.26), ("trec", 30.5, 29.4)],
+    [("bluebird", 12.04, 10.19), ("dog52", 18.01, 16.0), ("rte", 7.63, 7.26), ("trec", 30.5, 29.4)],
 )
 def test_the_figures_on_real_data(name: str, alone: float, refined: float) -> None:
     """Ibrahim & Fu (2022), Table 4: 12.03 and 18.01; on rte and trec theirs did not run."""

@@ -24,11 +24,13 @@ from consilience.auto import constants
 from consilience.auto.fallback import NO_SIGNAL, agreement_beyond_chance, evidence_of_truth, labels_as_they_are, why_not
 from consilience.auto.known_answers import contradiction, known_items, learn_from_known
 from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
+from consilience.auto.places import log_likelihood, predicted, sample_and_known, silence_on_disk
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import CHANCE, CLEAR, ERR_TOGETHER
 from consilience.diagnose.error_correlation import correlation_and_error
 from consilience.diagnose.silence import Silence, examine_silence
+from consilience.engine.passes import Labels
 from consilience.exceptions import DataWarning
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Caution, Fit, unconverged, vote_posterior
@@ -37,6 +39,7 @@ from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
 from consilience.methods.ebcc import Subtypes
 from consilience.methods.hierarchical import Hierarchy
+from consilience.methods.majority import majority_vote
 from consilience.methods.propensity import SpeakingModel, propensity
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.copies import Copies, find_copies
@@ -79,7 +82,7 @@ class Auto(SeededEstimator):
 
 
 def auto(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     silence: Literal["auto", "random", "informative"] = "auto",
     max_iter: int = 1000,
@@ -89,27 +92,32 @@ def auto(
 ) -> Fit:
     """Pool votes and a model of the annotators; :class:`Auto` documents the parameters."""
     a, options = annotations, {"max_iter": max_iter, "tol": tol, "callback": callback}
+    look = a if isinstance(a, Annotations) else sample_and_known(a)  # what is judged in memory
     chosen = silence == "informative"
     heard = None
     if silence == "auto":
-        heard = examine_silence(a)
+        heard = examine_silence(look)
         chosen = heard.informative
-    if not chosen and known_items(a).size == 0 and (why := why_not(a)):
+    unheard: tuple[Caution, ...] = ()
+    if not isinstance(a, Annotations):
+        unheard, chosen = silence_on_disk(chosen and heard is None, heard, a.n_labels), False
+    known = known_items(look).size
+    if not chosen and known == 0 and (why := why_not(a)):
         return _without_model(a, why)
     if a.n_annotators * a.n_classes**2 > constants.MOST_MODEL_CELLS:
         return _votes_alone(a)
     crowd: _Crowd = _Speakers(a, options, heard) if chosen else _Annotators(a, options, random_state)
     built = crowd.build(a, sample_of(a))
-    no_sign = built.evidence < constants.SIGNAL and agreement_beyond_chance(a) < constants.AGREEMENT
-    if no_sign and known_items(a).size == 0:
+    no_sign = built.evidence < constants.SIGNAL and agreement_beyond_chance(look) < constants.AGREEMENT
+    if no_sign and known == 0:
         return _without_model(a, NO_SIGNAL)
-    cautions = built.cautions
+    cautions = (*unheard, *built.cautions)
     details = built.details
     pool = built.pool
-    if known_items(a).size >= constants.LEAST_KNOWN and a.n_classes > 1:
-        pool, cautions, report = _taught(a, crowd, built)
-        details = {**details, "known_answers": report}
-    posterior, votes = pool(a)
+    if known >= constants.LEAST_KNOWN and a.n_classes > 1:
+        pool, taught, report = _taught(sample_and_known(a), crowd, built)
+        cautions, details = (*taught, *cautions), {**details, "known_answers": report}
+    posterior, votes = predicted(a, pool)
     return Fit(
         built.model,
         posterior,
@@ -143,12 +151,12 @@ class _Built:
 class _Annotators:
     """Annotators whose silence means nothing."""
 
-    def __init__(self, annotations: Annotations, options: Mapping[str, Any], random_state: Any) -> None:
+    def __init__(self, annotations: Labels, options: Mapping[str, Any], random_state: Any) -> None:
         self.options, self.random_state = options, random_state
         self.groups = find_copies(sample_of(annotations))
         self.weights = _shared_votes(annotations.n_annotators, self.groups)
 
-    def build(self, annotations: Annotations, sample: Annotations) -> _Built:
+    def build(self, annotations: Labels, sample: Annotations) -> _Built:
         a = annotations
         options = {**self.options, "weights": self.weights, "random_state": self.random_state}
         looked = look_for_subtypes(sample, **options)
@@ -182,7 +190,7 @@ class _Annotators:
         return _Built(
             Pool(posterior, a.annotator_ids, self.weights, dependent, doubt),
             model,
-            model.log_likelihood(a),
+            log_likelihood(a, model),
             found.converged,
             found.history,
             details,
@@ -206,11 +214,12 @@ class _Annotators:
 class _Speakers:
     """Annotators who see every item and choose when to speak."""
 
-    def __init__(self, annotations: Annotations, options: Mapping[str, Any], heard: Silence | None) -> None:
+    def __init__(self, annotations: Labels, options: Mapping[str, Any], heard: Silence | None) -> None:
         self.options = {**options, "tol": min(options["tol"], 1e-7)}
         self.why = "silence is taken as information, as asked" if heard is None else heard.reason
 
-    def build(self, annotations: Annotations, sample: Annotations) -> _Built:
+    def build(self, annotations: Labels, sample: Annotations) -> _Built:
+        assert isinstance(annotations, Annotations)
         fit = propensity(annotations, **self.options)
         assert isinstance(fit.predictor, SpeakingModel)
         details = {
@@ -227,16 +236,15 @@ class _Speakers:
 _Crowd = _Annotators | _Speakers
 
 
-def _taught(annotations: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tuple[Caution, ...], dict[str, Any]]:
-    """Return the pool with shares learned from known answers, cautions, and what was found."""
-    items, sample = known_items(annotations), sample_of(annotations)
-    part = annotations
-    if sample is not annotations:  # refits use the sample and all items of known truth
-        step = -(-annotations.n_labels // constants.SAMPLE)
-        part = annotations.select_items(np.union1d(items, np.arange(0, annotations.n_items, step)))
+def _taught(part: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tuple[Caution, ...], dict[str, Any]]:
+    """Return the pool with shares learned from known answers, cautions, and what was found.
+
+    ``part`` has all items of known truth; refits use no other labels.
+    """
+    items = known_items(part)
     pool, judged, alone = learn_from_known(part, built.pool, lambda some: crowd.build(some, some).pool)
-    assert annotations.gold is not None
-    truth = annotations.gold[items]
+    assert part.gold is not None
+    truth = part.gold[items]
     expected, found = float(1.0 - alone.max(axis=1).mean()), float((alone.argmax(axis=1) != truth).mean())
     report = {
         "items": int(items.size),
@@ -245,7 +253,7 @@ def _taught(annotations: Annotations, crowd: _Crowd, built: _Built) -> tuple[Poo
         "error_with": float((judged.argmax(axis=1) != truth).mean()),
         "shares": dict(zip(("votes", "model", "record"), pool.shares, strict=True)),
     }
-    return pool, (*contradiction(items.size, found, expected), *built.cautions), report
+    return pool, contradiction(items.size, found, expected), report
 
 
 def _weighted_posterior(model: DawidSkene, weights: Floats | None, annotations: Annotations) -> Floats:
@@ -262,12 +270,12 @@ def _shared_votes(n_annotators: int, groups: Sequence[Copies]) -> Floats | None:
     return weights
 
 
-def _without_model(annotations: Annotations, why: str) -> Fit:
+def _without_model(annotations: Labels, why: str) -> Fit:
     fit = labels_as_they_are(annotations, why)
     return replace(fit, details={**_NO_DETAILS, **fit.details})
 
 
-def _votes_alone(annotations: Annotations) -> Fit:
+def _votes_alone(annotations: Labels) -> Fit:
     """Return the vote shares, where a confusion matrix for everybody would not fit in memory."""
     details = {
         **_NO_DETAILS,
@@ -275,6 +283,8 @@ def _votes_alone(annotations: Annotations) -> Fit:
         "why": f"{annotations.n_classes} classes are too many for a confusion matrix of every annotator: votes decide",
         "weights": {"votes": 1.0},
     }
+    if not isinstance(annotations, Annotations):
+        return replace(majority_vote(annotations), details=details)
     votes = vote_posterior(annotations)
     return replace(Fit.from_posterior(annotations, votes, hint=votes), details=details)
 
@@ -294,7 +304,7 @@ def _why(gain: float, dependent: float, groups: Sequence[Copies]) -> str:
     return why
 
 
-def _shared(annotations: Annotations, groups: Sequence[Copies]) -> tuple[Caution, ...]:
+def _shared(annotations: Labels, groups: Sequence[Copies]) -> tuple[Caution, ...]:
     """Return a caution about annotators who share one vote."""
     sentences = []
     for group in groups:

@@ -23,8 +23,10 @@ from functools import partial
 import numpy as np
 
 from consilience.auto import constants
+from consilience.auto.places import log_likelihood, most_labels, predicted
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
+from consilience.engine.passes import Labels
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats
 from consilience.kernels.votes import said_counts, vote_counts
@@ -35,12 +37,12 @@ __all__ = ["NO_SIGNAL", "agreement_beyond_chance", "evidence_of_truth", "labels_
 NO_SIGNAL = "annotators agree hardly more than they would by guessing, so nothing shows who is right"
 
 
-def why_not(annotations: Annotations) -> str | None:
+def why_not(annotations: Labels) -> str | None:
     """Return why labels cannot show who is right, or None if they may."""
     a = annotations
     if a.n_classes < 2:
         return None
-    if int(a.labels_per_item.max(initial=0)) < 2:
+    if most_labels(a) < 2:
         return "no item has two labels, so nothing shows who is right"
     if np.count_nonzero(a.labels_per_annotator) < 3:
         return "there are fewer than three annotators, so nothing shows who is right where they differ"
@@ -68,7 +70,7 @@ def agreement_beyond_chance(annotations: Annotations) -> float:
     return float((agree - chance * pairs) / error) if error > 0 else np.inf
 
 
-def labels_as_they_are(annotations: Annotations, why: str) -> Fit:
+def labels_as_they_are(annotations: Labels, why: str) -> Fit:
     """Return the fit that takes every label to be right four times in five."""
     K, right = annotations.n_classes, constants.SMOOTHING + constants.DIAGONAL
     right /= right + constants.SMOOTHING
@@ -76,15 +78,15 @@ def labels_as_they_are(annotations: Annotations, why: str) -> Fit:
     confusions = np.tile(confusion, (annotations.n_annotators, 1, 1))
     model = DawidSkene(np.full(K, 1.0 / K), confusions, annotations.class_ids, annotations.annotator_ids)
     predictor: Callable[[Annotations], tuple[Floats, Floats]] = partial(_unpooled, model)
-    if int(annotations.labels_per_item.max(initial=0)) > 1:
+    if most_labels(annotations) > 1:
         predictor = Pool(model.posterior, annotations.annotator_ids)
-    posterior, votes = predictor(annotations)
+    posterior, votes = predicted(annotations, predictor)
     details = {
         "chosen": "labels",
         "why": f"{why}: every label counts the same, at {right:.0%}",
         "weights": {"labels": 1.0},
     }
-    likelihood = model.log_likelihood(annotations)
+    likelihood = log_likelihood(annotations, model)
     return Fit(model, posterior, likelihood, hint=votes, predictor=predictor, details=details)
 
 

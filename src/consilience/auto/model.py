@@ -14,6 +14,7 @@ import numpy as np
 
 from consilience.auto import constants
 from consilience.data.annotations import Annotations
+from consilience.engine.passes import Labels, passes_of
 from consilience.fitting.em import Parameters
 from consilience.kernels._arrays import Floats
 from consilience.methods.ebcc import Subtypes, fit_subtypes, subtype_sweep
@@ -29,10 +30,9 @@ class Looked(NamedTuple):
     gain: float  #: what subtypes add to the lower bound beyond the margin, nats per label
 
 
-def sample_of(annotations: Annotations) -> Annotations:
+def sample_of(annotations: Labels) -> Annotations:
     """Return every n-th item, such that about ``SAMPLE`` labels remain."""
-    step = -(-annotations.n_labels // constants.SAMPLE)
-    return annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
+    return passes_of(annotations).sample(-(-annotations.n_labels // constants.SAMPLE))
 
 
 def look_for_subtypes(sample: Annotations, **options: Any) -> Looked:
@@ -47,7 +47,7 @@ def look_for_subtypes(sample: Annotations, **options: Any) -> Looked:
     return Looked(many if gain > 0 else one, gain)
 
 
-def fit_model(annotations: Annotations, sample: Annotations, looked: Looked, **options: Any) -> Subtypes:
+def fit_model(annotations: Labels, sample: Annotations, looked: Looked, **options: Any) -> Subtypes:
     """Fit the model to all labels, with the subtypes that the sample needs.
 
     Options are ``weights`` (how many times the labels of each annotator count), ``random_state``, ``max_iter``, ``tol``
@@ -61,7 +61,7 @@ def fit_model(annotations: Annotations, sample: Annotations, looked: Looked, **o
     return _fit(annotations, start.prior.size // annotations.n_classes, start=start, **options)
 
 
-def _fit(annotations: Annotations, subtypes: int, *, starts: int = 1, **options: Any) -> Subtypes:
+def _fit(annotations: Labels, subtypes: int, *, starts: int = 1, **options: Any) -> Subtypes:
     return fit_subtypes(
         annotations,
         subtypes,
@@ -91,7 +91,7 @@ class SubtypeModel:
     named: DawidSkene  #: the subtypes of a class taken together
 
     @classmethod
-    def of(cls, found: Subtypes, annotations: Annotations) -> SubtypeModel:
+    def of(cls, found: Subtypes, annotations: Labels) -> SubtypeModel:
         """Name what was found in these annotations."""
         return cls(found.tables, DawidSkene(*found.means, annotations.class_ids, annotations.annotator_ids))
 

@@ -279,6 +279,10 @@ def diagnose(
     if bootstrap is None:
         steps = min(a.n_labels, DRAW_LABELS) * K + 10 * a.n_annotators * K * K
         bootstrap = DRAWS if steps <= MOST_STEPS else 0
+    if isinstance(consensus, Consensus) and consensus.annotations is data and consensus.examine is not None:
+        independent = consensus.effective_annotators  # which its tables need too
+    else:
+        independent = effective_annotators(a, model)[0]
     counts = vote_statistics(a.indptr, a.annotator, a.label, model.posterior(a), a.n_annotators)
     answers = single_answers(a)
     pairs = observed_pairs(answers)
@@ -318,7 +322,7 @@ def diagnose(
         class_ids=a.class_ids,
         origin=a.origin,
         agreement=_agreement(a, seed, intervals),
-        effective_annotators=effective_annotators(a, model)[0],
+        effective_annotators=independent,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from consilience.data.annotations import Annotations
@@ -39,7 +41,10 @@ def effective_annotators(
         return None, (), False
     step = -(-annotations.n_labels // HEALTH_LABELS)
     a = annotations.select_items(np.arange(0, annotations.n_items, step)) if step > 1 else annotations
-    active = annotations.labels_per_annotator > 0
+    active, there = annotations.labels_per_annotator > 0, np.arange(annotations.n_annotators)
+    if step > 1 and (a.labels_per_annotator == 0).any():  # of a million annotators, few may be in the sample
+        there = np.flatnonzero(a.labels_per_annotator)
+        a = a.select_annotators(there)
     if a.n_classes < 2 or int((a.labels_per_annotator > 0).sum()) < 3 or not (a.labels_per_item > 1).any():
         return float(active.sum()), (), False
     model = model_without(a, ())  # one that learns the habits of the crowd, the same for all methods
@@ -52,4 +57,5 @@ def effective_annotators(
         found = dependence(judged, model_without(judged, groups))
     elif groups:
         found = dependence(a, model_without(a, groups), group_weights(a.n_annotators, groups))
+    found, groups = replace(found, who=there[found.who]), [there[members] for members in groups]
     return effective_number(found, active, groups), tuple(tuple(members.tolist()) for members in groups), by_gold

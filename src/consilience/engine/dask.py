@@ -38,7 +38,7 @@ from consilience.engine.store_writer import write_store
 from consilience.engine.workplace import WorkFolder
 from consilience.exceptions import ConsilienceError, EngineError, ParameterError
 from consilience.kernels import blocks
-from consilience.kernels._arrays import Floats
+from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Cluster", "ClusterPass", "OnCluster", "connect", "cut_for", "placed"]
@@ -355,9 +355,14 @@ class OnCluster(Passes):
         told = (lambda tasks: tell(tasks * -(-self.n_labels // n))) if tell else None
         return self._group.each(what, *arguments, tell=told)
 
-    def sample(self, step: int) -> Annotations:
-        """Return every ``step``-th item."""
-        return self.home.sample(step)
+    @property
+    def known_items(self) -> Ints:
+        """The labelled items of known truth, ascending."""
+        return self.home.known_items
+
+    def select(self, items: Ints) -> Annotations:
+        """Return some items, in memory."""
+        return self.home.select(items)
 
     def posterior(self, model: DawidSkene) -> Floats:
         """Return the posterior of every item (N, K) if labels are in memory here, otherwise an empty (0, K)."""

@@ -19,6 +19,7 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs, pairs_fit
 from consilience.kernels.em import Statistics, Sweep
 from consilience.kernels.grouping import components
+from consilience.kernels.subtypes import SubtypeSweep
 from consilience.kernels.votes import said_counts, share_parts
 
 if TYPE_CHECKING:  # only for labels on disk
@@ -39,6 +40,7 @@ class Survey(NamedTuple):
     component: Ints  #: connected component of each annotator, linked by shared items, (M,)
     longest: int  #: the largest number of labels of one item
     unlabelled: int  #: items without a label
+    blank: int  #: items with neither a label nor a known truth
     known: Ints  #: items of known truth, by class, (K,)
 
 
@@ -122,6 +124,12 @@ class Part(Sweep):
     def _without_gold(self) -> Part:
         return Part(*self.data, None, *self.sizes, share=self.share, release=self.release, threads=self.threads)
 
+    def subtypes(self, weights: Floats, tables: Floats) -> dict[blocks.Node, Statistics]:
+        """Run the E-step of a model with subtypes: weights (K L,) and tables (M, K, K L)."""
+        L = weights.size // self.sizes[1]
+        options: Any = {"share": self.share, "done": self.release, "threads": self.threads}
+        return SubtypeSweep(*self.data, self.known, *self.sizes, L, **options).parts(weights, tables)
+
     def votes(self) -> dict[blocks.Node, Statistics]:
         """Return the M-step sums of taking vote shares for the posterior."""
         options: Any = {"share": self.share, "done": self._finished, "threads": self.threads}
@@ -186,6 +194,7 @@ class Part(Sweep):
                 component,
                 int(lengths.max(initial=0)),
                 int((lengths == 0).sum()),
+                int((lengths == 0).sum() if self.known is None else ((lengths == 0) & (known < 0)).sum()),
                 np.bincount(known[known >= 0], minlength=K),
             )
             self._finished(first, stop)
@@ -219,6 +228,7 @@ def join(one: Survey, other: Survey) -> Survey:
         _joined(one.component, other.component),
         max(one.longest, other.longest),
         one.unlabelled + other.unlabelled,
+        one.blank + other.blank,
         one.known + other.known,
     )
 

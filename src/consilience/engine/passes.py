@@ -99,6 +99,11 @@ class Passes(ABC):
             kept = self._last = asked, self._total(parts)
         return kept[1]
 
+    def subtype_sweep(self, weights: Floats, tables: Floats) -> Statistics:
+        """Run the E-step of a model with subtypes: weights (K L,) and tables (M, K, K L)."""
+        made: Statistics = self._total(self._each("subtypes", weights, tables))
+        return made
+
     @cached_property
     def votes(self) -> Statistics:
         """The M-step sums of taking vote shares for the posterior."""
@@ -164,9 +169,18 @@ class Passes(ABC):
 
     # ---- items ---------------------------------------------------------------------------------------------
 
+    @property
     @abstractmethod
+    def known_items(self) -> Ints:
+        """The labelled items of known truth, ascending."""
+
+    @abstractmethod
+    def select(self, items: Ints) -> Annotations:
+        """Return some items, in memory."""
+
     def sample(self, step: int) -> Annotations:
         """Return every ``step``-th item."""
+        return self.select(np.arange(0, self.n_items, max(step, 1)))
 
     def posterior(self, model: DawidSkene) -> Floats:
         """Return the posterior of every item (N, K) if labels are in memory.
@@ -207,11 +221,14 @@ class InMemory(Passes):
         self.part.tell = tell
         return [getattr(self.part, what)(*arguments)]
 
-    def sample(self, step: int) -> Annotations:
-        """Return every ``step``-th item."""
-        if step <= 1:
-            return self.annotations
-        return self.annotations.select_items(np.arange(0, self.n_items, step))
+    @property
+    def known_items(self) -> Ints:
+        """The labelled items of known truth, ascending."""
+        return _known(self.annotations.gold, self.annotations.indptr)
+
+    def select(self, items: Ints) -> Annotations:
+        """Return some items."""
+        return self.annotations if items.size == self.n_items else self.annotations.select_items(items)
 
     def posterior(self, model: DawidSkene) -> Floats:
         """Return the posterior of every item, (N, K)."""
@@ -246,24 +263,33 @@ class OnDisk(Passes):
         self.part.tell = tell
         return [getattr(self.part, what)(*arguments)]
 
-    def sample(self, step: int) -> Annotations:
-        """Return every ``step``-th item, by number."""
+    @property
+    def known_items(self) -> Ints:
+        """The labelled items of known truth, ascending."""
+        return _known(self.store.gold, self.store.indptr)
+
+    def select(self, items: Ints) -> Annotations:
+        """Return some items, by number."""
         s = self.store
-        chosen = np.arange(0, s.n_items, max(step, 1))
-        indptr, at = entries_of(s.indptr, chosen)
+        indptr, at = entries_of(s.indptr, items)
         made = Annotations(
             indptr,
             s.annotator[at],
             s.label[at],
-            items=Ids(chosen),
+            items=Ids(items),
             annotators=s.annotator_ids,
             classes=s.class_ids,
-            gold=None if s.gold is None else s.gold[chosen],
+            gold=None if s.gold is None else s.gold[items],
             origin=s.origin,
         )
         if self.part.release:
             s.release()
         return made
+
+
+def _known(gold: Codes | None, indptr: Ints) -> Ints:
+    known = np.flatnonzero(np.empty(0) if gold is None else np.asarray(gold) >= 0)
+    return known[indptr[known + 1] > indptr[known]]
 
 
 #: Input of methods that run on every engine.

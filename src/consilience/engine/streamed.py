@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from consilience.data import frames as _frames
+from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.engine.gold import gold_of_items
 from consilience.engine.progress import Callback, steps
@@ -20,7 +21,7 @@ from consilience.engine.store import Store
 from consilience.exceptions import DataError
 from consilience.files import atomic_folder
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.votes import vote_shares
+from consilience.kernels.votes import vote_shares, vote_statistics
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import SUMMARY, Consensus, choose
 from consilience.runs.estimated_error import EstimatedError, estimate
@@ -63,19 +64,27 @@ class StreamedConsensus(Consensus):
         self,
         scanned: Scanned,
         model: DawidSkene,
-        counts: Floats,
+        counts: Floats | None,
         run: Mapping[str, Any],
         *,
         by_votes: bool = False,
+        predictor: Callable[[Annotations], tuple[Floats, Floats]] | None = None,
+        judged: Consensus | None = None,
         callback: Callback | None = None,
     ) -> None:
-        values = {"scanned": scanned, "model": model, "counts": counts, "run": run, "origin": scanned.origin}
-        values |= {"diagnose": None, "annotations": None, "examine": None, "by_votes": by_votes, "callback": callback}
-        for name, value in values.items():
+        values = {"scanned": scanned, "model": model, "run": run, "origin": scanned.origin, "annotations": None}
+        values |= {"by_votes": by_votes, "predictor": predictor, "judged": judged, "callback": callback}
+        diagnose = None if judged is None or judged.diagnose is None else lambda _: judged.diagnosis
+        examine = None if judged is None else lambda _: judged.health
+        for name, value in {**values, "diagnose": diagnose, "examine": examine}.items():
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "counts", self._counted() if counts is None else counts)
 
     scanned: Scanned
     by_votes: bool  #: whether the share of votes is the posterior, and the model breaks ties
+    #: Returns probabilities and vote shares of items, if they do not follow from the model alone.
+    predictor: Callable[[Annotations], tuple[Floats, Floats]] | None
+    judged: Consensus | None  #: that of a sample, which has verdict, estimated error and health
     callback: Callback | None
 
     @property
@@ -86,7 +95,14 @@ class StreamedConsensus(Consensus):
     def with_run(self, run: Mapping[str, Any]) -> StreamedConsensus:
         """Return the same consensus with another ``run``."""
         made = StreamedConsensus(
-            self.scanned, self.model, self.counts, run, by_votes=self.by_votes, callback=self.callback
+            self.scanned,
+            self.model,
+            self.counts,
+            run,
+            by_votes=self.by_votes,
+            predictor=self.predictor,
+            judged=self.judged,
+            callback=self.callback,
         )
         if "overview" in self.__dict__:
             made.__dict__["overview"] = self.overview
@@ -97,14 +113,32 @@ class StreamedConsensus(Consensus):
         told = steps(self.callback, step, self.store.n_labels)
         for first, stop in self.store.cut(_BLOCK):
             block = self.store.annotations(first, stop)
-            posterior, hint = self.model.posterior(block), None
-            if self.by_votes:
-                posterior, hint = vote_shares(block.indptr, block.label, block.gold, block.n_classes), posterior
+            posterior, hint = self._posterior(block)
             choice = choose(posterior, self.model.prior, hint)
             yield Block(block.item_ids, block.labels_per_item, posterior, choice)
             if told:
                 told(block.n_labels)
             self.store.release(first, stop)
+
+    def _posterior(self, block: Annotations) -> tuple[Floats, Floats | None]:
+        """Return the posterior of some items, and a second one that breaks ties."""
+        if self.predictor is not None:
+            return self.predictor(block)
+        posterior = self.model.posterior(block)
+        if self.by_votes:
+            return vote_shares(block.indptr, block.label, block.gold, block.n_classes), posterior
+        return posterior, None
+
+    def _counted(self) -> Floats:
+        """Return how many times annotator m is expected to have said i of truth k, by the probabilities of items."""
+        M, K = len(self.model.annotators), len(self.model.classes)
+        counts = np.zeros((M, K, K))
+        for first, stop in self.store.cut(_BLOCK):
+            block = self.store.annotations(first, stop)
+            posterior, _ = self._posterior(block)
+            counts += vote_statistics(block.indptr, block.annotator, block.label, posterior, M).counts
+            self.store.release(first, stop)
+        return counts
 
     # ---- all items at once ---------------------------------------------------------------------------------
 
@@ -206,7 +240,9 @@ class StreamedConsensus(Consensus):
 
     @cached_property
     def estimated_error(self) -> EstimatedError:
-        """The share of wrong labels, from the share of labels that differ from the consensus of their item."""
+        """The share of wrong labels: of a sample, or from the share of labels that differ from the consensus."""
+        if self.judged is not None:
+            return self.judged.estimated_error
         labelled = int(self.overview.per_class.sum())
         return estimate(self.overview.against / max(labelled, 1), labelled)
 

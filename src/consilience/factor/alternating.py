@@ -32,6 +32,7 @@ import numpy as np
 
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Floats
+from consilience.kernels.simplex import simplex_admm
 
 __all__ = ["Alternation", "Problem", "alternate", "objective", "simplex_least_squares"]
 
@@ -39,6 +40,11 @@ __all__ = ["Alternation", "Problem", "alternate", "objective", "simplex_least_sq
 _PROXIMAL = 1e-4
 #: ADMM iterations of one problem in a sweep (App. D.1), and the change of an entry that ends them.
 _INNER, _INNER_TOL = 10, 1e-6
+#: Sweeps in a row that must change little.
+#: origin: after an extrapolation that failed, one plain sweep changes little; alternatives: 1; sensitivity: with 1, 34
+#: simulated crowds of 5 to 20 annotators and 5 or 7 classes end with up to 0.55 points more errors than if they are
+#: continued for 2000 sweeps (and up to 1.05 points fewer: the objective decides, not the truth).
+_CALM = 5
 #: An objective below this share of h(0) is rounding.
 _EXACT = 1e-15
 
@@ -86,12 +92,14 @@ def alternate(
 ) -> Alternation:
     """Sweep until h changes by at most ``tol`` (relative; 0: run all ``max_iter``) and no entry by more than ``still``.
 
+    Both must hold for several sweeps in a row: after an extrapolation that failed, a plain sweep changes little.
     ``callback`` gets the sweep, h and its relative change; a true value ends the run.
     """
     c, A, dual = problem.constant, factors.copy(), np.zeros_like(factors)
     weights, weights_dual = weights.copy(), np.zeros((1, 1, weights.size))
     last, converged, leap = objective(c, weights, *problem.terms(A)), False, 1.0
     history: list[float] = []
+    calm = 0  # sweeps in a row
     while len(history) < max_iter:
         before = weights, A.copy()
         problem.sweep(weights, A, dual)
@@ -117,7 +125,8 @@ def alternate(
         last = value
         history.append(value)
         moved = max(np.abs(weights - before[0]).max(initial=0.0), np.abs(A - before[1]).max(initial=0.0))
-        converged = bool(tol > 0 and ((change <= tol and moved <= still) or value <= _EXACT * c))
+        calm = calm + 1 if change <= tol and moved <= still else 0
+        converged = bool(tol > 0 and (calm >= _CALM or value <= _EXACT * c))
         asked = callback(len(history), value, change) if callback else None
         if converged or asked:
             break
@@ -152,15 +161,7 @@ def simplex_least_squares(
     inverse = np.linalg.inv(quadratic + (penalty + near) * np.eye(K))
     fixed = (linear + near * start) @ inverse
     pull = penalty * inverse
-    X, U = start, dual
-    for _ in range(iterations):
-        before = X
-        # (D.9)-(D.11)
-        phi = fixed + (X + U) @ pull
-        X = project_to_simplex(phi - U, axis)
-        U = U + X - phi
-        if max(np.abs(X - phi).max(initial=0.0), np.abs(X - before).max(initial=0.0)) <= _INNER_TOL:
-            break
+    X, U = simplex_admm(fixed, pull, start, dual, columns=axis == 1, iterations=iterations, tol=_INNER_TOL)
     # ended early, ADMM may be worse than its start, which is then kept
     rise = 0.5 * ((X @ quadratic) * X - (start @ quadratic) * start) - linear * (X - start)
     worse = rise.sum(axis=(1, 2)) > 0.0

@@ -17,7 +17,7 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.engine.checkpoint import Keeper
-from consilience.engine.passes import Labels, passes_of
+from consilience.engine.passes import Labels, Passes, passes_of
 from consilience.engine.progress import Callback, Progress
 from consilience.fitting.ascent import Ascent, EMModel, Pass, step_length
 from consilience.fitting.m_steps import (
@@ -42,11 +42,16 @@ __all__ = [
     "OneCoinStep",
     "Parameters",
     "Progress",
+    "SweepFunction",
     "leap_confusions",
     "rounded",
     "run_em",
     "sweep_of",
+    "without_blanks",
 ]
+
+#: Parameters in, the sums of one pass over all labels out.
+SweepFunction = Callable[[Floats, Floats], Statistics]
 
 
 @dataclass
@@ -112,6 +117,21 @@ def sweep_of(annotations: Annotations) -> Sweep:
     """Return the E-step of these annotations."""
     a = annotations
     return Sweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes)
+
+
+def without_blanks(passes: Passes, sweep: SweepFunction) -> SweepFunction:
+    """Return a sweep without the terms of items that have neither a label nor a known truth."""
+    n = passes.survey.blank
+
+    def labelled(weights: Floats, tables: Floats) -> Statistics:
+        made, p = sweep(weights, tables), np.maximum(weights, FLOOR)
+        # the posterior of a blank item is weights / Σ weights, its likelihood Σ weights
+        total = float(p.sum())
+        return Statistics(
+            made.counts, made.class_counts - n * p / total, made.log_likelihood - n * float(np.log(total))
+        )
+
+    return labelled if n else sweep
 
 
 def run_em(

@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, overload
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.engine.checkpoint import Keeper
+from consilience.engine.passes import Labels, Passes
 from consilience.fitting.ascent import Ascent, Pass, extrapolate
 from consilience.fitting.fit import Fit, unconverged
 from consilience.fitting.known import start_counts
@@ -77,10 +79,15 @@ VariationalAscent = Ascent[Statistics, None]
 
 
 def variational_ascent(
-    sweep: Callable[[Floats, Floats], Statistics], beliefs: Beliefs, start: Statistics, *, accelerate: bool = True
+    sweep: Callable[[Floats, Floats], Statistics],
+    beliefs: Beliefs,
+    start: Statistics,
+    *,
+    accelerate: bool = True,
+    keeper: Keeper | None = None,
 ) -> VariationalAscent:
-    """Return the ascent of the lower bound from the counts of ``start``."""
-    return Ascent(_VariationalModel(sweep, beliefs), _rounded(start), accelerate=accelerate)
+    """Return the ascent of the lower bound from the counts of ``start``; a ``keeper`` saves its state."""
+    return Ascent(_VariationalModel(sweep, beliefs), _rounded(start), accelerate=accelerate, keeper=keeper)
 
 
 class _VariationalModel:
@@ -116,18 +123,29 @@ def _column_sums(x: Floats) -> Floats:
     return total
 
 
-def informed(annotations: Annotations) -> Annotations:
+@overload
+def informed(annotations: Annotations) -> Annotations: ...
+
+
+@overload
+def informed(annotations: Passes) -> Passes: ...
+
+
+def informed(annotations: Labels) -> Labels:
     """Leave out items without label or gold.
 
-    Integrated out they change nothing; with a factor of their own they would pull π towards the commoner classes.
+    Integrated out they change nothing; with a factor of their own they would pull π towards the commoner classes.  If
+    labels are not in memory, :func:`.em.without_blanks` leaves them out.
     """
+    if isinstance(annotations, Passes):
+        return annotations
     known = annotations.labels_per_item > 0
     if annotations.gold is not None:
         known |= annotations.gold >= 0
     return annotations if known.all() or not known.any() else annotations.select_items(known)
 
 
-def from_votes(annotations: Annotations) -> Statistics:
+def from_votes(annotations: Labels) -> Statistics:
     """Return the counts that an ascent starts from: vote shares taken for the truth, corrected by gold."""
     return start_counts(annotations)
 

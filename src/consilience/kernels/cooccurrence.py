@@ -16,14 +16,14 @@ from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Ints, narrowed
 from consilience.kernels._compile import kernel
 
-__all__ = ["count_pairs", "count_triples", "counts_of_keys", "joined", "pairs_fit", "triples_fit"]
+__all__ = ["MOST_LABELS", "count_pairs", "count_triples", "counts_of_keys", "joined", "pairs_fit", "triples_fit"]
 
 #: Cells of a table (4 bytes each), beyond which pairs are sorted, and triples refused.
 _LARGEST_TABLE = 1 << 24
 _MOST_CELLS = 1 << 27  # in the tables of all threads together
 #: Labels of one item whose pairs are counted, unless there are more annotators in a table; of more labels, so many are
 #: taken at equal distances.  Chosen for memory: 10,000 labels on one item have 5e7 pairs, each of them seen once.
-_MOST_LABELS = 1000
+MOST_LABELS = 1000
 #: Stands for a pair of labels of the same annotator.
 _NO_KEY = np.uint64(2**64 - 1)
 
@@ -38,7 +38,7 @@ def count_pairs(
     passed: list[tuple[int, int]] | None = None,
     done: Callable[[int, int], None] | None = None,
     threads: int | None = None,
-    most: int = _MOST_LABELS,
+    most: int = MOST_LABELS,
 ) -> tuple[Codes, Codes]:
     """Count the label pairs of every pair of annotators m < j with an item in common.
 
@@ -154,7 +154,7 @@ def _tabulate(
 
 
 def _by_sorting(
-    indptr: Ints, annotator: Codes, label: Codes, M: int, K: int, most: int = _MOST_LABELS
+    indptr: Ints, annotator: Codes, label: Codes, M: int, K: int, most: int = MOST_LABELS
 ) -> tuple[Codes, Codes]:
     lengths = np.minimum(np.diff(indptr), most)
     start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2)])
@@ -193,7 +193,7 @@ def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, 
     for n in range(first, stop):
         start, degree = indptr[n], indptr[n + 1] - indptr[n]
         # more labels than annotators are repeated answers
-        used = min(degree, max(_MOST_LABELS, rows // K))
+        used = min(degree, max(MOST_LABELS, rows // K))
         for i in range(used):
             at = start + (i if used == degree else i * degree // used)
             here = np.uint64(annotator[at]) * np.uint64(K) + np.uint64(label[at])

@@ -12,6 +12,7 @@ arithmetic is that of the other sweep: products, each subtype with its own power
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -129,37 +130,45 @@ class SubtypeSweep:
         n_annotators: int,
         n_classes: int,
         n_subtypes: int,
+        *,
+        share: blocks.Share | None = None,
+        done: Callable[[int, int], None] | None = None,
+        threads: int | None = None,
     ) -> None:
         self.indptr, self.annotator, self.label = indptr, annotator, label
         self.gold = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
         self.shape = (n_annotators, n_classes, n_classes * n_subtypes)
-        self._blocks = blocks.cut(indptr, n_annotators * n_classes * n_classes * n_subtypes)
+        cells = n_annotators * n_classes * n_classes * n_subtypes
+        self.share = share or blocks.Share.all_of(blocks.cut(indptr, cells))
+        self._done, self.threads = done, threads
         codes = f"int64 int64 int64[] {annotator.dtype}[] {label.dtype}[] int32[]"
         self._kernel = kernel(_sweep, f"{codes} float64[] float64[,] float64[,]! int64 float64[,]! float64[]!")
 
     def __call__(self, weights: Floats, tables: Floats) -> Statistics:
         """Return counts (M, K, K L), the expected number of items of each subtype, and the log-likelihood."""
+        return blocks.total(self.parts(weights, tables), (0, self.share.n))
+
+    def parts(self, weights: Floats, tables: Floats) -> dict[blocks.Node, Statistics]:
+        """Return the sums over this share of the blocks, to be added to those of others."""
         M, K, C = self.shape
         table = np.maximum(tables.reshape(M * K, C), FLOOR)
         nothing = np.empty((0, 0))
 
-        def work(first: int, stop: int) -> tuple[Floats, Floats]:
+        def leaf(first: int, stop: int) -> Statistics:
             counts = np.zeros((M * K, C))
-            return counts, self._run(first, stop, weights, table, counts, nothing)
+            sums = self._run(first, stop, weights, table, counts, nothing)
+            if self._done:
+                self._done(first, stop)
+            return Statistics(counts.reshape(self.shape), sums[:C], float(sums[C]))
 
-        parts = blocks.run(work, self._blocks)
-        counts, sums = parts[0]
-        for more_counts, more_sums in parts[1:]:
-            counts += more_counts
-            sums += more_sums
-        return Statistics(counts.reshape(self.shape), sums[:C], float(sums[C]))
+        return blocks.fold(leaf, self.share, self.threads)
 
     def posterior(self, weights: Floats, tables: Floats) -> Floats:
         """Return the posterior of every item's class, (N, K)."""
         M, K, C = self.shape
         table = np.maximum(tables.reshape(M * K, C), FLOOR)
         out, nothing = np.empty((self.indptr.size - 1, K)), np.empty((0, 0))
-        blocks.run(lambda first, stop: self._run(first, stop, weights, table, nothing, out), self._blocks)
+        blocks.run(lambda first, stop: self._run(first, stop, weights, table, nothing, out), self.share.blocks)
         out /= out.sum(axis=1, keepdims=True)  # sums of subtypes may exceed one by a bit
         return out
 

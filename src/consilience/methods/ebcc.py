@@ -34,7 +34,9 @@ from typing import Any
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.fitting.em import Callback, Parameters, Progress, sweep_of
+from consilience.engine.checkpoint import Keeper
+from consilience.engine.passes import Labels, Passes
+from consilience.fitting.em import Callback, Parameters, Progress, SweepFunction, sweep_of, without_blanks
 from consilience.fitting.fit import Fit
 from consilience.fitting.variational import (
     Dirichlet,
@@ -140,7 +142,7 @@ METHOD = Method("ebcc", ebcc, "EBCC", "classes of several subtypes, so that anno
 
 
 def fit_subtypes(
-    annotations: Annotations,
+    annotations: Labels,
     subtypes: int,
     *,
     smoothing: float,
@@ -176,7 +178,7 @@ def fit_subtypes(
         Dirichlet(np.repeat(pseudo_labels(a, smoothing, diagonal), subtypes, axis=1), axis=-2),
     )
     beliefs: SubtypeBeliefs | Weighted = plain if weights is None else Weighted(plain, weights)
-    sweep = subtype_sweep(a, subtypes)
+    sweep = _sweep_of(a, subtypes)
     stopped = False
 
     def tell(progress: Progress) -> bool:
@@ -184,10 +186,11 @@ def fit_subtypes(
         stopped = callback is not None and bool(callback(progress))
         return stopped
 
+    keeper = Keeper(a.checkpoint, "subtypes") if isinstance(a, Passes) and a.checkpoint else None
     best: VariationalAscent | None = None
     begins = [sweep(*start)] if start is not None else _starts(a, plain, votes, sweep, starts, rng)
     for i, begin in enumerate(begins):
-        ascent = variational_ascent(sweep, beliefs, begin, accelerate=accelerate)
+        ascent = variational_ascent(sweep, beliefs, begin, accelerate=accelerate, keeper=keeper if i == 0 else None)
         ascent.run(max_iter=max_iter, tol=tol, callback=tell)
         if best is None or ascent.objective > best.objective:
             best = ascent
@@ -268,6 +271,13 @@ class Subtypes:
         return fit_of(annotations, model, posterior, model.log_likelihood(annotations), self.ascent, self.tol)
 
 
+def _sweep_of(data: Labels, subtypes: int) -> SweepFunction:
+    """Return the E-step over these labels, wherever they are."""
+    if isinstance(data, Annotations):
+        return subtype_sweep(data, subtypes)
+    return without_blanks(data, data.subtype_sweep)
+
+
 def subtype_sweep(annotations: Annotations, subtypes: int) -> SubtypeSweep:
     """Return the E-step over these labels."""
     a = annotations
@@ -275,10 +285,10 @@ def subtype_sweep(annotations: Annotations, subtypes: int) -> SubtypeSweep:
 
 
 def _starts(
-    annotations: Annotations,
+    annotations: Labels,
     beliefs: SubtypeBeliefs,
     votes: Statistics,
-    sweep: SubtypeSweep,
+    sweep: SweepFunction,
     starts: int,
     rng: np.random.Generator,
 ) -> Iterator[Statistics]:
@@ -295,7 +305,8 @@ def _starts(
         return
     plain = beliefs.of_one()(votes).tables
     weights, tables = np.repeat(plain.prior / L, L), plain.confusions[:, :, :, None]
-    order = _in_order(sweep_of(annotations)(*plain), rng)
+    plainly = sweep_of(annotations) if isinstance(annotations, Annotations) else annotations.sweep
+    order = _in_order(plainly(*plain), rng)
     deviation = np.sqrt(np.pi**2 / 6 / max(annotations.n_labels / max(annotations.n_items, 1), 1.0))
     for _ in range(starts):
         noise = np.empty((M, K, K, L))

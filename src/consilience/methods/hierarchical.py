@@ -29,14 +29,16 @@ F      ``details["lower_bound"]``, ``history``  a number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.engine.checkpoint import Checkpoint, Keeper
+from consilience.engine.passes import Labels, Passes
 from consilience.exceptions import ParameterError
-from consilience.fitting.em import Callback, Parameters, sweep_of
+from consilience.fitting.em import Callback, Parameters, sweep_of, without_blanks
 from consilience.fitting.fit import Fit
 from consilience.fitting.variational import (
     LEAST,
@@ -134,11 +136,14 @@ METHOD = Method(
 
 
 class Hierarchy:
-    """The fit of :func:`hierarchical`, which can be interrupted and continued; the parameters are the same."""
+    """The fit of :func:`hierarchical`, which can be interrupted and continued; the parameters are the same.
+
+    Labels that are not in memory are fitted from the votes only, without a ``start``, and have no :meth:`posterior`.
+    """
 
     def __init__(
         self,
-        annotations: Annotations,
+        annotations: Labels,
         *,
         coin: bool = False,
         prior: Literal["learned", "uniform"] = "learned",
@@ -154,13 +159,19 @@ class Hierarchy:
         self._habits = habits
         beliefs: Beliefs = habits if self.weights is None else Weighted(habits, self.weights)
         begin = from_votes(a)
-        if start is not None:  # habits that suit the start, before anything else moves
+        if start is not None and isinstance(annotations, Annotations):
+            # habits that suit the start, before anything else moves
             begin = vote_statistics(
                 annotations.indptr, annotations.annotator, annotations.label, start, annotations.n_annotators
             )
             habits.settle(beliefs.count(begin) if isinstance(beliefs, Weighted) else begin)
         self._beliefs = beliefs
-        self._ascent = variational_ascent(sweep_of(a), beliefs, begin, accelerate=accelerate)
+        sweep = sweep_of(a) if isinstance(a, Annotations) else without_blanks(a, a.sweep)
+        keeper = None
+        if isinstance(a, Passes) and a.checkpoint:
+            assert isinstance(habits, CrowdBeliefs)
+            keeper = _HabitKeeper(a.checkpoint, habits)
+        self._ascent = variational_ascent(sweep, beliefs, begin, accelerate=accelerate, keeper=keeper)
         self._tol = 0.0
 
     def climb(self, *, max_iter: int, tol: float, callback: Callback | None = None) -> Hierarchy:
@@ -205,10 +216,12 @@ class Hierarchy:
 
         It applies to new items too, and is slightly better calibrated than the variational one.
         """
+        assert isinstance(self.annotations, Annotations)
         return self.model.posterior(self.annotations, self.weights)
 
     def fit(self) -> Fit:
         """Return the result."""
+        assert isinstance(self.annotations, Annotations)
         model = self.model
         posterior, log_likelihood = model.posterior_and_likelihood(self.annotations, self.weights)
         if self.weights is not None:
@@ -244,6 +257,27 @@ class CrowdBeliefs(ConfusionBeliefs):
         self.confusions = self.confusions.learned(statistics.counts, _STEPS)
         expected = super().__call__(statistics)
         return expected._replace(divergence=expected.divergence + RATE * float(self.confusions.pseudo.sum()))
+
+
+class _HabitKeeper(Keeper):
+    """Saves the crowd's habits with the state of the ascent."""
+
+    def __init__(self, checkpoint: Checkpoint, habits: CrowdBeliefs) -> None:
+        super().__init__(checkpoint, "hierarchy")
+        self.habits = habits
+
+    def load(self, n_arrays: int) -> tuple[dict[str, Any], list[Any]] | None:
+        """Return the last state, and set the habits; None if there is none."""
+        found = super().load(n_arrays + 1)
+        if found is None:
+            return None
+        content, (*arrays, pseudo) = found
+        self.habits.confusions = Dirichlet(pseudo, axis=-2)
+        return content, arrays
+
+    def save(self, content: Mapping[str, Any], arrays: Iterable[Any]) -> None:
+        """Write a state, unless the last one was written a moment ago."""
+        super().save(content, [*arrays, self.habits.confusions.pseudo])
 
 
 class CoinBeliefs:

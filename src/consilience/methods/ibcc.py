@@ -34,6 +34,7 @@ from typing import Literal
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.engine.passes import Labels
 from consilience.fitting.em import Callback, sweep_of
 from consilience.fitting.fit import Fit, crowd_confusion
 from consilience.fitting.variational import (
@@ -120,7 +121,7 @@ def ibcc(
 METHOD = Method("ibcc", ibcc, "IBCC", "a distribution over confusion matrices, by variational Bayes")
 
 
-def pseudo_labels(annotations: Annotations, smoothing: float, diagonal: float, shrinkage: float = 0.0) -> Floats:
+def pseudo_labels(annotations: Labels, smoothing: float, diagonal: float, shrinkage: float = 0.0) -> Floats:
     """Return β, the pseudo-labels of every annotator's confusion, (K, K)."""
     K = annotations.n_classes
     beta = smoothing + diagonal * np.eye(K)

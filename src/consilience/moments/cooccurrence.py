@@ -23,7 +23,7 @@ from consilience.data.ids import Ids
 from consilience.exceptions import MethodError, ParameterError
 from consilience.files import load_arrays, save_arrays
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.cooccurrence import count_pairs, count_triples, triples_fit
+from consilience.kernels.cooccurrence import MOST_LABELS, count_pairs, count_triples, triples_fit
 from consilience.moments._counts import LabelCounts
 
 __all__ = ["CoOccurrences", "SharedItems", "pair_moments", "triple_moments"]
@@ -31,10 +31,13 @@ __all__ = ["CoOccurrences", "SharedItems", "pair_moments", "triple_moments"]
 _FORMAT = {"format": "consilience.CoOccurrences", "version": 1}
 
 
-def pair_moments(annotations: Annotations) -> CoOccurrences:
-    """Count the label pairs of all pairs of annotators in one pass over the items."""
+def pair_moments(annotations: Annotations, most: int = MOST_LABELS) -> CoOccurrences:
+    """Count the label pairs of all pairs of annotators in one pass over the items.
+
+    Where there are too many annotators for a table, at most ``most`` labels of an item are used.
+    """
     a = annotations
-    who, counts = count_pairs(a.indptr, a.annotator, a.label, a.n_annotators, a.n_classes)
+    who, counts = count_pairs(a.indptr, a.annotator, a.label, a.n_annotators, a.n_classes, most=most)
     return CoOccurrences(who, counts, a.annotator_ids, a.class_ids)
 
 

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Later", "run_method", "run_summary"]
 
-#: What "auto" runs where labels do not fit in memory, and why.
-_INSTEAD = "ds-em"
-_WHY = "auto compares models with all labels in memory, where these do not fit; this one streams"
+#: Labels of the sample by which a streamed run with probabilities of its own is diagnosed.
+_JUDGED = 500_000
 
 
 @dataclass(frozen=True)
@@ -77,18 +76,12 @@ def run_method(
         return task.streamed(labels)
     if fits(labels):
         return task.in_memory(labels.annotations())
-    if method == "auto":
-        kept = {name: value for name, value in parameters.items() if name != "silence"}
-        if parameters.get("silence") == "informative":
-            raise MethodError(
-                f"silence='informative' needs all labels in memory, where these {labels.n_labels} do not fit. "
-                "Allow more memory, or aggregate some of the items"
-            )
-        return replace(task, method=_INSTEAD, parameters=kept).streamed(labels, chosen=_INSTEAD, why=_WHY)
+    if method == "auto":  # its model is fitted by passes, its other decisions need a sample
+        return task.streamed(labels)
     able = ", ".join(each.name for each in registry.METHODS.values() if each.everywhere)
     raise MethodError(
         f"{method} needs all labels in memory, where these {labels.n_labels} do not fit. These methods can stream "
-        f"them, with or without +em: {able}. Or allow more memory"
+        f"them: auto, and with or without +em {able}. Or allow more memory"
     )
 
 
@@ -147,10 +140,11 @@ class _Task:
             passes.checkpoint, passes.callback = self.checkpoint, self.callback
             yield passes
 
-    def _summary(self, data: Labels, fit: Fit, **more: Any) -> dict[str, Any]:
-        by_user = self.method != "auto" and "why" not in more
+    def _summary(self, data: Labels, fit: Fit) -> dict[str, Any]:
+        by_user = self.method != "auto"
+        more: dict[str, Any] = {}
         if self.engine != "local":
-            more = {"engine": self.engine if isinstance(self.engine, str) else "dask", **more}
+            more = {"engine": self.engine if isinstance(self.engine, str) else "dask"}
         told: dict[str, Any] = {"method": self.method, "parameters": self.parameters, "seed": self.seed}
         return run_summary(data, fit, by_user=by_user, begun=self.begun, **told, **more)
 
@@ -171,6 +165,9 @@ class _Task:
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
         look = InMemory(a)
         warn_of([*cautions_of(look, silence=fit.details.get("silence", "random")), *fit.cautions])
+        return self._consensus(a, fit, self._summary(look, fit))
+
+    def _consensus(self, a: Annotations, fit: Fit, run: Mapping[str, Any]) -> Consensus:
         return Consensus(
             fit.model,
             fit.posterior,
@@ -178,7 +175,7 @@ class _Task:
             a.item_ids,
             a.labels_per_item,
             vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators).counts,
-            self._summary(look, fit),
+            run,
             a.origin,
             partial(self.later.diagnose, a) if self.later else None,
             annotations=a,
@@ -186,7 +183,7 @@ class _Task:
             estimate=partial(self.later.estimate, a) if self.later and self.later.estimate else None,
         )
 
-    def streamed(self, scanned: Scanned, **more: Any) -> Consensus:
+    def streamed(self, scanned: Scanned) -> Consensus:
         """Run with labels on disk."""
         from consilience.engine.streamed import StreamedConsensus
 
@@ -196,9 +193,31 @@ class _Task:
             fit = registry.fit(self.method, passes, **self._options)
             warn_of([*cautions_of(passes), *fit.cautions])
             by_votes = fit.hint is not None
-            counts = (passes.votes if by_votes else passes.sweep(fit.model.prior, fit.model.confusions)).counts
-            run = self._summary(passes, fit, **more)
-        return StreamedConsensus(scanned, fit.model, counts, run, by_votes=by_votes, callback=self.callback)
+            counts = None
+            if fit.predictor is None:
+                counts = (passes.votes if by_votes else passes.sweep(fit.model.prior, fit.model.confusions)).counts
+            run = self._summary(passes, fit)
+            judged = None
+            if fit.predictor is not None:
+                sample = passes.sample(-(-passes.n_labels // _JUDGED))
+                run["judged_labels"] = sample.n_labels
+                judged = self._judged(sample, fit, run)
+        return StreamedConsensus(
+            scanned,
+            fit.model,
+            counts,
+            run,
+            by_votes=by_votes,
+            predictor=fit.predictor,
+            judged=judged,
+            callback=self.callback,
+        )
+
+    def _judged(self, sample: Annotations, fit: Fit, run: Mapping[str, Any]) -> Consensus:
+        """Return the consensus of a sample under the model of all labels, for verdict, estimated error and health."""
+        assert fit.predictor is not None
+        posterior, votes = fit.predictor(sample)
+        return self._consensus(sample, replace(fit, posterior=posterior, hint=votes), run)
 
 
 class Reported(Protocol):
