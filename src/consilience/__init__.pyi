@@ -63,12 +63,14 @@ from consilience.methods.te import TriangularEstimation as TriangularEstimation
 from consilience.methods.tensor_admm import TensorADMM as TensorADMM
 from consilience.models.dawid_skene import DawidSkene as DawidSkene
 from consilience.models.hidden_markov import HiddenMarkov as HiddenMarkov
+from consilience.models.numeric import NumericModel as NumericModel
 from consilience.models.open_answers import OpenModel as OpenModel
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender
 from consilience.report import report as report
 from consilience.runs.consensus import Consensus as Consensus
+from consilience.runs.numeric_run import NumericRun as NumericRun
 from consilience.runs.open_run import OpenRun as OpenRun
 from consilience.runs.sequence_run import SequenceRun as SequenceRun
 from consilience.streams.stream import Stream as Stream

@@ -62,7 +62,9 @@ def aggregate(
         Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
     answers
         What answers mean: "nominal" (classes that all items share), "open" (options that differ from item to item:
-        multiple choice, free text), or "auto": open only where there are too many different answers for classes.
+        multiple choice, free text), "numeric" (numbers, which have a mean: returns a
+        :class:`consilience.NumericRun`), or "auto": numeric where there are many different numbers that go together,
+        open only where there are too many different answers for classes.
     silence
         What it means that an annotator gave no label: "random" (items were assigned), "informative" (annotators see
         every item and choose to speak), or a label, such as "O": then silence *is* that answer, and annotators see
@@ -106,11 +108,15 @@ def aggregate(
             data = read_sequences(data, **(reading or {}))
     if not isinstance(data, SequenceAnnotations) and graph is None:
         data, taken = take_answers(data, answers, method, engine=engine, reading=reading)
+        if taken.kind in ("open", "numeric") and items is not None:
+            raise ParameterError("items=… is for answers that items share: an item without answers has no options")
+        if taken.kind == "numeric":
+            from consilience.answers.numeric.consensus import aggregate_numeric
+
+            return aggregate_numeric(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
         if taken.kind == "open":
             from consilience.answers.open_consensus import aggregate_open
 
-            if items is not None:
-                raise ParameterError("items=… is for answers that items share: an item without answers has no options")
             return aggregate_open(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
         rest |= {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint, "later": LATER}
         if items is None and (silence is None or silence in MEANINGS):

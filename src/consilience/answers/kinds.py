@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from consilience.answers.numeric.kind import looks_numeric
 from consilience.data.annotations import Annotations
 from consilience.engine.place import holds_parquet
 from consilience.exceptions import ParameterError
@@ -29,8 +30,10 @@ from consilience.validation import one_of
 
 __all__ = ["Kind", "Taken", "examine_answers", "take_answers"]
 
-Kind = Literal["nominal", "open"]
-OPEN_METHOD = "open-answers"
+Kind = Literal["nominal", "open", "numeric"]
+OPEN_METHOD, NUMERIC_METHOD = "open-answers", "numeric"
+#: Kinds that have one method, and need all labels in memory.
+_METHODS = {"open": OPEN_METHOD, "numeric": NUMERIC_METHOD}
 
 #: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
 #: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
@@ -65,6 +68,8 @@ def examine_answers(annotations: Annotations) -> Taken:
             f"no letter from A to {a.classes[-1]} differs from another: they are taken for options that differ from "
             "item to item (answers='open'). If they are classes that all items share, say answers='nominal'",
         )
+    if reason := looks_numeric(a):
+        return Taken("numeric", reason)
     if K < _MANY:
         return Taken("nominal")
     pairs = candidates_of(a.indptr, a.label, None, a.n_classes).answer.size
@@ -115,24 +120,27 @@ def take_answers(
     answers
         "auto" or a kind.
     method
-        The method that was asked for; methods other than "auto" and "open-answers" are for classes.
+        The method that was asked for; methods other than "auto", "open-answers" and "numeric" are for classes.
     engine, reading
         As for :func:`consilience.aggregate`.  Labels that are streamed are taken as nominal.
     """
     one_of("answers", answers, ("auto", *get_args(Kind)))
     is_path = isinstance(data, str | os.PathLike)
     streamed = engine == "stream" or (holds_parquet(data) if is_path else _is_scanned(data))
-    if method == OPEN_METHOD and answers == "auto":
-        answers = "open"
-    if answers == "open":
-        if method not in ("auto", OPEN_METHOD):
-            raise ParameterError(f"answers='open' is for the method 'auto' or {OPEN_METHOD!r}, not {method!r}")
+    if answers == "auto":
+        answers = next((kind for kind, only in _METHODS.items() if method == only), "auto")
+    if answers in _METHODS:
+        if method not in ("auto", _METHODS[answers]):
+            raise ParameterError(
+                f"answers={answers!r} is for the method 'auto' or {_METHODS[answers]!r}, not {method!r}"
+            )
         if streamed or engine != "local":
-            raise ParameterError("answers='open' needs all labels in memory, on the engine 'local'")
+            raise ParameterError(f"answers={answers!r} needs all labels in memory, on the engine 'local'")
     elif answers == "nominal" or method != "auto" or streamed:
         return data, Taken("nominal")
     annotations = as_annotations(data, **((reading or {}) if is_path else {}))
-    return annotations, Taken("open") if answers == "open" else examine_answers(annotations)
+    kind: Any = answers
+    return annotations, Taken(kind) if answers in _METHODS else examine_answers(annotations)
 
 
 def _is_scanned(data: Any) -> bool:

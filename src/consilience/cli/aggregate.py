@@ -75,8 +75,9 @@ _MOST_REPORTED = 200_000
 @click.option("--items", type=click.Path(), help="File of all items, for those that nobody labelled.")
 @click.option(
     "--answers",
-    type=click.Choice(["auto", "nominal", "open"]),
-    help="What answers mean: classes that items share, or options that differ from item to item.  [default: auto]",
+    type=click.Choice(["auto", "nominal", "open", "numeric"]),
+    help="What answers mean: classes that items share, options that differ from item to item, or numbers.  "
+    "[default: auto]",
 )
 @click.option(
     "--prior", type=click.Choice(["learned", "uniform"]), help="Estimate the class frequencies, or take them as equal."
@@ -180,7 +181,10 @@ def run_aggregate(
         run = dict(consensus.run)
         if consensus.origin.read_as:
             run["read_as"] = consensus.origin.read_as
-        if expected is not None:
+        if expected is not None and run.get("answers") == "numeric":
+            errors = consensus.errors(expected)
+            run |= {"mean_absolute_error": errors.mean_absolute, "root_mean_square_error": errors.root_mean_square}
+        elif expected is not None:
             run["error_rate"] = consensus.error_rate(expected)
             if "sequences" in run and cs.spans.are_tags(consensus.model.classes):
                 scores = consensus.span_scores(expected)

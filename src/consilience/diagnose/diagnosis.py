@@ -34,6 +34,7 @@ from consilience.methods.base import registry
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import free_names
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
@@ -261,6 +262,10 @@ def diagnose(
         from consilience.diagnose.open_answers import diagnose_open
 
         return diagnose_open(annotations, consensus)  # type: ignore[return-value]
+    if isinstance(consensus, NumericRun):
+        from consilience.diagnose.numeric import diagnose_numeric
+
+        return diagnose_numeric(annotations, consensus)  # type: ignore[return-value]
     model, used, run = _model_of(annotations, consensus, method)
     annotations = model.recoded(annotations)
     if annotations.n_annotators != len(model.annotators):

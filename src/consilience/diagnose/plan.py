@@ -57,6 +57,7 @@ from consilience.kernels.planning import expected_right, gains_of, mean_gains, p
 from consilience.methods.base.running import run_method
 from consilience.runs.annotator_table import FEW, information
 from consilience.runs.consensus import Consensus
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
@@ -195,6 +196,8 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
             raise DataError("the run does not hold its labels; give them too: plan(labels, budget, consensus=run)")
     if isinstance(consensus, OpenRun):
         raise DataError("plan needs classes that items share; this run has open answers")
+    if isinstance(consensus, NumericRun):
+        raise DataError("plan needs classes; this run has numbers: consensus.doubtful() has the widest intervals")
     annotations = as_annotations(data)
     if consensus is None:
         with warnings.catch_warnings():

@@ -186,9 +186,10 @@ def _read_tokens(found: Recognised, gold: Any, classes: Sequence[Any] | None, du
 
 def load(folder: str | os.PathLike[str]) -> Consensus:
     """Read a run that was saved with :meth:`consilience.Consensus.save`."""
+    from consilience.runs.numeric_run import NumericRun
     from consilience.runs.open_run import OpenRun
     from consilience.runs.sequence_run import SequenceRun
 
-    kinds: tuple[type[SequenceRun | OpenRun], ...] = (SequenceRun, OpenRun)
+    kinds: tuple[type[SequenceRun | OpenRun | NumericRun], ...] = (SequenceRun, OpenRun, NumericRun)
     kind = next((each for each in kinds if each.is_saved_in(folder)), Consensus)
     return kind.load(folder)

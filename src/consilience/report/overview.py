@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from consilience.data.names import count, marked, percent, shown
-from consilience.diagnose.open_answers import OpenDiagnosis
+from consilience.diagnose import Diagnosis
 from consilience.report.svg import Frame, bar, confusion, element, picture, ticks
 from consilience.report.view import View
 
@@ -46,7 +46,7 @@ def verdict(view: View) -> dict[str, Any]:
         "reasons": [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]],
         "advice": [shown(advice, 400) for advice in found.advice[:_MOST_SENTENCES]],
         "note": ""
-        if isinstance(found, OpenDiagnosis) or found.stability.draws
+        if not isinstance(found, Diagnosis) or found.stability.draws
         else "The bootstrap over items was left out, to save time.",
     }
 

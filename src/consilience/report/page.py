@@ -29,6 +29,7 @@ from consilience.report.league import flags_of, is_serious, league
 from consilience.report.overview import class_rows, computed, convergence, sentence, tiles, transitions, verdict
 from consilience.report.view import View, quick_diagnosis
 from consilience.runs.consensus import Consensus
+from consilience.runs.numeric_run import NumericRun
 from consilience.validation import whole
 
 __all__ = ["quick_diagnosis", "render", "report"]
@@ -88,6 +89,22 @@ def render(
         consensus = load(consensus)
     if not isinstance(consensus, Consensus):
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
+    style, script = _file("style.css"), _file("script.js")
+    frame: dict[str, Any] = {
+        "title": shown(title, 120) if title else "Consensus",
+        "style": Markup(style),
+        "script": Markup(script),
+        "policy": f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:",
+        "version": consilience.__version__,
+        "made": date.today().isoformat(),
+        "run": consensus.run,
+    }
+    if isinstance(consensus, NumericRun):
+        from consilience.report.numeric import numeric_content
+
+        view = View(consensus, None, *(diagnosis or quick_diagnosis(consensus)))
+        content = numeric_content(view, truth, int(items))
+        return _environment().get_template("numeric.html").render(**frame, **content)
     codes = None if truth is None else consensus.codes_of_truth(truth)
     view = View(consensus, codes, *(diagnosis or quick_diagnosis(consensus)))
     calibrated = None
@@ -100,15 +117,8 @@ def render(
     annotators = league(view)
     flagged = np.asarray([any(map(is_serious, flags_of(text))) for text in view.annotators["flags"]], bool)
     rows, more_classes = class_rows(view)
-    style, script = _file("style.css"), _file("script.js")
     return _environment().get_template("page.html").render(
-        title=shown(title, 120) if title else "Consensus",
-        style=Markup(style),
-        script=Markup(script),
-        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:",
-        version=consilience.__version__,
-        made=date.today().isoformat(),
-        run=consensus.run,
+        **frame,
         verdict=verdict(view),
         tiles=tiles(view, int(flagged.sum())),
         classes=rows,

@@ -10,10 +10,12 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis
+from consilience.diagnose.numeric import NumericDiagnosis, diagnose_numeric
 from consilience.diagnose.open_answers import OpenDiagnosis, diagnose_open
 from consilience.diagnose.runs import diagnose_run
 from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 
 __all__ = ["View", "quick_diagnosis"]
@@ -28,7 +30,7 @@ class View:
 
     consensus: Consensus
     truth: Codes | None  #: class codes, -1 if unknown, (N,)
-    diagnosis: Diagnosis | OpenDiagnosis | None
+    diagnosis: Diagnosis | OpenDiagnosis | NumericDiagnosis | None
     no_diagnosis: str  #: why there is none, or ""
 
     @cached_property
@@ -73,10 +75,10 @@ class View:
         return float(np.mean(self.consensus.choice.best[self.judged] != np.asarray(self.truth)[self.judged]))
 
 
-def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | OpenDiagnosis | None, str]:
+def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | OpenDiagnosis | NumericDiagnosis | None, str]:
     """Diagnose as thoroughly as a second or two allow, or return the reason why not."""
     done = consensus.__dict__.get("diagnosis")
-    if isinstance(done, Diagnosis | OpenDiagnosis):
+    if isinstance(done, Diagnosis | OpenDiagnosis | NumericDiagnosis):
         return done, ""
     a = consensus.annotations
     if a is None:
@@ -85,6 +87,8 @@ def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | OpenDiagnosis | N
         return None, "There are no labels."
     if isinstance(consensus, OpenRun):
         return diagnose_open(a, consensus), ""
+    if isinstance(consensus, NumericRun):
+        return diagnose_numeric(a, consensus), ""
     if _is_large(a):
         return None, f"With {a.n_labels:,} labels a verdict takes a while: run consilience diagnose for it."
     return diagnose_run(a, consensus), ""
