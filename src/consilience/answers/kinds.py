@@ -1,8 +1,8 @@
-"""What answers mean: classes that all items share, or options that differ from item to item.
+"""What answers mean: classes that all items share, options that differ from item to item, or numbers.
 
 A label is nominal if it means the same for every item: then annotators have confusion matrices.  It is open if it only
-has a meaning within its item: options of a multiple-choice question, free text.  ``"auto"`` takes answers as open in
-two cases only:
+has a meaning within its item: options of a multiple-choice question, free text.  It is numeric if a mean of it makes
+sense; :mod:`consilience.answers.numeric.kind` has the rule.  ``"auto"`` takes answers as open in two cases only:
 
 * *Free text.*  Confusion matrices make no sense: there are many different answers, a K × K table has several times as
   many cells as there are different answers to all items together, and annotators agree now and then (where nobody ever
@@ -19,16 +19,17 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from consilience.answers.numeric.kind import looks_numeric
+from consilience.answers.numeric.kind import looks_numeric, numbers_in_matrix
 from consilience.data.annotations import Annotations
+from consilience.data.frames import is_frame
 from consilience.engine.place import holds_parquet
-from consilience.exceptions import ParameterError
+from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels.open_answers import candidates_of
 from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
 
-__all__ = ["Kind", "Taken", "examine_answers", "take_answers"]
+__all__ = ["Kind", "Taken", "examine_answers", "require_classes", "take_answers"]
 
 Kind = Literal["nominal", "open", "numeric"]
 OPEN_METHOD, NUMERIC_METHOD = "open-answers", "numeric"
@@ -140,7 +141,17 @@ def take_answers(
         return data, Taken("nominal")
     annotations = as_annotations(data, **((reading or {}) if is_path else {}))
     kind: Any = answers
-    return annotations, Taken(kind) if answers in _METHODS else examine_answers(annotations)
+    taken = Taken(kind) if answers in _METHODS else examine_answers(annotations)
+    if taken.kind == "numeric" and not (is_path or isinstance(data, Annotations) or is_frame(data)):
+        annotations = numbers_in_matrix(data, annotations, asked=answers == "numeric")
+    return annotations, taken
+
+
+def require_classes(annotations: Annotations, what: str) -> None:
+    """Raise an error if the labels are numbers, which have no classes."""
+    if reason := looks_numeric(annotations):
+        found = reason.partition(":")[0]
+        raise DataError(f"{what} is for classes, and {found}; consilience aggregate treats them as numbers")
 
 
 def _is_scanned(data: Any) -> bool:

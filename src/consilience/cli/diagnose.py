@@ -31,18 +31,25 @@ def command(labels: str, method: str, bootstrap: int, seed: int, as_json: bool, 
     items.
     """
     import consilience as cs
+    from consilience.answers.numeric.kind import looks_numeric
     from consilience.cli import _output
-    from consilience.diagnose import diagnose
+    from consilience.diagnose import Diagnosis, diagnose
 
     with _output.quiet():  # the notes are printed below
         annotations = cs.read(labels, **reading)
     with _output.waiting("examining who agrees with whom"):
-        found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
+        if method == "auto" and looks_numeric(annotations):
+            with _output.quiet():
+                found: Any = cs.aggregate(annotations, answers="numeric", seed=seed).diagnosis
+        else:
+            found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
     _output.show_notes(list(annotations.origin.notes))
     if as_json:
         _output.show_json(found.to_dict())
-    else:
+    elif isinstance(found, Diagnosis):
         _show(found)
+    else:
+        click.echo(_output.safe(str(found)))
 
 
 def _show(found: Diagnosis) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consilience.answers.kinds import require_classes
 from consilience.compare import supervise
 from consilience.compare.comparison import Comparison
 from consilience.compare.supervise import Task
@@ -79,6 +80,7 @@ def compare(
     tasks = [Task(name, _seeds_of(name, seeds)) for name in expand(methods)]
     _check(jobs, timeout)
     annotations = as_annotations(data)
+    require_classes(annotations, "compare")
     codes = _judged(annotations, truth)
     cautions = cautions_of(annotations)
     warn_of(cautions)

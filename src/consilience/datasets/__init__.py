@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
 from consilience.datasets.loading import Crowd, info, load, names, path, unknown
+from consilience.datasets.numeric import NumericSimulation, simulate_numeric
 from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
 
@@ -16,6 +17,7 @@ __all__ = [
     "CATALOGUE",
     "Crowd",
     "DatasetInfo",
+    "NumericSimulation",
     "SequenceSimulation",
     "Simulation",
     "info",
@@ -23,6 +25,7 @@ __all__ = [
     "names",
     "path",
     "simulate",
+    "simulate_numeric",
     "simulate_sequences",
     "unknown",
 ]

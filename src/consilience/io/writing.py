@@ -88,6 +88,8 @@ def write(
     }
     if spreadsheet and name != "csv":
         raise ParameterError(f"spreadsheet: for the format 'csv' only, not for {name!r}")
+    if name == "label-studio" and consensus.run.get("answers") == "numeric":
+        raise ParameterError("numbers can be written as 'csv' or 'parquet', not as pre-annotations for Label Studio")
     if name == "label-studio":
         from consilience.io.documents import no_collection
         from consilience.io.predictions import write_predictions

@@ -108,10 +108,9 @@ def _numeric_pass(
             u = precision[m] * error
             weight[at] = (freedom + 1.0) / (freedom + ease[n] * u)
             rate += 0.5 * weight[at] * u
-            totals[0] += np.log(0.5 * (freedom + ease[n] * u))
+            totals[0] += np.log(freedom + ease[n] * u)
             totals[1] += weight[at]
-            totals[4] += 0.5 * np.log(precision[m] * ease[n])
-            totals[4] -= 0.5 * (freedom + 1.0) * np.log1p(ease[n] * u / freedom)
+        totals[4] += 0.5 * (last - first) * np.log(ease[n])
         if shape > 0.0:
             ease[n] = (shape + 0.5 * (last - first)) / rate
             totals[2] += np.log(rate)
@@ -151,4 +150,9 @@ def numeric_pass(
     run(
         indptr, annotator.astype(np.uint32), y, known, *annotators, np.asarray(numbers, float), *items, sums, totals
     )  # fmt: skip
+    # log of Student's density: log(λη) / 2 - (ν + 1) / 2 · log(1 + ηu / ν);  rates of q(w) are (ν + ηu) / 2
+    L, nu, logs = y.size, numbers.freedom, float(totals[0])
+    log_precision = np.log(annotators[3]) @ np.bincount(annotator, minlength=annotators[3].size)
+    totals[4] += 0.5 * float(log_precision) - 0.5 * (nu + 1.0) * (logs - L * np.log(nu))
+    totals[0] -= L * np.log(2.0)
     return AnnotatorSums(sums, *totals.tolist())

@@ -2,8 +2,8 @@
 
 An answer is a slip if it is more than ``SLIP`` robust standard deviations from the median of its item: the larger of
 that of all answers (their 90 % quantile of distances, which exact ties do not make zero) and that of the item itself.
-Only items with three answers or more are looked at, and half of the answers to an item are never slips.  The answers
-of an annotator who uses another unit throughout are slips too.
+Half of the answers to an item are never slips, with one exception: of two answers, the one that is as far from all
+answers to all items, too.  The answers of an annotator who uses another unit throughout are slips.
 """
 
 from __future__ import annotations
@@ -44,9 +44,19 @@ def find_slips(table: Table) -> Slips:
     pooled = float(np.quantile(others, 0.9)) / _NINETY if others.size else 0.0
     own = item_medians(table, distance)[item] / _HALF
     far = (distance > SLIP * np.maximum(pooled, own)) & (pooled > 0.0)
-    slip = looked & (far | throughout)
-    slip &= (2.0 * table.total(slip.astype(float)) < n)[item]
+    slip = (looked & (far | throughout)) | _beside_one(table, centre, pooled)
+    slip &= (2.0 * table.total(slip.astype(float)) < np.maximum(n, 3))[item]
     return Slips(slip, np.where(slip, factor, 0.0))
+
+
+def _beside_one(table: Table, centre: Floats, pooled: float) -> Bools:
+    """Return which of two answers are far from the other, and from all answers, while the other is not."""
+    middle = float(np.median(table.y)) if table.y.size else 0.0
+    reach = float(np.quantile(np.abs(table.y - middle), 0.9)) / _NINETY if table.y.size else 0.0
+    other = 2.0 * centre - table.y
+    far = np.abs(table.y - other) > SLIP * max(pooled, reach)
+    away = (np.abs(table.y - middle) > SLIP * reach) & (np.abs(other - middle) <= SLIP * reach)
+    return (table.per_item[table.item] == 2) & far & away & (reach > 0.0)
 
 
 def _units(y: Floats, centre: Floats) -> Floats:
