@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,7 @@ def test_slips_careless_annotators_and_seeds() -> None:
 
 
 def test_what_is_refused() -> None:
-    for wrong in ({"labels_per_item": 31}, {"freedom": 2.0}, {"slips": 1.5}, {"n_items": 0}):
+    wrongs: tuple[dict[str, Any], ...] = ({"labels_per_item": 31}, {"freedom": 2.0}, {"slips": 1.5}, {"n_items": 0})
+    for wrong in wrongs:
         with pytest.raises(ParameterError, match="must"):
-            simulate_numeric(**wrong)  # type: ignore[arg-type]
+            simulate_numeric(**wrong)

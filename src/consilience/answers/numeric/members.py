@@ -12,6 +12,7 @@ the answers to each item.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from consilience.engine.progress import Callback
 from consilience.factor.simplex import project_to_simplex
 from consilience.kernels._arrays import Bools, Floats
 
-__all__ = ["Average", "average_members"]
+__all__ = ["Average", "average_members", "combine"]
 
 _STEPS, _TOLERANCE = 10_000, 1e-10
 
@@ -49,6 +50,19 @@ def average_members(
     """Fit all members and average them; values that are ``known`` teach the models and are left out of the average."""
     options = {"known": known, "max_iter": max_iter, "tol": tol, "callback": callback}
     scaled, additive = (fit_numeric(table, shape, **options) for shape in (SCALED, ADDITIVE))  # type: ignore[arg-type]
+    return combine(table, scaled, additive, known=known)
+
+
+def combine(
+    table: Table,
+    scaled: NumericFit,
+    additive: NumericFit,
+    *,
+    known: Floats | None = None,
+    prior: Mapping[str, float] = PRIOR_WEIGHTS,
+    ridge: float = RIDGE,
+) -> Average:
+    """Average the members, given the fitted models."""
     item, n, mean = table.item, table.per_item, table.mean()
     others = np.maximum(n[item] - 1, 1)
     members = {
@@ -59,7 +73,8 @@ def average_members(
     }
     there = n > 0 if known is None else (n > 0) & ~np.isfinite(known)
     judged = (n[item] > 1) & there[item]
-    weights = _stack(np.stack([left[judged] for _, left in members.values()], axis=1), table.y[judged])
+    start = np.array([prior[name] for name in members])
+    weights = _stack(np.stack([left[judged] for _, left in members.values()], axis=1), table.y[judged], start, ridge)
     whole = dict(zip(members, weights.tolist(), strict=True))
     value = sum(whole[name] * of_items for name, (of_items, _) in members.items())
     value = _within(table, _anchored(np.asarray(value), mean, there))
@@ -69,15 +84,14 @@ def average_members(
     return Average(value, whole, scaled, additive, share)
 
 
-def _stack(predictions: Floats, y: Floats) -> Floats:
+def _stack(predictions: Floats, y: Floats, prior: Floats, ridge: float) -> Floats:
     """Return the weights of the members, by projected gradient steps."""
-    prior = np.array(list(PRIOR_WEIGHTS.values()))
     variance = float(y.var()) if y.size else 0.0
     if variance == 0.0:
         return prior
     A, b = predictions - y.mean(), y - y.mean()
-    G = A.T @ A / (y.size * variance) + RIDGE * np.eye(prior.size)
-    c = A.T @ b / (y.size * variance) + RIDGE * prior
+    G = A.T @ A / (y.size * variance) + ridge * np.eye(prior.size)
+    c = A.T @ b / (y.size * variance) + ridge * prior
     step = 1.0 / float(np.linalg.eigvalsh(G)[-1])
     w = prior
     for _ in range(_STEPS):

@@ -56,7 +56,8 @@ def _beside_one(table: Table, centre: Floats, pooled: float) -> Bools:
     other = 2.0 * centre - table.y
     far = np.abs(table.y - other) > SLIP * max(pooled, reach)
     away = (np.abs(table.y - middle) > SLIP * reach) & (np.abs(other - middle) <= SLIP * reach)
-    return (table.per_item[table.item] == 2) & far & away & (reach > 0.0)
+    found: Bools = (table.per_item[table.item] == 2) & far & away & (reach > 0.0)
+    return found
 
 
 def _units(y: Floats, centre: Floats) -> Floats:
