@@ -44,6 +44,8 @@ PUBLIC = [
     "MinimaxEntropy",
     "MultiSPA",
     "NetworkConsensus",
+    "NumericModel",
+    "NumericRun",
     "OneCoin",
     "OpenAnswers",
     "OpenModel",
