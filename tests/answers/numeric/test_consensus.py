@@ -279,3 +279,17 @@ def test_the_method_can_be_named(crowd: Any) -> None:
     assert isinstance(found, cs.NumericRun)
     assert not found.run["converged"]
     assert any("3 passes" in note for note in found.warnings)
+    none = cs.aggregate(crowd.annotations, "numeric", max_iter=0)
+    assert np.isfinite(none.run["log_likelihood"])
+    assert np.isfinite(none.labels["value"]).all()
+
+
+def test_items_without_answers_have_no_value() -> None:
+    frame = pd.DataFrame({"item": [1, 1, 2, 2, 3], "annotator": list("ababa"), "label": [1.0, 2.5, 7.0, 8.0, None]})
+    found = cs.aggregate(frame, answers="numeric")
+    assert found.labels["value"].isna().tolist() == [False, False, True]
+    assert found.labels["low"].isna().tolist() == [False, False, True]
+    assert found.run["N"] == 3
+    polars = pytest.importorskip("polars")
+    again = cs.aggregate(polars.DataFrame(frame), answers="numeric").labels
+    assert again["value"].null_count() == 1

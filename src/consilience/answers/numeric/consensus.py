@@ -237,5 +237,4 @@ def _reported(
     }
     if correction.known:
         details["crowd_bias"], details["crowd_scale"] = correction.bias, correction.scale
-    log_likelihood = history[-1] if history else float("nan")
-    return _Fit(log_likelihood, converged, history, tuple(cautions), details)
+    return _Fit(fits[1].log_density, converged, history, tuple(cautions), details)

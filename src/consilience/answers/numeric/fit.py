@@ -93,6 +93,7 @@ class NumericFit:
     bias: Floats
     scale: Floats
     precision: Floats
+    log_density: float  #: of the answers, up to a constant
     history: list[float]
     converged: bool
 
@@ -169,8 +170,9 @@ class _State:
         self.bias, self.scale, self.covariance = np.zeros(M), np.ones(M), np.zeros((M, 3))
         self.precision = np.full(M, 1.0 / noise)
         self.prior = [_START * noise, _START if shape.scales else _NONE, max(shape.precision, _START_SHAPE), noise]
-        self.objective = float("nan")
-        self._update(self._pass())
+        sums = self._pass()
+        self.objective = sums.log_density
+        self._update(sums)
 
     def _pass(self) -> AnnotatorSums:
         annotators = self.bias, self.scale, self.covariance, self.precision
@@ -239,6 +241,7 @@ class _State:
             unit * self.bias,
             self.scale,
             self.precision / unit**2,
+            self.objective,
             history,
             converged,
         )

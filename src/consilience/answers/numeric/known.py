@@ -25,7 +25,7 @@ __all__ = ["Correction", "learn_correction"]
 _STEPS = 20
 #: Variances of α and β - 1, as multiples of those of public sets (none, usual, and beyond all that was seen), and their
 #: probabilities beforehand.  origin: by design; alternatives: none; sensitivity: with equal probabilities, ten known
-#: values raise the error on emotion_full by 11 instead of 7 %.
+#: values raise the error on emotion_full by about 11 instead of 7 %.
 _WIDTHS = (0.0, 0.5), (1.0, 0.45), (100.0, 0.05)
 
 
