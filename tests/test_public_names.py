@@ -47,6 +47,8 @@ PUBLIC = [
     "NetworkConsensus",
     "MultiModel",
     "MultiRun",
+    "NumericModel",
+    "NumericRun",
     "OneCoin",
     "OpenAnswers",
     "OpenModel",

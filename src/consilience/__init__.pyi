@@ -67,6 +67,7 @@ from consilience.methods.tensor_admm import TensorADMM as TensorADMM
 from consilience.models.dawid_skene import DawidSkene as DawidSkene
 from consilience.models.hidden_markov import HiddenMarkov as HiddenMarkov
 from consilience.models.multi import MultiModel as MultiModel
+from consilience.models.numeric import NumericModel as NumericModel
 from consilience.models.open_answers import OpenModel as OpenModel
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
@@ -75,6 +76,7 @@ from consilience.questions import aggregate_questions as aggregate_questions
 from consilience.report import report as report
 from consilience.runs.consensus import Consensus as Consensus
 from consilience.runs.multi_run import MultiRun as MultiRun
+from consilience.runs.numeric_run import NumericRun as NumericRun
 from consilience.runs.open_run import OpenRun as OpenRun
 from consilience.runs.ordinal_run import OrdinalRun as OrdinalRun
 from consilience.runs.question_runs import QuestionRuns as QuestionRuns

@@ -64,8 +64,10 @@ def aggregate(
     answers
         What answers mean: "nominal" (classes that all items share), "ordinal" (levels of a scale), "multi" (any of
         several options, joined by ``|``, where a blank answer ticks none), "open" (options that differ from item to
-        item: multiple choice, free text), or "auto": a scale if names and confusions of labels show one, multi where
-        labels combine options, open only where there are too many different answers for classes.
+        item: multiple choice, free text), "numeric" (numbers, which have a mean: returns a
+        :class:`consilience.NumericRun`), or "auto": numeric where there are many different numbers that go together, a
+        scale if names and confusions of labels show one, multi where labels combine options, open only where there are
+        too many different answers for classes.
     order
         With answers on a scale: the levels from low to high.  By default numbers are in their order, and words in that
         of a known scale, such as low, medium, high.
@@ -125,11 +127,15 @@ def aggregate(
             if items is not None:
                 data = data.including(_items(items, item=data.origin.item))
             return aggregate_multi(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
+        if taken.kind in ("open", "numeric") and items is not None:
+            raise ParameterError("items=… is for answers that items share: an item without answers has no options")
+        if taken.kind == "numeric":
+            from consilience.answers.numeric.consensus import aggregate_numeric
+
+            return aggregate_numeric(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
         if taken.kind == "open":
             from consilience.answers.open_consensus import aggregate_open
 
-            if items is not None:
-                raise ParameterError("items=… is for answers that items share: an item without answers has no options")
             return aggregate_open(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
         rest |= {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint, "later": LATER}
         if items is None and (silence is None or silence in MEANINGS):

@@ -11,6 +11,7 @@ from consilience.api import aggregate
 from consilience.exceptions import DataError, MethodError, ParameterError
 from consilience.io import read_questions
 from consilience.runs.consensus import Consensus
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.question_runs import QuestionRuns, folder_names
 
 __all__ = ["aggregate_questions"]
@@ -62,7 +63,10 @@ def aggregate_questions(
     for name, labels in found.annotations.items():
         own = None if checkpoint is None else Path(checkpoint) / folders[name]
         try:
-            runs[name] = aggregate(labels, method, gold=(gold or {}).get(name), checkpoint=own, **options)
+            run = aggregate(labels, method, gold=(gold or {}).get(name), checkpoint=own, **options)
+            if isinstance(run, NumericRun):
+                raise DataError("its answers are numbers; aggregate it by itself, with question=… (--question …)")
+            runs[name] = run
         except (DataError, MethodError) as error:
             failed[name] = str(error)
     if not runs:

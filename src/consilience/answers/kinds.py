@@ -1,8 +1,8 @@
-"""What answers mean: classes, levels of a scale, sets of options, or options that differ from item to item.
+"""What answers mean: classes, levels of a scale, sets of options, numbers, or options that differ between items.
 
 A label is nominal if it means the same for every item: then annotators have confusion matrices.  It is open if it only
-has a meaning within its item: options of a multiple-choice question, free text.  ``"auto"`` takes answers as open in
-two cases only:
+has a meaning within its item: options of a multiple-choice question, free text.  It is numeric if a mean of it makes
+sense; :mod:`consilience.answers.numeric.kind` has the rule.  ``"auto"`` takes answers as open in two cases only:
 
 * *Free text.*  Confusion matrices make no sense: there are many different answers, a K × K table has several times as
   many cells as there are different answers to all items together, and annotators agree now and then (where nobody ever
@@ -24,23 +24,35 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
+from consilience.answers.numeric.kind import looks_numeric, numbers_in_matrix
 from consilience.answers.ordinal_detection import looks_like_scale
 from consilience.data.annotations import Annotations
+from consilience.data.frames import is_frame
 from consilience.data.option_sets import looks_like_sets
 from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
 from consilience.engine.place import holds_parquet
-from consilience.exceptions import ParameterError
+from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels.open_answers import candidates_of
 from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
 
-__all__ = ["MULTI_METHOD", "OPEN_METHOD", "ORDINAL_METHOD", "Kind", "Taken", "examine_answers", "take_answers"]
+__all__ = [
+    "MULTI_METHOD",
+    "NUMERIC_METHOD",
+    "OPEN_METHOD",
+    "ORDINAL_METHOD",
+    "Kind",
+    "Taken",
+    "examine_answers",
+    "require_classes",
+    "take_answers",
+]
 
-Kind = Literal["nominal", "ordinal", "multi", "open"]
-OPEN_METHOD, ORDINAL_METHOD, MULTI_METHOD = "open-answers", "ordinal", "multi"
+Kind = Literal["nominal", "ordinal", "multi", "open", "numeric"]
+OPEN_METHOD, ORDINAL_METHOD, MULTI_METHOD, NUMERIC_METHOD = "open-answers", "ordinal", "multi", "numeric"
 #: The only method of each kind that has one of its own beside "auto".
-_METHOD = {"open": OPEN_METHOD, "multi": MULTI_METHOD}
+_METHOD = {"open": OPEN_METHOD, "multi": MULTI_METHOD, "numeric": NUMERIC_METHOD}
 
 #: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
 #: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
@@ -82,6 +94,8 @@ def examine_answers(annotations: Annotations) -> Taken:
             f"no letter from A to {a.classes[-1]} differs from another: they are taken for options that differ from "
             "item to item (answers='open'). If they are classes that all items share, say answers='nominal'",
         )
+    if reason := looks_numeric(a):
+        return Taken("numeric", reason)
     looks = looks_like_scale(a)
     if looks.scale:
         return Taken("ordinal", looks.reason)
@@ -135,7 +149,7 @@ def take_answers(
     answers
         "auto" or a kind.
     method
-        The method that was asked for; methods other than "auto", "ordinal", "open-answers" and "multi" are for classes.
+        The method that was asked for; methods other than "auto" and those of a kind are for classes.
     engine, reading, order
         As for :func:`consilience.aggregate`.  Labels that are streamed are taken as nominal.
     """
@@ -162,7 +176,16 @@ def take_answers(
     taken = examine_answers(annotations) if answers == "auto" else Taken(cast("Kind", answers))
     if taken.kind != "multi" and annotations is not data:
         warn_of_blanks(annotations)
+    if taken.kind == "numeric" and not (is_path or isinstance(data, Annotations) or is_frame(data)):
+        annotations = numbers_in_matrix(data, annotations, asked=answers == "numeric")
     return annotations, taken
+
+
+def require_classes(annotations: Annotations, what: str) -> None:
+    """Raise an error if the labels are numbers, which have no classes."""
+    if reason := looks_numeric(annotations):
+        found = reason.partition(":")[0]
+        raise DataError(f"{what} is for classes, and {found}; consilience aggregate treats them as numbers")
 
 
 def _is_scanned(data: Any) -> bool:

@@ -194,9 +194,11 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     if as_json:
         show_json(consensus.summary())
         return
-    from consilience.cli._summary import show_consensus
-
-    show_consensus(consensus, verbose=verbose)
+    if consensus.run.get("answers") == "numeric":
+        from consilience.cli._numeric import show_numeric as show
+    else:
+        from consilience.cli._summary import show_consensus as show
+    show(consensus, verbose=verbose)  # type: ignore[arg-type]
     _show_files(folder)
 
 

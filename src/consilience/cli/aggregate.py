@@ -77,9 +77,9 @@ _MOST_REPORTED = 200_000
 @click.option("--items", type=click.Path(), help="File of all items, for those that nobody labelled.")
 @click.option(
     "--answers",
-    type=click.Choice(["auto", "nominal", "ordinal", "multi", "open"]),
-    help="What answers mean: classes that items share, levels of a scale, several options joined by |, or options that "
-    "differ from item to item.  [default: auto]",
+    type=click.Choice(["auto", "nominal", "ordinal", "multi", "open", "numeric"]),
+    help="What answers mean: classes that items share, levels of a scale, several options joined by |, options that "
+    "differ from item to item, or numbers.  [default: auto]",
 )
 @click.option("--order", metavar="LOW,…,HIGH", help="The levels of a scale from low to high, separated by commas.")
 @click.option(
@@ -211,7 +211,10 @@ def _recorded(consensus: Any, source: str, truth: Any, sentences: list[str], *, 
     if consensus.origin.read_as:
         run["read_as"] = consensus.origin.read_as
     with _output.caught() as more:
-        if truth is not None:
+        if truth is not None and run.get("answers") == "numeric":
+            errors = consensus.errors(truth)
+            run |= {"mean_absolute_error": errors.mean_absolute, "root_mean_square_error": errors.root_mean_square}
+        elif truth is not None:
             wrong, judged = consensus.count_wrong(truth)
             run |= {"error_rate": 100.0 * (wrong / judged), "error_items": judged}
             if run.get("answers") == "multi":

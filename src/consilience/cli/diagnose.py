@@ -34,27 +34,30 @@ def command(labels: str, method: str, bootstrap: int | None, seed: int, as_json:
     items.
     """
     import consilience as cs
+    from consilience.answers.numeric.kind import looks_numeric
     from consilience.cli import _output
     from consilience.data.option_sets import looks_like_sets
-    from consilience.diagnose import diagnose
+    from consilience.diagnose import Diagnosis, diagnose
 
     with _output.quiet(), _output.reading(labels):  # the notes are printed below
         annotations = cs.read(labels, **reading)
-    if several := looks_like_sets(annotations):
-        with _output.waiting("examining who agrees with whom"), _output.quiet():
-            run = cs.aggregate(annotations, answers="multi", seed=seed)
-            found, notes = run.diagnosis, run.origin.notes
-    else:
-        with _output.waiting("examining who agrees with whom"):
+    several, numbers = looks_like_sets(annotations), method == "auto" and bool(looks_numeric(annotations))
+    with _output.waiting("examining who agrees with whom"):
+        if several or numbers:
+            with _output.quiet():
+                run = cs.aggregate(annotations, answers="multi" if several else "numeric", seed=seed)
+            found: Any = run.diagnosis
+            notes = run.origin.notes
+        else:
             found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
-        notes = annotations.origin.notes
+            notes = annotations.origin.notes
     _output.show_notes(list(notes))
     if as_json:
         _output.show_json(found.to_dict())
-    elif several:
-        click.echo(_output.safe(str(found)))
-    else:
+    elif isinstance(found, Diagnosis):
         _show(found)
+    else:
+        click.echo(_output.safe(str(found)))
 
 
 def _show(found: Diagnosis) -> None:

@@ -52,6 +52,7 @@ def command(
     Labels that make annotators comparable come first, then those that are most informative for their cost.
     """
     import consilience as cs
+    from consilience.answers.kinds import require_classes
     from consilience.cli import _output
     from consilience.diagnose.plan import plan
 
@@ -60,6 +61,7 @@ def command(
             annotations = cs.read(labels, **reading)
         if not isinstance(annotations, cs.Annotations):
             raise cs.exceptions.DataError(f"{labels} has labels of tokens in order; plan is for items by themselves")
+        require_classes(annotations, "plan")
         if gold is not None:
             annotations = annotations.with_gold(cs.read_truth(gold, encoding=reading["encoding"], like=annotations))
         own = annotations.origin.annotator

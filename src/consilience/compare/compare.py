@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consilience.answers.kinds import require_classes
 from consilience.compare import candidates, supervise
 from consilience.compare.candidates import Candidate, candidate_of
 from consilience.compare.comparison import Comparison
@@ -90,6 +91,7 @@ def compare(
     annotations = as_annotations(data)
     if looks_like_sets(annotations):
         raise DataError(f"compare needs one label from each annotator, {SETS_INSTEAD}")
+    require_classes(annotations, "compare")
     codes = _judged(annotations, truth)
     cautions = cautions_of(annotations)
     warn_of(cautions)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
 from consilience.datasets.loading import Crowd, info, load, names, path, unknown
 from consilience.datasets.multi import MultiSimulation, simulate_multi
+from consilience.datasets.numeric import NumericSimulation, simulate_numeric
 from consilience.datasets.scales import simulate_scale
 from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
@@ -19,6 +20,7 @@ __all__ = [
     "Crowd",
     "DatasetInfo",
     "MultiSimulation",
+    "NumericSimulation",
     "SequenceSimulation",
     "Simulation",
     "info",
@@ -27,6 +29,7 @@ __all__ = [
     "path",
     "simulate",
     "simulate_multi",
+    "simulate_numeric",
     "simulate_scale",
     "simulate_sequences",
     "unknown",

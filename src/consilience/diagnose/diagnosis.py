@@ -36,6 +36,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import free_names
 from consilience.runs.multi_run import MultiRun
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
@@ -264,6 +265,10 @@ def diagnose(
         from consilience.diagnose.open_answers import diagnose_open
 
         return diagnose_open(annotations, consensus)  # type: ignore[return-value]
+    if isinstance(consensus, NumericRun):
+        from consilience.diagnose.numeric import diagnose_numeric
+
+        return diagnose_numeric(annotations, consensus)  # type: ignore[return-value]
     if isinstance(consensus, MultiRun):
         from consilience.diagnose.multi import diagnose_multi
         from consilience.io.sets import read_sets

@@ -59,6 +59,7 @@ from consilience.methods.base.running import run_method
 from consilience.runs.annotator_table import FEW, information
 from consilience.runs.consensus import Consensus
 from consilience.runs.multi_run import MultiRun
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
@@ -199,6 +200,8 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
         raise DataError("plan needs classes that items share; this run has open answers")
     if isinstance(consensus, MultiRun):
         raise DataError("plan needs one label from each annotator; this run has several options")
+    if isinstance(consensus, NumericRun):
+        raise DataError("plan needs classes; this run has numbers: consensus.doubtful() has the widest intervals")
     annotations = as_annotations(data)
     if consensus is None and looks_like_sets(annotations):
         raise DataError(f"plan needs one label from each annotator, {SETS_INSTEAD}")

@@ -108,6 +108,8 @@ def write(
     if foreign := [key for key, value in given.items() if value is not None and key not in options]:
         takers = [other for other, taken in _OPTIONS.items() if taken.issuperset(foreign)]
         raise ParameterError(f"{', '.join(foreign)}: for {_listed(takers)} only, not for the format {name!r}")
+    if name not in ("csv", "parquet", "excel") and consensus.run.get("answers") == "numeric":
+        raise ParameterError(f"numbers can be written as 'csv', 'parquet' or 'excel', not as {name!r}")
     if name in ("csv", "parquet", "excel"):
         _write_table(consensus, place, name, spreadsheet=spreadsheet)
     elif name == "mturk":

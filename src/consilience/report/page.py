@@ -24,9 +24,10 @@ from consilience.exceptions import ParameterError
 from consilience.files import atomic_file
 from consilience.report.overview import sentence
 from consilience.report.section import run_section
-from consilience.report.view import quick_diagnosis
+from consilience.report.view import View, quick_diagnosis
 from consilience.runs.consensus import Consensus
 from consilience.runs.loading import load_run
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.question_runs import QuestionRuns
 from consilience.validation import whole
 
@@ -90,6 +91,13 @@ def render(
     if not isinstance(consensus, Consensus):
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
     source = str(consensus.run.get("source", ""))
+    if isinstance(consensus, NumericRun):
+        from consilience.report.numeric import numeric_content
+
+        view = View(consensus, None, *(diagnosis or quick_diagnosis(consensus)))
+        frame = _frame(title or consensus.question or source or folder or "Consensus", source)
+        template = _environment().get_template("numeric.html")
+        return template.render(**frame, run=consensus.run, **numeric_content(view, truth, int(items)))
     section = run_section(consensus, truth, items, diagnosis)
     return _page(title or consensus.question or source or folder or "Consensus", source, [section])
 
@@ -103,17 +111,24 @@ def _questions(runs: QuestionRuns, truth: Any, items: int) -> tuple[list[dict[st
     return sections, runs.notes
 
 
-def _page(title: str, source: str, sections: list[dict[str, Any]], notes: Sequence[str] = ()) -> str:
+def _frame(title: str, source: str) -> dict[str, Any]:
+    """Return what every page shows, whatever the run."""
     style, script = _file("style.css"), _file("script.js")
+    return {
+        "title": shown(title, 120),
+        "source": shown(source, 120) if source and source != title else "",
+        "style": Markup(style),
+        "script": Markup(script),
+        "policy": f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:",
+        "version": consilience.__version__,
+        "made": date.today().isoformat(),
+    }
+
+
+def _page(title: str, source: str, sections: list[dict[str, Any]], notes: Sequence[str] = ()) -> str:
     template = _environment().get_template("run.html")
     return _environment().get_template("page.html").render(
-        title=shown(title, 120),
-        source=shown(source, 120) if source and source != title else "",
-        style=Markup(style),
-        script=Markup(script),
-        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:",
-        version=consilience.__version__,
-        made=date.today().isoformat(),
+        **_frame(title, source),
         overview=sections if sections[0]["question"] else [],
         notes=[sentence(note) for note in notes],
         sections=[Markup(template.render(section)) for section in sections],

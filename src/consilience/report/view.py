@@ -11,11 +11,13 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis
 from consilience.diagnose.multi import MultiDiagnosis, diagnose_multi
+from consilience.diagnose.numeric import NumericDiagnosis, diagnose_numeric
 from consilience.diagnose.open_answers import OpenDiagnosis, diagnose_open
 from consilience.diagnose.runs import diagnose_run
 from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
 from consilience.runs.multi_run import MultiRun
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 
 __all__ = ["View", "quick_diagnosis"]
@@ -30,7 +32,7 @@ class View:
 
     consensus: Consensus
     truth: Codes | None  #: class codes, -1 if unknown, (N,)
-    diagnosis: Diagnosis | OpenDiagnosis | MultiDiagnosis | None
+    diagnosis: Diagnosis | OpenDiagnosis | MultiDiagnosis | NumericDiagnosis | None
     no_diagnosis: str  #: why there is none, or ""
 
     @cached_property
@@ -75,10 +77,12 @@ class View:
         return float(np.mean(self.consensus.choice.best[self.judged] != np.asarray(self.truth)[self.judged]))
 
 
-def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | OpenDiagnosis | MultiDiagnosis | None, str]:
+def quick_diagnosis(
+    consensus: Consensus,
+) -> tuple[Diagnosis | OpenDiagnosis | MultiDiagnosis | NumericDiagnosis | None, str]:
     """Diagnose as thoroughly as a second or two allow, or return the reason why not."""
     done = consensus.__dict__.get("diagnosis")
-    if isinstance(done, Diagnosis | OpenDiagnosis | MultiDiagnosis):
+    if isinstance(done, Diagnosis | OpenDiagnosis | MultiDiagnosis | NumericDiagnosis):
         return done, ""
     a = consensus.annotations
     if a is None:
@@ -89,6 +93,8 @@ def quick_diagnosis(consensus: Consensus) -> tuple[Diagnosis | OpenDiagnosis | M
         return diagnose_open(a, consensus), ""
     if isinstance(consensus, MultiRun):
         return diagnose_multi(a, consensus), ""
+    if isinstance(consensus, NumericRun):
+        return diagnose_numeric(a, consensus), ""
     if _is_large(a):
         return None, f"With {a.n_labels:,} labels a verdict takes a while: run consilience diagnose for it."
     return diagnose_run(a, consensus), ""

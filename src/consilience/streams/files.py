@@ -17,6 +17,7 @@ from consilience.exceptions import FolderError, FormatError, MethodError, Parame
 from consilience.files import load_arrays, save_arrays
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.runs.consensus import Consensus
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.sequence_run import SequenceRun
 from consilience.streams.archive import Archive
 from consilience.streams.learning import Learning, check_limits
@@ -95,6 +96,10 @@ def load_stream(
     if SequenceRun.is_saved_in(folder):
         raise MethodError(
             f"{folder} is a run over sequences, which cannot continue from sums; aggregate all labels again"
+        )
+    if NumericRun.is_saved_in(folder):
+        raise MethodError(
+            f"{folder} is a run over numbers, which cannot continue from sums; aggregate all labels again"
         )
     state = _state_of(folder)
     if (folder / _FILE).is_file():

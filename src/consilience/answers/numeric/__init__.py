@@ -1,0 +1,1 @@
+"""Numbers as answers: annotators with bias, scale and noise; see docs/numeric.md."""
