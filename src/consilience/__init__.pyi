@@ -67,6 +67,8 @@ from consilience.models.open_answers import OpenModel as OpenModel
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender
+from consilience.ranking.rank import rank as rank
+from consilience.ranking.result import Ranking as Ranking
 from consilience.report import report as report
 from consilience.runs.consensus import Consensus as Consensus
 from consilience.runs.open_run import OpenRun as OpenRun

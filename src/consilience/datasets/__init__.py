@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
+from consilience.datasets.comparisons import ComparisonSimulation, simulate_comparisons
 from consilience.datasets.loading import Crowd, info, load, names, path, unknown
 from consilience.datasets.sequences import SequenceSimulation, simulate_sequences
 from consilience.datasets.simulation import Simulation, simulate
 
 __all__ = [
     "CATALOGUE",
+    "ComparisonSimulation",
     "Crowd",
     "DatasetInfo",
     "SequenceSimulation",
@@ -23,6 +25,7 @@ __all__ = [
     "names",
     "path",
     "simulate",
+    "simulate_comparisons",
     "simulate_sequences",
     "unknown",
 ]

@@ -20,6 +20,13 @@ W          ``weights``: second derivatives of the log-normaliser by        (C, 3
            information of a comparison are the same
 ========== =============================================================== ============
 
+Scores and reliabilities are not known exactly.  With variances a_i of scores and b_m of reliabilities, η has the variance
+
+    v = u[m, 0]² (a_i + a_j) + b_m (s_i - s_j)²,
+
+and log-likelihood and derivatives are means over η ± √v: the expectation to third order in the uncertainty.  At the mode
+alone, scores would be too close to each other, and judges of few comparisons too extreme.
+
 The cut into blocks depends on the data alone, and results are added in the order of the blocks.
 """
 
@@ -42,7 +49,7 @@ _PER_BLOCK, _MOST_BLOCKS = 1 << 17, 8
 
 
 class Sweep(NamedTuple):
-    """Log-likelihood and its derivatives; the second ones with the sign of information."""
+    """Expected log-likelihood and its derivatives; the second ones with the sign of information."""
 
     log_likelihood: float
     by_score: Floats  #: (N,)
@@ -63,19 +70,23 @@ class Passes:
         parts = min(_MOST_BLOCKS, self.C // max(_PER_BLOCK, 5 * (N + 14 * M)))
         self._parts = even_parts(self.C, parts)
 
-    def sweep(self, scores: Floats, judges: Floats, *, ties: bool) -> Sweep:
-        """Return the log-likelihood at these parameters and its derivatives."""
+    def sweep(
+        self, scores: Floats, judges: Floats, score_variances: Floats, judge_variances: Floats, *, ties: bool
+    ) -> Sweep:
+        """Return the expected log-likelihood around these parameters and its derivatives."""
         weights = np.empty((self.C, 3))
         normaliser = np.exp(judges[:, 3]) * ties
         run = kernel(
             _sweep,
-            f"{_DATA} float64[] float64[,] float64[] float64[,]! float64[]! float64[]! float64[,]! float64[,,]!",
+            f"{_DATA} float64[] float64[,] float64[] float64[] float64[] "
+            "float64[,]! float64[]! float64[]! float64[,]! float64[,,]!",
             "float64",
         )
 
         def work(start: int, stop: int) -> tuple[Any, ...]:
             made = np.zeros(self.N), np.zeros(self.N), np.zeros((self.M, 4)), np.zeros((self.M, 4, 4))
-            return (run(start, stop, *self.data, scores, judges, normaliser, weights, *made), *made)
+            known = scores, judges, score_variances, judge_variances, normaliser
+            return (run(start, stop, *self.data, *known, weights, *made), *made)
 
         return Sweep(*reduce(blocks.add, map(_Parts._make, blocks.run(work, self._parts))), weights)
 
@@ -134,6 +145,8 @@ def _sweep(
     length: Any,
     scores: Any,
     judges: Any,
+    score_variances: Any,
+    judge_variances: Any,
     normaliser: Any,
     weights: Any,
     by_score: Any,
@@ -148,24 +161,38 @@ def _sweep(
         d, y = np.float64(side[c]), np.float64(outcome[c])
         b, gap = judges[m, 0], scores[i] - scores[j]
         eta = b * gap + d * judges[m, 1] + x * judges[m, 2]
-        # exp(|η| / 2) is taken out of the normaliser, so that nothing overflows
-        small = np.exp(-0.5 * abs(eta))
-        tie = normaliser[m] * small
-        Z = 1.0 + small * small + tie
-        total += 0.5 * (y * eta - abs(eta)) - np.log(Z)
+        of_gap, of_b = score_variances[i] + score_variances[j], judge_variances[m]
+        spread = np.sqrt(b * b * of_gap + gap * gap * of_b)
+        A, D, p_tie, v, cov, t, slope = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for sign in (-0.5, 0.5):
+            at = eta + 2.0 * sign * spread
+            # exp(|η| / 2) is taken out of the normaliser, so that nothing overflows
+            small = np.exp(-0.5 * abs(at))
+            tie = normaliser[m] * small
+            Z = 1.0 + small * small + tie
+            q = tie / Z
+            E = np.sign(at) * (1.0 - small * small) / Z  # Pr(i wins) - Pr(j wins)
+            A += 0.5 * (0.5 * abs(at) + np.log(Z))
+            D += 0.5 * E
+            p_tie += 0.5 * q
+            v += 0.125 * (1.0 - q - E * E)
+            cov -= 0.25 * q * E
+            t += 0.5 * q * (1.0 - q)
+            slope += sign * E
+        # (A'(η + √v) - A'(η - √v)) / (2 √v), with A' = E / 2
+        slope = 0.5 * slope / spread if spread > 1e-6 else v
+        total += 0.5 * y * eta - A
         if y == 0.0:
             total += judges[m, 3]
-        p_tie = tie / Z
-        D = np.sign(eta) * (1.0 - small * small) / Z  # Pr(i wins) - Pr(j wins)
         r_eta = 0.5 * (y - D)
         r_theta = (1.0 if y == 0.0 else 0.0) - p_tie
-        v, cov, t = 0.25 * (1.0 - p_tie - D * D), -0.5 * p_tie * D, p_tie * (1.0 - p_tie)
         weights[c, 0], weights[c, 1], weights[c, 2] = v, cov, t
-        by_score[i] += b * r_eta
-        by_score[j] -= b * r_eta
+        r_score = b * r_eta - gap * of_b * slope
+        by_score[i] += r_score
+        by_score[j] -= r_score
         information[i] += b * b * v
         information[j] += b * b * v
-        by_judge[m, 0] += gap * r_eta
+        by_judge[m, 0] += gap * r_eta - b * of_gap * slope
         by_judge[m, 1] += d * r_eta
         by_judge[m, 2] += x * r_eta
         by_judge[m, 3] += r_theta

@@ -96,6 +96,11 @@ class Comparisons:
         return Passes(*data, self.n_items, self.n_judges)
 
     @cached_property
+    def judge_shares(self) -> Floats:
+        """The share of the comparisons that each judge made, (M,)."""
+        return np.asarray(np.bincount(self.judge, minlength=self.n_judges) / self.n_comparisons)
+
+    @cached_property
     def pair(self) -> tuple[Ints, Ints]:
         """Where each distinct pair begins among the comparisons, (P + 1,), and the pair of each comparison, (C,)."""
         new = np.ones(self.n_comparisons, np.bool_)

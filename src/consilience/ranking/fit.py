@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -32,8 +31,10 @@ _log = logging.getLogger("consilience")
 
 #: A step is halved at most this often.
 _HALVINGS = 20
-#: Probes are all unit vectors up to this many items: the trace is then exact.
-_FEW = 64
+#: Relative accuracy of a step, and of the traces.
+_ACCURACY = 1e-4
+#: The random vectors go by the order of scores, and are kept from this round on: otherwise near ties would change places.
+_SETTLED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,7 @@ class RankFit:
     """A fitted model and how the fit went."""
 
     model: BradleyTerry
-    information: Information  #: at the solution, before scores were scaled
-    scale: float  #: what scores were multiplied by
+    information: Information  #: at the solution
     history: tuple[float, ...]  #: log-posterior after each round
     converged: bool
     notes: tuple[str, ...]  #: effects that were left out, in sentences
@@ -56,7 +56,7 @@ def fit(
     length: bool = True,
     spread: float | None = None,
     max_iter: int = 100,
-    tol: float = 1e-4,
+    tol: float = 1e-3,
     callback: Callable[[int, float], object] | None = None,
 ) -> RankFit:
     """Fit the model to comparisons.
@@ -72,7 +72,8 @@ def fit(
     spread
         Standard deviation of the prior of scores; learned if it is None.
     max_iter, tol
-        Rounds, and the size of a step, relative to the spread of scores, that ends them.
+        Rounds, and the size of a step, relative to the spread of scores, that ends them; spreads must then change by
+        less than twice as much.
     callback
         Called after each round with its number and the log-posterior.
     """
@@ -85,6 +86,8 @@ def fit(
         np.array([1.0, 0.0, 0.0, _tie_start(data)]),
         Spreads(SPREAD if spread is None else float(spread), np.array(JUDGE_SPREADS) * effects.own),
         0.0,
+        np.zeros(data.n_items),
+        np.zeros(data.n_judges),
     )
     objective = _Objective(data, effects, covariate)
     sweep = objective.sweep(state)
@@ -92,32 +95,39 @@ def fit(
     converged = False
     for number in range(1, max_iter + 1):
         information = objective.information(state, sweep)
-        probes = _probes(state.scores, group, n_groups)
         gradient = objective.gradient(state, sweep, information)
-        padded = np.zeros((gradient.size, 1 + probes.shape[1]))
-        padded[:, 0] = gradient
-        padded[: data.n_items, 1:] = probes
-        solved = information.solve(padded)
-        trace = _trace(probes, solved[: data.n_items, 1:])
+        if number <= _SETTLED:
+            probes = centred(_probes(state.scores), group, n_groups)
+            of_judges = _probes(state.own[:, 0]) if effects.own[0] else np.empty((data.n_judges, 0))
+        one, two = probes.shape[1], of_judges.shape[1]
+        right = np.zeros((gradient.size, 1 + one + two))
+        right[:, 0] = gradient
+        z, d, _ = information.split(right)
+        z[:, 1 : 1 + one], d[:, 0, 1 + one :] = probes, of_judges
+        solved = information.solve(right, tol=_ACCURACY)
+        z, d, _ = information.split(solved)
+        traces = _trace(probes, z[:, 1 : 1 + one]), _trace(of_judges, d[:, 0, 1 + one :])
         before = state
         state, sweep, value = objective.ascend(state, sweep, information.split(solved[:, :1]))
         history.append(value)
         if callback is not None:
             callback(number, value)
         moved = float(np.sqrt(np.mean((state.scores - before.scores) ** 2))) / before.spreads.scores
-        updated = _updated(state, information, trace, n_groups, covariate, fixed=spread is not None)
+        updated = _updated(state, information, traces, n_groups, covariate, fixed=spread is not None)
         change = max(
             abs(np.log(updated.spreads.scores / before.spreads.scores)),
             *np.abs(np.log(updated.spreads.judges[effects.own] / before.spreads.judges[effects.own])),
             0.0,
         )
         _log.debug("round %d: log-posterior %.3f, step %.1e, spreads %.1e", number, value, moved, change)
-        if moved < tol and change < 10 * tol:
+        if moved < tol and change < 2 * tol:
             converged = True
             break
         state = updated
-    information = objective.information(state, sweep)
-    return _finished(data, effects, state, information, history, converged, notes)
+        sweep = objective.sweep(state)  # at the new variances
+    places = state.scores, state.judges, state.average, state.spreads.scores, state.spreads.judges, state.slope
+    model = BradleyTerry(*places, effects)
+    return RankFit(model, objective.information(state, sweep), tuple(history), converged, notes)
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,8 @@ class _State:
     average: Floats  #: (4,)
     spreads: Spreads
     slope: float
+    score_variances: Floats  #: (N,)
+    judge_variances: Floats  #: of reliabilities, (M,)
 
     @property
     def judges(self) -> Floats:
@@ -144,10 +156,12 @@ class _Objective:
     covariate: Floats | None
 
     def sweep(self, state: _State) -> Sweep:
-        return self.data.passes.sweep(state.scores, state.judges, ties=self.effects.ties)
+        known = state.scores, state.judges, state.score_variances, state.judge_variances
+        return self.data.passes.sweep(*known, ties=self.effects.ties)
 
     def information(self, state: _State, sweep: Sweep) -> Information:
-        return Information(self.data.passes, state.scores, state.judges, sweep, state.spreads, self.effects)
+        places = self.data.passes, state.scores, state.judges, sweep, state.spreads, self.effects
+        return Information(*places, self.data.judge_shares)
 
     def residual(self, state: _State) -> Floats:
         return state.scores if self.covariate is None else state.scores - state.slope * self.covariate
@@ -234,71 +248,68 @@ def _tie_start(data: Comparisons) -> float:
     return float(np.log(2.0 * share / (1.0 - share))) if 0.0 < share < 1.0 else 0.0
 
 
-def _probes(scores: Floats, group: Ints, n_groups: int) -> Floats:
-    """Return vectors for the trace of the scores' covariance: unit vectors, or random signs in the order of scores.
+def _probes(values: Floats) -> Floats:
+    """Return vectors for the trace of a covariance: unit vectors if there are few, else random signs, (n, probes).
 
-    Signs go by the order of the scores, so that the names of items do not matter.
+    Signs go by the order of the values, so that the names of items and judges do not matter.
     """
-    N = scores.size
-    if N <= _FEW:
-        return centred(np.eye(N), group, n_groups)
-    count = max(1, min(PROBES, (1 << 17) // N))
-    signs = np.empty((N, count))
-    signs[np.argsort(scores, kind="stable")] = np.random.default_rng(0).choice([-1.0, 1.0], (N, count))
-    return centred(signs, group, n_groups)
+    n = values.size
+    if n <= PROBES:
+        return np.eye(n)
+    count = max(1, min(PROBES, (1 << 17) // n))
+    signs = np.empty((n, count))
+    signs[np.argsort(values, kind="stable")] = np.random.default_rng(0).choice([-1.0, 1.0], (n, count))
+    return signs
 
 
 def _trace(probes: Floats, solved: Floats) -> float:
-    """Return Σ Var(s_i - mean of its group)."""
+    """Return the trace of the inverse, from its products with the probes."""
     total = float(np.sum(probes * solved))
-    return total if probes.shape[0] <= _FEW else total / probes.shape[1]
+    return total if probes.shape[0] <= PROBES else total / max(probes.shape[1], 1)
 
 
 def _updated(
-    state: _State, information: Information, trace: float, n_groups: int, covariate: Floats | None, *, fixed: bool
+    state: _State,
+    information: Information,
+    traces: tuple[float, float],
+    n_groups: int,
+    covariate: Floats | None,
+    *,
+    fixed: bool,
 ) -> _State:
-    """Return the state with new spreads, and a new slope of scores over lengths."""
+    """Return the state with new spreads, and a new slope of scores over lengths.
+
+    ``traces`` are the sums of the variances of scores and of reliabilities.  Those of other parameters of judges hardly
+    depend on the scores, and are taken as given them.
+    """
     slope = 0.0
     if covariate is not None and (scale := float(covariate @ covariate)) > 1e-12:
         slope = float(covariate @ state.scores) / scale
     residual = state.scores if covariate is None else state.scores - slope * covariate
     sigma, tau, own = state.spreads.scores, state.spreads.judges.copy(), information.effects.own
     if not fixed:
-        determined = max(state.scores.size - n_groups - trace / sigma**2, 0.0)
+        determined = max(state.scores.size - n_groups - traces[0] / sigma**2, 0.0)
         sigma = _fixed_point(float(residual @ residual), determined, SPREAD)
     M = state.own.shape[0]
     unknown = information.own_variances.sum(axis=0)
     for p in np.flatnonzero(own):
-        determined = max(M - unknown[p] / tau[p] ** 2, 0.0)
+        # the mean reliability is fixed, which takes one away
+        determined = max((M - 1 - traces[1] / tau[0] ** 2) if p == 0 else (M - unknown[p] / tau[p] ** 2), 0.0)
         tau[p] = _fixed_point(float(state.own[:, p] @ state.own[:, p]), determined, JUDGE_SPREADS[p])
-    return replace(state, spreads=Spreads(sigma, tau), slope=slope)
+    return replace(
+        state,
+        spreads=Spreads(sigma, tau),
+        slope=slope,
+        score_variances=_scaled(information.score_variances, traces[0]),
+        judge_variances=_scaled(information.own_variances[:, 0], traces[1]),
+    )
+
+
+def _scaled(given_rest: Floats, total: float) -> Floats:
+    """Return variances given all other parameters, scaled to the sum of the real ones."""
+    known = float(given_rest.sum())
+    return np.asarray(given_rest * (total / known if known > 0 else 0.0))
 
 
 def _fixed_point(squares: float, determined: float, start: float) -> float:
     return float(np.sqrt((squares + PSEUDO * start**2) / (determined + PSEUDO)))
-
-
-def _finished(
-    data: Comparisons,
-    effects: Effects,
-    state: _State,
-    information: Information,
-    history: list[float],
-    converged: bool,
-    notes: tuple[str, ...],
-) -> RankFit:
-    """Scale the scores so that the mean reliability over comparisons is 1."""
-    share: Any = np.bincount(data.judge, minlength=data.n_judges) / data.n_comparisons
-    scale = float(share @ state.judges[:, 0])
-    scale = scale if scale > 0 else 1.0
-    by = np.array([1.0 / scale, 1.0, 1.0, 1.0])
-    model = BradleyTerry(
-        state.scores * scale,
-        state.judges * by,
-        state.average * [1.0, 1.0, 1.0, 1.0],
-        state.spreads.scores * scale,
-        state.spreads.judges * by,
-        state.slope * scale,
-        effects,
-    )
-    return RankFit(model, information, scale, tuple(history), converged, notes)

@@ -1,6 +1,8 @@
 """The information matrix of all parameters: products, and solutions by conjugate gradients.
 
 A vector of parameters is a column: N scores, then four deviations of each of M judges, then four of the average judge.
+The mean reliability over comparisons is 1 by definition, or scores would have no scale: only vectors whose mean deviation
+of reliability is 0 are considered (``balanced``).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ class Information:
     sweep: Sweep
     spreads: Spreads
     effects: Effects
+    shares: Floats  #: of the comparisons, by judge, (M,)
 
     @cached_property
     def own_blocks(self) -> Floats:
@@ -57,9 +60,19 @@ class Information:
         return by_score, np.linalg.inv(self.own_blocks), np.linalg.inv(self.common_block)
 
     @property
+    def score_variances(self) -> Floats:
+        """Variances of scores given everything else, (N,)."""
+        return self._inverses[0]
+
+    @property
     def own_variances(self) -> Floats:
         """Variances of the deviations of judges given the scores, (M, 4)."""
         return np.diagonal(self._inverses[1], axis1=1, axis2=2) * self.effects.own
+
+    @property
+    def judge_variances(self) -> Floats:
+        """Variances of the parameters of judges given the scores, those of the average judge included, (M, 4)."""
+        return self.own_variances + np.diagonal(self._inverses[2]) * self.effects.common
 
     def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the scores (N, K), the judges (M, 4, K) and the average judge (4, K) of vectors."""
@@ -70,6 +83,14 @@ class Information:
         """Return vectors from their three parts."""
         return np.concatenate([z, d.reshape(4 * self.passes.M, -1), mean])
 
+    def balanced(self, x: Floats) -> Floats:
+        """Return the nearest vectors in which the mean deviation of reliability over comparisons is 0."""
+        if self.effects.own[0]:
+            reliability = self.split(x)[1][:, 0]
+            k = self.shares
+            reliability -= np.outer(k, (k @ reliability) / (k @ k))
+        return x
+
     def multiply(self, x: Floats) -> Floats:
         """Return the matrix times vectors."""
         z, d, mean = self.split(x)
@@ -79,18 +100,19 @@ class Information:
         own_prior = np.where(self.effects.own, np.maximum(self.spreads.judges, 1e-6) ** -2.0, 1.0)[:, None]
         common_prior = np.where(self.effects.common, COMMON_SPREAD**-2.0, 1.0)[:, None]
         z_out += z / self.spreads.scores**2
-        return self.joined(z_out, u_out * own + d * own_prior, u_out.sum(axis=0) * common + mean * common_prior)
+        d_out, mean_out = u_out * own + d * own_prior, u_out.sum(axis=0) * common + mean * common_prior
+        return self.balanced(self.joined(z_out, d_out, mean_out))
 
     def precondition(self, x: Floats) -> Floats:
         """Return the inverse of the diagonal blocks times vectors."""
         z, d, mean = self.split(x)
         by_score, by_judge, by_mean = self._inverses
-        return self.joined(by_score[:, None] * z, by_judge @ d, by_mean @ mean)
+        return self.balanced(self.joined(by_score[:, None] * z, by_judge @ d, by_mean @ mean))
 
     def solve(self, b: Floats, tol: float = 1e-6, max_iter: int = 500) -> Floats:
         """Return the inverse matrix times vectors, each by its own conjugate gradients."""
         x = np.zeros_like(b)
-        r = b.copy()
+        r = self.balanced(b.copy())
         p = h = self.precondition(r)
         rho = np.einsum("nk,nk->k", r, h)
         goal = tol * tol * rho
