@@ -22,6 +22,7 @@ VERBS: Mapping[str, str] = {
     "update": "Add new labels to a run, without reading the old ones again.",
     "diagnose": "Check whether the labels show how good annotators are, and what to collect.",
     "plan": "Plan which annotator should label which item next.",
+    "rank": "Rank items by pairwise comparisons.",
     "compare": "Compare methods where the truth is known.",
     "report": "Write the HTML report of a run.",
     "export": "Write the labels of a run for other tools.",

@@ -20,12 +20,12 @@ W          ``weights``: second derivatives of the log-normaliser by        (C, 3
            information of a comparison are the same
 ========== =============================================================== ============
 
-Scores and reliabilities are not known exactly.  With variances a_i of scores and b_m of reliabilities, η has the variance
+Scores and reliabilities are not known exactly.  With variances a_i of scores and b_m of reliabilities, η has variance
 
     v = u[m, 0]² (a_i + a_j) + b_m (s_i - s_j)²,
 
-and log-likelihood and derivatives are means over η ± √v: the expectation to third order in the uncertainty.  At the mode
-alone, scores would be too close to each other, and judges of few comparisons too extreme.
+and log-likelihood and derivatives are means over η ± √v: the expectation to third order in the uncertainty.  At the
+mode alone, scores would be too close to each other, and judges of few comparisons too extreme.
 
 The cut into blocks depends on the data alone, and results are added in the order of the blocks.
 """
@@ -90,9 +90,7 @@ class Passes:
 
         return Sweep(*reduce(blocks.add, map(_Parts._make, blocks.run(work, self._parts))), weights)
 
-    def multiply(
-        self, scores: Floats, judges: Floats, weights: Floats, z: Floats, d: Floats
-    ) -> tuple[Floats, Floats]:
+    def multiply(self, scores: Floats, judges: Floats, weights: Floats, z: Floats, d: Floats) -> tuple[Floats, Floats]:
         """Return the information matrix of scores and judges times K vectors: z (N, K) and d (M, 4, K)."""
         run = kernel(
             _multiply, f"{_DATA} float64[] float64[,] float64[,] float64[,] float64[,,] float64[,]! float64[,,]!"

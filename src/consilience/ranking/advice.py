@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["advice", "best", "headline", "next_columns", "reliability"]
 
-#: Shares of the scores' variation that is not chance, from which an order is called clear, and rough: four and two levels
-#: can be told apart, by the usual rule of test theory.
+#: Shares of the scores' variation that is not chance, from which an order is called clear, and rough: then four and two
+#: levels can be told apart, by the usual rule of test theory.
 _CLEAR, _ROUGH = 0.9, 0.5
 _MOST_NAMED = 5
 _MOST_NEXT = 20
@@ -85,7 +85,6 @@ def advice(ranking: Ranking) -> list[str]:
             f"{never.size} of {N} items won or lost all of their comparisons ({_listed(ranking, never)}): how far they "
             "are from the others is mostly assumed; compare them with items near them in the order"
         )
-    said += ranking.notes
     return said
 
 

@@ -140,7 +140,9 @@ class Comparisons:
         from dataclasses import replace
 
         names = ("first", "second", "judge", "side", "outcome", "length", "task")
-        return replace(self, **{name: values[rows] if (values := getattr(self, name)).size else values for name in names})
+        return replace(
+            self, **{name: values[rows] if (values := getattr(self, name)).size else values for name in names}
+        )
 
     def __repr__(self) -> str:
         return f"<Comparisons: {self.n_comparisons} of {self.n_items} items by {self.n_judges} judges>"
@@ -174,7 +176,8 @@ def from_frame(data: Any, given: Mapping[str, str | None] | None = None) -> Comp
 
     if not is_frame(data):
         raise DataError(
-            f"comparisons must be a frame (left, right, worker, winner) or the path of a file, not {type(data).__name__}"
+            "comparisons must be a frame (left, right, worker, winner) or the path of a file, "
+            f"not {type(data).__name__}"
         )
     names = find_columns(columns_of(data), "the frame", given)
     frame = nw.from_native(data, eager_only=True)
@@ -213,7 +216,9 @@ def from_columns(
     else:
         judge, judges = np.zeros(C, np.int32), Ids(["all"])
         told.append("there is no column of judges, so all comparisons count as those of one")
-    task, tasks = encode(columns["task"]) if "task" in columns else (np.empty(0, np.int32), Ids(pa.array([], pa.string())))
+    task, tasks = (
+        encode(columns["task"]) if "task" in columns else (np.empty(0, np.int32), Ids(pa.array([], pa.string())))
+    )
     lengths = _lengths(columns, where, told)
     keep = (outcome != _UNKNOWN) & (left != right)
     for gone, why in ((outcome == _UNKNOWN, "have no winner"), (left == right, "compare an item with itself")):

@@ -31,8 +31,8 @@ PSEUDO = 1.0
 COMMON_SPREAD = 3.0
 
 #: Share of the variation of the sides (or lengths) that items do not explain, below which their common effect cannot be
-#: told from scores and is left out.  AlpacaEval, whose reference is always on the left, has 0.015 because some models met
-#: two references; PandaLM has 0.2, and pairs shown in random order nearly 1.  Any value between separates them.
+#: told from scores and is left out.  AlpacaEval, whose reference is always on the left, has 0.015 because some models
+#: met two references; PandaLM has 0.2, and pairs shown in random order nearly 1.  Any value between separates them.
 SEPARATE = 0.05
 
 #: Probability of the intervals.
@@ -42,7 +42,7 @@ LEVEL = 0.95
 EXACT_ITEMS, EXACT_COMPARISONS, SAMPLED = 2000, 1_000_000, 64
 #: Draws for the intervals of ranks, and items beyond which the ranks' distribution is computed without draws.
 DRAWS = 1000
-#: Random vectors for the trace of a covariance, over all items: the error is below 1 % from 20,000 / PROBES items on.
+#: Random vectors for the trace of a covariance; fewer for many items or judges.  The error of a spread is below 1 %.
 PROBES = 8
 
 #: A judge is said to guess if a reliability of at least this is outside the interval (the average is 1).

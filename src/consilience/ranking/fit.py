@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels._arrays import Floats
 from consilience.kernels.comparisons import Sweep
 from consilience.ranking.comparisons import Comparisons
 from consilience.ranking.constants import COMMON_SPREAD, JUDGE_SPREADS, PROBES, PSEUDO, SEPARATE, SPREAD
@@ -32,8 +32,8 @@ _log = logging.getLogger("consilience")
 #: A step is halved at most this often.
 _HALVINGS = 20
 #: Relative accuracy of a step, and of the traces.
-_ACCURACY = 1e-4
-#: The random vectors go by the order of scores, and are kept from this round on: otherwise near ties would change places.
+_ACCURACY = 1e-3
+#: The random vectors go by the order of scores, and are kept from this round on: or near ties would change places.
 _SETTLED = 3
 
 
@@ -79,7 +79,9 @@ def fit(
     """
     effects, notes = _identified(data, judges, position, length)
     n_groups, group = data.groups
-    covariate = centred(data.item_lengths[:, None], group, n_groups)[:, 0] if effects.own[2] or effects.common[2] else None
+    covariate = (
+        centred(data.item_lengths[:, None], group, n_groups)[:, 0] if effects.own[2] or effects.common[2] else None
+    )
     state = _State(
         np.zeros(data.n_items),
         np.zeros((data.n_judges, 4)),
@@ -237,7 +239,7 @@ def _unexplained(data: Comparisons, values: Floats) -> Floats:
     design = csr_array((signs, columns, np.arange(0, 2 * C + 1, 2)), shape=(C, N))
     shares = []
     for column in values.T:
-        residual = lsqr(design, column, atol=1e-4, btol=1e-4, iter_lim=200)[3]
+        residual = lsqr(design, column, atol=1e-3, btol=1e-3, iter_lim=50)[3]
         shares.append(residual**2 / max(float(column @ column), 1e-300))
     return np.array(shares)
 
@@ -256,7 +258,7 @@ def _probes(values: Floats) -> Floats:
     n = values.size
     if n <= PROBES:
         return np.eye(n)
-    count = max(1, min(PROBES, (1 << 17) // n))
+    count = max(1, min(PROBES, (1 << 14) // n))
     signs = np.empty((n, count))
     signs[np.argsort(values, kind="stable")] = np.random.default_rng(0).choice([-1.0, 1.0], (n, count))
     return signs

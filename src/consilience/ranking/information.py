@@ -1,8 +1,8 @@
 """The information matrix of all parameters: products, and solutions by conjugate gradients.
 
 A vector of parameters is a column: N scores, then four deviations of each of M judges, then four of the average judge.
-The mean reliability over comparisons is 1 by definition, or scores would have no scale: only vectors whose mean deviation
-of reliability is 0 are considered (``balanced``).
+The mean reliability over comparisons is 1 by definition, or scores would have no scale: only vectors whose mean
+deviation of reliability is 0 are considered (``balanced``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Information:
         """Information of the deviations of each judge given everything else, prior included, (M, 4, 4)."""
         own = self.effects.own
         H = self.sweep.judge_information * np.outer(own, own)
-        return H + np.diag(np.where(own, 1.0 / np.maximum(self.spreads.judges, 1e-6) ** 2, 1.0))
+        return np.asarray(H + np.diag(np.where(own, 1.0 / np.maximum(self.spreads.judges, 1e-6) ** 2, 1.0)))
 
     @cached_property
     def common_block(self) -> Floats:
@@ -57,7 +57,8 @@ class Information:
     @cached_property
     def _inverses(self) -> tuple[Floats, Floats, Floats]:
         by_score = 1.0 / (self.sweep.information + self.spreads.scores**-2.0)
-        return by_score, np.linalg.inv(self.own_blocks), np.linalg.inv(self.common_block)
+        inverses: list[Floats] = [np.asarray(np.linalg.inv(block)) for block in (self.own_blocks, self.common_block)]
+        return by_score, inverses[0], inverses[1]
 
     @property
     def score_variances(self) -> Floats:

@@ -1,7 +1,7 @@
 """What the judges together say of each pair, by the default method for labels (``auto``).
 
-An item of ``auto`` is a pair, or a pair and a task if there are tasks.  Its classes are "left", "tie" and "right", where
-the left one is the item with the higher score: which side an item was shown on, or how it is called, plays no role, and
+An item of ``auto`` is a pair, or a pair and a task if there are tasks.  Its classes are "left", "tie" and "right",
+where the left one is the item with the higher score: which side an item was shown on, or how it is called, plays no role, and
 the share of pairs in which the higher score wins is learned as the prior of a class.
 """
 

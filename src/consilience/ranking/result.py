@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +22,7 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.ranking import advice as _advice
 from consilience.ranking import tables
 from consilience.ranking.comparisons import Comparisons, find_columns
-from consilience.ranking.model import BradleyTerry, Effects
+from consilience.ranking.model import BradleyTerry, Effects, outcome_probabilities
 from consilience.ranking.pairs import pair_columns
 
 __all__ = ["Ranking"]
@@ -134,16 +133,25 @@ class Ranking:
         """What the user should know about the comparisons and the fit."""
         return list(self.run["notes"])
 
+    def expected_win_rates(self) -> Floats:
+        """Return the probability that each item beats each other for the average judge, ties as halves, (N, N).
+
+        Rows and columns follow ``comparisons.item_ids``; ``win_rates`` has the pairs that were compared.
+        """
+        s = self.model.scores
+        p = outcome_probabilities(s[:, None] - s[None, :], self.model.average[3], self.model.effects.ties)
+        return np.asarray(p[..., 0] + 0.5 * p[..., 1])
+
     def predict(self, comparisons: Any) -> Any:
         """Return the probabilities of the outcomes of comparisons: a frame with left, tie and right.
 
-        ``comparisons`` is a frame with ``left`` and ``right``, and if known ``worker`` and lengths; a winner is ignored.
+        ``comparisons`` is a frame with ``left`` and ``right``, and if known ``worker`` and lengths; winners are ignored.
         An unknown judge, or none, counts as the average one; an unknown item as an average one.
         """
         import narwhals as nw
 
         frame = nw.from_native(comparisons, eager_only=True)
-        columns = [name for name in frame.columns]
+        columns = list(frame.columns)
         names = find_columns([*columns, "winner"] if "winner" not in columns else columns, "the frame")
         by = {role: to_column(frame[name].to_arrow(), name) for role, name in names.items() if name in columns}
         data = self.comparisons
@@ -184,15 +192,21 @@ class Ranking:
     # ---- files ------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str], *, pairs: bool = True) -> None:
-        """Write the ranking to a folder: scores.csv, judges.csv, win_rates.csv, pairs.csv, next_comparisons.csv, and
-        summary.json, model.npz and comparisons.parquet for :meth:`load`.
+        """Write the tables as CSV to a folder, with summary.json, and what :meth:`load` needs.
 
         The folder appears complete or not at all.  ``pairs`` says whether pairs.csv, which takes longest, is written.
         """
         import pyarrow.csv
         import pyarrow.parquet
 
-        wanted = ("scores", "judges", "win_rates", "indistinguishable", "next_comparisons", *(["pairs"] if pairs else []))
+        wanted = [
+            "scores",
+            "judges",
+            "win_rates",
+            "indistinguishable",
+            "next_comparisons",
+            *(["pairs"] if pairs else []),
+        ]
         with atomic_folder(folder, SUMMARY) as fresh:
             for name in wanted:
                 pyarrow.csv.write_csv(pa.table(self._columns[name]), fresh / f"{name}.csv")
@@ -212,9 +226,9 @@ class Ranking:
             "slope": model.slope,
             "columns": {"annotator": data.origin.annotator, "label": data.origin.label},
         }
-        arrays = [model.scores, model.judges, model.average, model.judge_spreads, model.effects.common]
+        arrays: list[Any] = [model.scores, model.judges, model.average, model.judge_spreads, model.effects.common]
         arrays += [model.effects.own, self.deviation, self.judge_deviations]
-        more = [self.rank_low, self.rank_high, *self.close, data.item_lengths]
+        more: list[Any] = [self.rank_low, self.rank_high, *self.close, data.item_lengths]
         save_arrays(path, content, **dict(zip(_ARRAYS + _MORE, arrays + more, strict=True)))
 
     @classmethod
@@ -235,8 +249,10 @@ class Ranking:
             table = pyarrow.parquet.read_table(place / _COMPARISONS)
         except (OSError, pa.ArrowException) as error:
             raise FormatError(f"{place} is damaged: {error}") from error
-        codes = {name: np.asarray(table[name]) if name in table.column_names else np.empty(0) for name in _CODES}
-        ids = {f"{name}_ids": Ids.from_json(content[name]) for name in ("item", "judge", "task")}
+        codes: dict[str, Any] = {
+            name: np.asarray(table[name]) if name in table.column_names else np.empty(0) for name in _CODES
+        }
+        ids: dict[str, Any] = {f"{name}_ids": Ids.from_json(content[name]) for name in ("item", "judge", "task")}
         data = Comparisons(**codes, item_lengths=a["item_lengths"], **ids, origin=Origin(**content["columns"]))
         effects = Effects(a["common"], a["own"])
         fitted = a["scores"], a["judges"], a["average"], content["spread"], a["judge_spreads"], content["slope"]

@@ -138,7 +138,7 @@ def win_columns(ranking: Ranking) -> dict[str, Any]:
     p = outcome_probabilities(gap, model.average[3], model.effects.ties)
     names = data.item_ids.to_arrow()
     order = np.lexsort((-model.scores[other], -model.scores[item], data.groups[1][item]))
-    columns = {
+    return {
         "item": names.take(pa.array(item[order])),
         "other": names.take(pa.array(other[order])),
         "n_comparisons": n[order],
@@ -148,7 +148,6 @@ def win_columns(ranking: Ranking) -> dict[str, Any]:
         "observed": ((wins + 0.5 * ties) / n)[order],
         "expected": (p[:, 0] + 0.5 * p[:, 1])[order],
     }
-    return columns
 
 
 def close_pairs(scores: Floats, group: Ints, found: Uncertainty) -> tuple[Ints, Ints, Floats]:

@@ -1,10 +1,10 @@
 """How sure scores and ranks are: the normal approximation around the fitted parameters.
 
-The covariance of all parameters is the inverse of their information H, with the mean reliability fixed at 1.  Scores are
-centred within groups.
+The covariance of all parameters is the inverse of their information H, with the mean reliability fixed at 1.  Scores
+are centred within groups.
 
-Small problems invert H after taking out the judges, whose block of H is block-diagonal.  In large ones, H x = b is solved
-for random b with covariance H, so that x has the covariance H⁻¹.  The variance of an item is then
+Small problems invert H after taking out the judges, whose block of H is block-diagonal.  In large ones, H x = b is
+solved for random b with covariance H, so that x has the covariance H⁻¹.  The variance of an item is then
 
     Var(x_i)  =  1 / H_ii  +  Var(x_i - b_i / H_ii):
 
