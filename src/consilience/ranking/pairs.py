@@ -1,8 +1,9 @@
 """What the judges together say of each pair, by the default method for labels (``auto``).
 
 An item of ``auto`` is a pair, or a pair and a task if there are tasks.  Its classes are "left", "tie" and "right",
-where the left one is the item with the higher score: which side an item was shown on, or how it is called, plays no role, and
-the share of pairs in which the higher score wins is learned as the prior of a class.
+where the left one is the item with the higher score: which side an item was shown on, or how it is called, plays no
+role, and the share of pairs in which the higher score wins is learned as the prior of a class.  If ``auto`` confuses the
+classes, votes decide.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ def pair_columns(data: Comparisons, scores: Floats, seed: int) -> dict[str, Any]
     with warnings.catch_warnings():  # about single judges and groups: the ranking says it in its own words
         warnings.simplefilter("ignore", ConsilienceWarning)
         consensus = run_method(annotations, "auto", seed=seed)
+        left, _, right = consensus.posterior.sum(axis=0)
+        if left < right:
+            # Scores come from the same comparisons, so the higher one wins more pairs.  Where it does not, the fit has
+            # taken one class for the other, which happens if judges are near chance in most pairs; votes cannot.
+            consensus = run_method(annotations, "majority")
     at = first[np.asarray(consensus.item_ids.to_numpy(), np.int64)]
     names = data.item_ids.to_arrow()
     best = consensus.choice.best
