@@ -2,8 +2,8 @@
 
 An item of ``auto`` is a pair, or a pair and a task if there are tasks.  Its classes are "left", "tie" and "right",
 where the left one is the item with the higher score: which side an item was shown on, or how it is called, plays no
-role, and the share of pairs in which the higher score wins is learned as the prior of a class.  If ``auto`` confuses the
-classes, votes decide.
+role, and the share of pairs in which the higher score wins is learned as the prior of a class.  If ``auto`` confuses
+the classes, votes decide.
 """
 
 from __future__ import annotations

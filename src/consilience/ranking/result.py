@@ -145,7 +145,7 @@ class Ranking:
     def predict(self, comparisons: Any) -> Any:
         """Return the probabilities of the outcomes of comparisons: a frame with left, tie and right.
 
-        ``comparisons`` is a frame with ``left`` and ``right``, and if known ``worker`` and lengths; a winner is not used.
+        ``comparisons`` is a frame with ``left`` and ``right``, and if known ``worker`` and lengths.
         An unknown judge, or none, counts as the average one; an unknown item as an average one.
         """
         import narwhals as nw
