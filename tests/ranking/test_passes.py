@@ -132,4 +132,4 @@ def test_the_cut_into_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
     assert len(data.passes._parts) > 1
     parts = data.passes.sweep(s, u, np.zeros(30), np.zeros(4), ties=True)
     for one, two in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(np.asarray(one), np.asarray(two), rtol=1e-10, atol=1e-10)

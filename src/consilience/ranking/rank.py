@@ -105,7 +105,7 @@ def rank(
         "log_posterior": found.history[-1] if found.history else None,
         "converged": found.converged,
         "iterations": len(found.history),
-        "parameters": {name: value for name, value in options.items() if value not in (True, None)},
+        "parameters": {name: value for name, value in options.items() if value is not True and value is not None},
         "notes": notes,
     }
     run["run"] = [*run, "run"]
