@@ -39,7 +39,7 @@ SEPARATE = 0.05
 LEVEL = 0.95
 #: Covariances are exact up to these sizes (a second); beyond, they are estimated from ``SAMPLED`` solutions with random
 #: right-hand sides: the standard error of an interval's length is then below 1 % for items with ten comparisons.
-EXACT_ITEMS, EXACT_COMPARISONS, SAMPLED = 2000, 1_000_000, 64
+EXACT_ITEMS, EXACT_COMPARISONS, SAMPLED = 2000, 250_000, 64
 #: Draws for the intervals of ranks, and items beyond which the ranks' distribution is computed without draws.
 DRAWS = 1000
 #: Random vectors for the trace of a covariance; fewer for many items or judges.  The error of a spread is below 1 %.
