@@ -41,7 +41,7 @@ LEVEL = 0.95
 #: Covariances are exact up to these sizes (a second); beyond, they are estimated from ``SAMPLED`` solutions with random
 #: right-hand sides: with ten comparisons for each item, lengths of intervals are then off by 0.5 % (root mean square).
 EXACT_ITEMS, EXACT_COMPARISONS, SAMPLED = 2000, 250_000, 64
-#: Draws for the intervals of ranks, and items beyond which the ranks' distribution is computed without draws.
+#: Draws for the intervals of ranks, where covariances are exact.
 DRAWS = 1000
 #: Random vectors for the trace of a covariance; fewer for many items or judges.  64 instead change
 #: the spreads of 500 items and 100 judges by 0.2 % at most.
