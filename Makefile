@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test test-browser lint types layers unit docs bench paper methods field structured tables subspaces scale fuzz torture libraries clean
+.PHONY: demo test test-browser lint types layers unit docs bench paper methods field ranking structured tables subspaces scale fuzz torture libraries clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -51,6 +51,9 @@ methods: $(VENV)/.peers
 
 field: $(VENV)/.peers
 	$(BIN)/python -m benchmarks field known_answers thinned
+
+ranking: $(VENV)/.peers
+	$(BIN)/python -m benchmarks ranking
 
 structured: $(VENV)/.peers
 	$(BIN)/python -m benchmarks structured

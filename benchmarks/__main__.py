@@ -18,6 +18,8 @@ SETS = {
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
     # every method on classifiers, adversaries, misleading and public crowds; peers, label acquisition, advice
     "methods": ("breaking", "ensembles", "adversaries", "every_method", "peers", "plan", "advice"),
+    # pairwise comparisons next to crowd-kit
+    "ranking": ("ranking",),
     # sequences and networks
     "structured": ("chain_pass", "sequences", "conll", "span_functions", "networks"),
     # joint distributions of tables, provable NMF

@@ -73,6 +73,8 @@ from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender
 from consilience.questions import aggregate_questions as aggregate_questions
+from consilience.ranking.rank import rank as rank
+from consilience.ranking.result import Ranking as Ranking
 from consilience.report import report as report
 from consilience.runs.consensus import Consensus as Consensus
 from consilience.runs.multi_run import MultiRun as MultiRun

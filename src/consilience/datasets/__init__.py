@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from consilience.datasets.catalogue import CATALOGUE, DatasetInfo
+from consilience.datasets.comparisons import ComparisonSimulation, simulate_comparisons
 from consilience.datasets.loading import Crowd, info, load, names, path, unknown
 from consilience.datasets.multi import MultiSimulation, simulate_multi
 from consilience.datasets.numeric import NumericSimulation, simulate_numeric
@@ -17,6 +18,7 @@ from consilience.datasets.simulation import Simulation, simulate
 
 __all__ = [
     "CATALOGUE",
+    "ComparisonSimulation",
     "Crowd",
     "DatasetInfo",
     "MultiSimulation",
@@ -28,6 +30,7 @@ __all__ = [
     "names",
     "path",
     "simulate",
+    "simulate_comparisons",
     "simulate_multi",
     "simulate_numeric",
     "simulate_scale",

@@ -1,0 +1,136 @@
+"""Comparisons from files: tables, MT-Bench judgments, AlpacaEval annotations.
+
+=========== ============================================= ====================================================
+format      MT-Bench (``mt-bench``)                       AlpacaEval (``alpaca-eval``)
+=========== ============================================= ====================================================
+left, right the models, in the order shown to the judge   ``generator_1``, ``generator_2``
+judge       the model, and its prompt                     ``annotator``
+winner      ``winner``, or the two games ``g1_winner``    ``preference``: 1 is left, 2 is right, 1.5 or 0 a tie;
+            and ``g2_winner``, each a comparison          a number between is cut at 1.5
+task        question and turn                             ``instruction``
+lengths     -                                             characters of ``output_1`` and ``output_2``
+left out    games won by ``error``; scores of one answer  missing preferences
+=========== ============================================= ====================================================
+
+In the second game of MT-Bench the models change places.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from consilience.data.ids import to_column
+from consilience.exceptions import FormatError
+from consilience.io.export import column_of
+from consilience.io.formats import FORMATS, check_format
+from consilience.io.source import Source
+from consilience.io.tables import naming, read_columns
+from consilience.ranking.comparisons import Comparisons, find_columns, from_columns
+
+__all__ = ["read_comparisons"]
+
+_ALPACA, _MT_BENCH = "alpaca-eval", "mt-bench"
+_PAIRS = (("model_1", "model_2"), ("model_a", "model_b"))
+_GAMES = ("g1_winner", "g2_winner")
+_ERROR = "error"
+
+#: A comparison: left, right, judge, winner, task, lengths.
+_Row = tuple[Any, Any, Any, Any, Any, Any, Any]
+_ROLES = ("left", "right", "worker", "winner", "task", "left_length", "right_length")
+
+
+def read_comparisons(
+    path: str | os.PathLike[str],
+    given: Mapping[str, str | None] | None = None,
+    format: str | None = None,  # noqa: A002 - as in read
+    encoding: str = "utf-8",
+) -> Comparisons:
+    """Read comparisons; ``given`` names columns of a table that are not recognised."""
+    place = Path(path)
+    check_format(place, format, (*FORMATS, _ALPACA, _MT_BENCH), " of comparisons")
+    named = any((given or {}).values())
+    source = Source(place, encoding)
+    if place.is_file() and place.stat().st_size == 0:
+        raise FormatError(f"{place.name} is empty: it has not even a header")
+    kind = format or (None if named or place.is_dir() else _recognised(source))
+    if kind in (_ALPACA, _MT_BENCH):
+        return _of_records(Source(place, encoding, by_name=False), kind)
+
+    def find(columns: list[str]) -> dict[str, str]:
+        return find_columns(columns, place.name, given)
+
+    read = read_columns(path, format, encoding, find, "has no comparisons")
+    with naming(place):
+        columns = {role: to_column(read.table[name], name) for role, name in read.names.items()}
+    return from_columns(columns, read.names, place.name, untyped=read.untyped)
+
+
+def _recognised(source: Source) -> str | None:
+    if source.shape != "records":
+        return None
+    fields = source.fields()
+    if {"generator_1", "generator_2", "preference"} <= fields:
+        return _ALPACA
+    if "question_id" in fields and any(set(pair) <= fields for pair in _PAIRS) and {"winner", *_GAMES} & fields:
+        return _MT_BENCH
+    return None
+
+
+def _of_records(source: Source, kind: str) -> Comparisons:
+    rows: list[_Row] = []
+    others = 0
+    for record in source.records():
+        found = _alpaca(record) if kind == _ALPACA else _games(record)
+        others += not found
+        rows += found
+    if not rows:
+        raise FormatError(f"{source.name} has no comparison of two models")
+    columns = dict(zip(_ROLES, zip(*rows, strict=True), strict=True))
+    arrays = {
+        role: column_of(list(values), role, source.name)
+        for role, values in columns.items()
+        if any(value is not None for value in values)
+    }
+    for role in ("left", "right", "winner"):
+        arrays.setdefault(role, pa.nulls(len(rows), pa.string()))
+    names = {role: role for role in arrays} | {"worker": "judge"}
+    notes = [f"{others} records are not comparisons and are left out"] if others else []
+    return from_columns(arrays, names, source.name, notes=notes)
+
+
+def _games(record: Mapping[str, Any]) -> list[_Row]:
+    """Return the comparisons of an MT-Bench judgment."""
+    pair = next((pair for pair in _PAIRS if pair[0] in record and pair[1] in record), None)
+    if pair is None:
+        return []
+    one, two = (str(record[name]) for name in pair)
+    judge = record.get("judge")
+    judge = "/".join(map(str, judge)) if isinstance(judge, list) else judge
+    turn = record.get("turn")
+    task = f"{record.get('question_id')}" + ("" if turn is None else f"/turn {turn}")
+    rows: list[_Row] = []
+    for game in ("winner", *_GAMES):
+        if game in record:
+            said = record[game]
+            winner = None if said in (None, _ERROR) else {pair[0]: one, pair[1]: two}.get(said, said)
+            shown = (two, one) if game == _GAMES[1] else (one, two)
+            rows.append((*shown, judge, winner, task, None, None))
+    return rows
+
+
+def _alpaca(record: Mapping[str, Any]) -> list[_Row]:
+    if "generator_1" not in record or "generator_2" not in record:
+        return []
+    preference = record.get("preference")
+    winner = None
+    if isinstance(preference, int | float) and preference == preference:
+        winner = "tie" if preference in (0, 1.5) else "left" if preference < 1.5 else "right"
+    outputs = [record.get(name) for name in ("output_1", "output_2")]
+    lengths = [len(text) if isinstance(text, str) else None for text in outputs]
+    who = record.get("annotator") or "all"
+    return [(record["generator_1"], record["generator_2"], who, winner, record.get("instruction"), *lengths)]
