@@ -104,7 +104,7 @@ def test_saved_and_loaded(run: Any, crowd: OpenCrowd, tmp_path: Path) -> None:
 
 def test_report_shows_items_and_annotators_without_classes(run: Any, crowd: OpenCrowd) -> None:
     page = render(run, truth=named_truth(crowd))
-    assert "Identified: annotators agree on answers" in page
+    assert "The labels show who is right." in page
     assert 'id="classes"' not in page
     assert "<th data-still>confusion</th>" not in page
     assert "expected calibration error" in page

@@ -157,7 +157,7 @@ def test_many_annotators_are_reduced_to_those_with_most_labels() -> None:
 def test_large_data_goes_without_what_is_slow(monkeypatch: pytest.MonkeyPatch, run: cs.Consensus) -> None:
     from dataclasses import replace
 
-    monkeypatch.setattr("consilience.diagnose.runs._MOST_STEPS", 10)
+    monkeypatch.setattr("consilience.diagnose.diagnosis.MOST_STEPS", 10)
     verdict = parsed(render(replace(run))).one("section", aria_label="Verdict").text
     assert "bootstrap over items was left out" in verdict
     monkeypatch.setattr("consilience.report.view._MOST_LABELS", 10)

@@ -29,6 +29,7 @@ def numeric_content(view: View, truth: Any, items: int) -> dict[str, Any]:
         if not (np.isfinite(known) & np.isfinite(run.value)).any():
             raise DataError("no item has both a truth and a value: leave the truth out, or check its ids")
     return {
+        "at": "",
         "verdict": _verdict(view),
         "tiles": _tiles(run, truth),
         "items": _items(run, known, items),

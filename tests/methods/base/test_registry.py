@@ -18,9 +18,10 @@ from tests.conftest import random_model
 import consilience as cs
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning, MethodError, ParameterError
+from consilience.fitting.multi import fit_multi
 from consilience.methods.base import registry
 from consilience.methods.base.method import THREE_ANNOTATORS, TWO_CLASSES
-from consilience.validation import CONSTRAINTS, check_parameters
+from consilience.validation import CONSTRAINTS, check_parameters, keywords
 
 #: Parameters that any value may be given for, or whose own function judges them.
 FREE = {"order", "random_state", "silent_label", "start", "through", "weights"}
@@ -64,6 +65,7 @@ def test_a_method_is_a_function_of_annotations_and_keywords(name: str) -> None:
 def test_every_parameter_is_constrained_or_free() -> None:
     taken = {p for method in registry.METHODS.values() for p in method.parameters} | set(registry.REFINEMENT)
     assert taken - set(CONSTRAINTS) <= FREE
+    taken |= set(keywords(fit_multi))  # sets of options have no method in the registry
     assert set(CONSTRAINTS) <= taken, "a constraint of no parameter"
     assert not FREE & set(CONSTRAINTS)
 
