@@ -16,13 +16,13 @@ verdict         when
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from consilience.data.annotations import Annotations
 from consilience.diagnose.agreement import Agreement
-from consilience.diagnose.diagnosis import Verdict
+from consilience.diagnose.by_overlap import OverlapDiagnosis, judge
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.open_answers import overlap_findings, without_answers
 from consilience.diagnose.rules import Finding
@@ -37,49 +37,20 @@ __all__ = ["MultiDiagnosis", "diagnose_multi"]
 #: opendomain_relations_multilabel).
 HARDLY, LITTLE = 0.02, 0.1
 
-_HEADLINE: dict[Verdict, str] = {
-    "identified": "Identified: annotators agree on options often enough to show who is right.",
-    "weakly": "Weakly identified: agreement shows who is right, but parts of it rest on thin evidence.",
-    "not": "Not identified: these answers do not show who is right, whatever the method.",
-}
-
 
 @dataclass(frozen=True, eq=False)
-class MultiDiagnosis:
+class MultiDiagnosis(OverlapDiagnosis):
     """Whether answers that name several options show who is right, why, and what to collect."""
 
-    verdict: Verdict  #: "identified", "weakly" or "not"
-    reasons: list[str]  #: reasons for the verdict, the most important first
-    advice: list[str]  #: what to collect
-    graph: CoLabelGraph  #: annotators who share items
-    agreement: Agreement | None  #: α with the distance of Jaccard; None without pairs
-
-    @property
-    def headline(self) -> str:
-        """The verdict as a sentence."""
-        return _HEADLINE[self.verdict]
+    _headlines: ClassVar[Mapping[str, str]] = {
+        "identified": "Identified: annotators agree on options often enough to show who is right.",
+        "weakly": "Weakly identified: agreement shows who is right, but parts of it rest on thin evidence.",
+        "not": "Not identified: these answers do not show who is right, whatever the method.",
+    }
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in plain values, as in JSON."""
-        return {
-            "format": "consilience.MultiDiagnosis",
-            "version": 1,
-            "verdict": self.verdict,
-            "headline": self.headline,
-            "reasons": list(self.reasons),
-            "advice": list(self.advice),
-            "groups": self.graph.n_components,
-            "agreement": None if self.agreement is None else self.agreement.to_dict(),
-        }
-
-    def __str__(self) -> str:
-        lines = [self.headline, *(f"- {reason}" for reason in self.reasons)]
-        if self.advice:
-            lines += ["What to do:", *(f"- {advice}" for advice in self.advice)]
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"<MultiDiagnosis: {self.verdict}, {self.graph.n_labels.size} annotators>"
+        return {**super().to_dict(), "agreement": None if self.agreement is None else self.agreement.to_dict()}
 
 
 def diagnose_multi(annotations: Annotations, consensus: MultiRun) -> MultiDiagnosis:
@@ -87,13 +58,10 @@ def diagnose_multi(annotations: Annotations, consensus: MultiRun) -> MultiDiagno
     a = annotations
     graph = co_label_graph(observed_pairs(single_answers(without_answers(a), gold=False)), a.labels_per_annotator)
     agreed = set_agreement(a, "jaccard", bootstrap=0) if (a.labels_per_item > 1).any() else None
-    found = sorted(_findings(a, graph, agreed, consensus), key=lambda finding: -finding.weight)
-    verdict: Verdict = ("identified", "weakly", "not")[max((finding.weight for finding in found), default=0)]
-    reasons = [finding.reason for finding in found]
-    if verdict == "identified" and agreed is not None and agreed.alpha.value is not None:
-        reasons.insert(0, f"Krippendorff's α of the sets is {agreed.alpha.value:.2f} (1 is perfect, 0 is chance).")
-    advice = list(dict.fromkeys(finding.advice for finding in found if finding.advice))
-    return MultiDiagnosis(verdict, reasons, advice, graph, agreed)
+    praise = None
+    if agreed is not None and agreed.alpha.value is not None:
+        praise = f"Krippendorff's α of the sets is {agreed.alpha.value:.2f} (1 is perfect, 0 is chance)."
+    return MultiDiagnosis(*judge(_findings(a, graph, agreed, consensus), praise), graph, agreement=agreed)
 
 
 def _findings(a: Annotations, graph: CoLabelGraph, agreed: Agreement | None, consensus: MultiRun) -> Iterator[Finding]:

@@ -18,13 +18,13 @@ With enough known values, few annotators and little agreement make the verdict `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from consilience.data.annotations import Annotations
+from consilience.diagnose.by_overlap import OverlapDiagnosis, judge
 from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON, OUTSIDE_NOT, OUTSIDE_NOTE
-from consilience.diagnose.diagnosis import Verdict
 from consilience.diagnose.evidence import count, percent
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.open_answers import without_answers
@@ -39,52 +39,23 @@ __all__ = ["NumericDiagnosis", "diagnose_numeric"]
 #: reliable scale of snow_affect_numeric, has 0.37, all other public sets 0.42 to 0.97.
 HARDLY, FAIR = 0.2, 0.6
 
-_HEADLINE: dict[Verdict, str] = {
-    "identified": "Identified: answers to an item are near enough to each other to show who is near the truth.",
-    "weakly": "Weakly identified: the answers go together, but parts of it rest on thin evidence.",
-    "not": "Not identified: these answers do not show who is near the truth, whatever the method.",
-}
-
 
 @dataclass(frozen=True, eq=False)
-class NumericDiagnosis:
+class NumericDiagnosis(OverlapDiagnosis):
     """Whether numbers show who is near the truth, why, and what to collect."""
 
-    verdict: Verdict  #: "identified", "weakly" or "not"
-    reasons: list[str]  #: reasons for the verdict, the most important first
-    advice: list[str]  #: what to collect
-    graph: CoLabelGraph  #: annotators who share items
     correlation: float | None  #: of two answers to an item; None without such pairs
     reliability: float | None  #: of the mean of the answers to an item
-    agreement: None = None  #: coefficients of agreement are for classes
 
-    @property
-    def headline(self) -> str:
-        """The verdict as a sentence."""
-        return _HEADLINE[self.verdict]
+    _headlines: ClassVar[Mapping[str, str]] = {
+        "identified": "Identified: answers to an item are near enough to each other to show who is near the truth.",
+        "weakly": "Weakly identified: the answers go together, but parts of it rest on thin evidence.",
+        "not": "Not identified: these answers do not show who is near the truth, whatever the method.",
+    }
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in plain values, as in JSON."""
-        return {
-            "format": "consilience.NumericDiagnosis",
-            "version": 1,
-            "verdict": self.verdict,
-            "headline": self.headline,
-            "reasons": list(self.reasons),
-            "advice": list(self.advice),
-            "groups": self.graph.n_components,
-            "correlation": self.correlation,
-            "reliability": self.reliability,
-        }
-
-    def __str__(self) -> str:
-        lines = [self.headline, *(f"- {reason}" for reason in self.reasons)]
-        if self.advice:
-            lines += ["What to do:", *(f"- {advice}" for advice in self.advice)]
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"<NumericDiagnosis: {self.verdict}, {self.graph.n_labels.size} annotators>"
+        return {**super().to_dict(), "correlation": self.correlation, "reliability": self.reliability}
 
 
 def diagnose_numeric(annotations: Annotations, consensus: NumericRun) -> NumericDiagnosis:
@@ -99,13 +70,9 @@ def diagnose_numeric(annotations: Annotations, consensus: NumericRun) -> Numeric
         correlation = float(consensus.run["correlation"])
         mean = float(n[paired].mean())
         reliability = mean * correlation / (1.0 + (mean - 1.0) * correlation)
-    found = sorted(_findings(a, graph, reliability, consensus), key=lambda finding: -finding.weight)
-    verdict: Verdict = ("identified", "weakly", "not")[max((finding.weight for finding in found), default=0)]
-    reasons = [finding.reason for finding in found]
-    if verdict == "identified" and correlation is not None:
-        reasons.insert(0, f"Two answers to an item have a correlation of {correlation:.2f}.")
-    advice = list(dict.fromkeys(finding.advice for finding in found if finding.advice))
-    return NumericDiagnosis(verdict, reasons, advice, graph, correlation, reliability)
+    praise = None if correlation is None else f"Two answers to an item have a correlation of {correlation:.2f}."
+    judged = judge(_findings(a, graph, reliability, consensus), praise)
+    return NumericDiagnosis(*judged, graph, correlation, reliability)
 
 
 def _findings(

@@ -20,17 +20,17 @@ With enough known answers, fewer than three annotators are enough, and so is lit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.diagnose.amounts import annotators_to_ask
+from consilience.diagnose.by_overlap import OverlapDiagnosis, judge
 from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON, OUTSIDE_NOT, OUTSIDE_NOTE
-from consilience.diagnose.diagnosis import Verdict
 from consilience.diagnose.evidence import count, percent
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.rules import Finding
@@ -45,50 +45,22 @@ __all__ = ["OpenDiagnosis", "agreement_of_pairs", "diagnose_open", "overlap_find
 #: origin: by design; alternatives: none; sensitivity: not measured.
 HARDLY = 0.05
 
-_HEADLINE: dict[Verdict, str] = {
-    "identified": "Identified: annotators agree on answers often enough to show who is right.",
-    "weakly": "Weakly identified: agreement shows who is right, but parts of it rest on thin evidence.",
-    "not": "Not identified: these answers do not show who is right, whatever the method.",
-}
-
 
 @dataclass(frozen=True, eq=False)
-class OpenDiagnosis:
+class OpenDiagnosis(OverlapDiagnosis):
     """Whether open answers show who is right, why, and what to collect."""
 
-    verdict: Verdict  #: "identified", "weakly" or "not"
-    reasons: list[str]  #: reasons for the verdict, the most important first
-    advice: list[str]  #: what to collect
-    graph: CoLabelGraph  #: annotators who share items
     agreeing: float | None  #: share of pairs of labels of an item that agree; None without such pairs
-    agreement: None = None  #: coefficients of agreement are for classes
 
-    @property
-    def headline(self) -> str:
-        """The verdict as a sentence."""
-        return _HEADLINE[self.verdict]
+    _headlines: ClassVar[Mapping[str, str]] = {
+        "identified": "Identified: annotators agree on answers often enough to show who is right.",
+        "weakly": "Weakly identified: agreement shows who is right, but parts of it rest on thin evidence.",
+        "not": "Not identified: these answers do not show who is right, whatever the method.",
+    }
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in plain values, as in JSON."""
-        return {
-            "format": "consilience.OpenDiagnosis",
-            "version": 1,
-            "verdict": self.verdict,
-            "headline": self.headline,
-            "reasons": list(self.reasons),
-            "advice": list(self.advice),
-            "groups": self.graph.n_components,
-            "agreeing_pairs": self.agreeing,
-        }
-
-    def __str__(self) -> str:
-        lines = [self.headline, *(f"- {reason}" for reason in self.reasons)]
-        if self.advice:
-            lines += ["What to do:", *(f"- {advice}" for advice in self.advice)]
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"<OpenDiagnosis: {self.verdict}, {self.graph.n_labels.size} annotators>"
+        return {**super().to_dict(), "agreeing_pairs": self.agreeing}
 
 
 def without_answers(annotations: Annotations) -> Annotations:
@@ -113,16 +85,12 @@ def diagnose_open(annotations: Annotations, consensus: OpenRun) -> OpenDiagnosis
     bare = single_answers(without_answers(a), gold=False)
     graph = co_label_graph(observed_pairs(bare), a.labels_per_annotator)
     agreeing = agreement_of_pairs(a)
-    found = sorted(_findings(a, graph, agreeing, consensus.counts), key=lambda finding: -finding.weight)
-    verdict: Verdict = ("identified", "weakly", "not")[max((finding.weight for finding in found), default=0)]
-    reasons = [finding.reason for finding in found]
-    if verdict == "identified" and agreeing is not None:
-        same = consensus.model.same_error
-        reasons.insert(
-            0, f"{percent(agreeing)} of the pairs of labels of an item agree; of wrong ones, {percent(same)}."
-        )
-    advice = list(dict.fromkeys(finding.advice for finding in found if finding.advice))
-    return OpenDiagnosis(verdict, reasons, advice, graph, agreeing)
+    praise = None
+    if agreeing is not None:
+        same = percent(consensus.model.same_error)
+        praise = f"{percent(agreeing)} of the pairs of labels of an item agree; of wrong ones, {same}."
+    judged = judge(_findings(a, graph, agreeing, consensus.counts), praise)
+    return OpenDiagnosis(*judged, graph, agreeing)
 
 
 def overlap_findings(a: Annotations, graph: CoLabelGraph, *, gold: bool) -> Iterator[Finding]:

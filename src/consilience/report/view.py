@@ -10,9 +10,10 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis
-from consilience.diagnose.multi import MultiDiagnosis, diagnose_multi
-from consilience.diagnose.numeric import NumericDiagnosis, diagnose_numeric
-from consilience.diagnose.open_answers import OpenDiagnosis, diagnose_open
+from consilience.diagnose.by_overlap import OverlapDiagnosis
+from consilience.diagnose.multi import diagnose_multi
+from consilience.diagnose.numeric import diagnose_numeric
+from consilience.diagnose.open_answers import diagnose_open
 from consilience.diagnose.runs import diagnose_run
 from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
@@ -32,7 +33,7 @@ class View:
 
     consensus: Consensus
     truth: Codes | None  #: class codes, -1 if unknown, (N,)
-    diagnosis: Diagnosis | OpenDiagnosis | MultiDiagnosis | NumericDiagnosis | None
+    diagnosis: Diagnosis | OverlapDiagnosis | None
     no_diagnosis: str  #: why there is none, or ""
 
     @cached_property
@@ -79,10 +80,10 @@ class View:
 
 def quick_diagnosis(
     consensus: Consensus,
-) -> tuple[Diagnosis | OpenDiagnosis | MultiDiagnosis | NumericDiagnosis | None, str]:
+) -> tuple[Diagnosis | OverlapDiagnosis | None, str]:
     """Diagnose as thoroughly as a second or two allow, or return the reason why not."""
     done = consensus.__dict__.get("diagnosis")
-    if isinstance(done, Diagnosis | OpenDiagnosis | MultiDiagnosis | NumericDiagnosis):
+    if isinstance(done, Diagnosis | OverlapDiagnosis):
         return done, ""
     a = consensus.annotations
     if a is None:
