@@ -128,7 +128,7 @@ def _picture(run: NumericRun) -> Any:
     some = order[np.unique(np.linspace(0, order.size - 1, min(_BARS, order.size)).astype(int))]
     low, high = float(run.low[some].min()), float(run.high[some].max())
     room = 0.04 * (high - low) or 1.0
-    frame = Frame(760, 240, (0.0, float(some.size - 1)), (low - room, high + room), margins=(16, 14, 36, 64))
+    frame = Frame(760, 240, (0.0, float(some.size - 1)), (low - room, high + room), margins=(30, 14, 36, 64))
     drawn = frame.axes([], ticks(low, high, 5), "items, in order of their values", "value")
     for x, n in enumerate(some.tolist()):
         at = frame.x(float(x))
