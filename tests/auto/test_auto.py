@@ -104,6 +104,25 @@ def test_few_labels_and_many_spammers_do_not_make_one_class_of_two() -> None:
     assert accuracy(fit, truth) > accuracy(majority_vote(crowd.annotations), truth) + 0.05
 
 
+@pytest.mark.parametrize(("accuracy", "N", "M", "K"), [(0.6, 2000, 50, 2), (0.5, 2000, 50, 3), (0.6, 500, 20, 2)])
+def test_weak_annotators_who_are_all_alike_do_not_mislead_the_model(accuracy: float, N: int, M: int, K: int) -> None:
+    """Such labels leave the choice to the prior: models at their word were 4 % wrong by their own account, and 45 %."""
+    above, unstated = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, K, N)
+        wrong = (truth[:, None] + rng.integers(1, K, (N, M))) % K
+        said = np.where(rng.random((N, M)) < accuracy, truth[:, None], wrong)
+        said[rng.permuted(np.tile(np.arange(M), (N, 1)), axis=1) >= 5] = -1
+        a = Annotations.from_matrix(said)
+        fit = auto(a)
+        error = error_percent(fit.choice.best, truth)
+        above.append(error - error_percent(majority_vote(a).choice.best, truth))
+        unstated.append(error - 100 * (1 - fit.posterior.max(axis=1).mean()))
+    assert np.mean(above) < 4.5
+    assert np.mean(unstated) < 3.0
+
+
 def test_rare_classes_are_not_lost() -> None:
     crowd = cs.simulate(2000, 30, 4, labels_per_item=5, prior=[0.85, 0.05, 0.05, 0.05], seed=3)
     fit = auto(crowd.annotations)

@@ -23,7 +23,7 @@ import numpy as np
 from consilience.auto import constants
 from consilience.auto.fallback import NO_SIGNAL, agreement_beyond_chance, evidence_of_truth, labels_as_they_are, why_not
 from consilience.auto.known_answers import contradiction, known_items, learn_from_known
-from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
+from consilience.auto.model import Looked, SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.auto.places import log_likelihood, predicted, sample_and_known, silence_on_disk
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
@@ -160,10 +160,7 @@ class _Annotators:
         a = annotations
         options = {**self.options, "weights": self.weights, "random_state": self.random_state}
         looked = look_for_subtypes(sample, **options)
-        correlation, error = self._correlation(sample)
-        # errors count as independent only if the labels show it
-        share = (abs(correlation) + error - CHANCE) / (CLEAR - CHANCE)
-        dependent = 1.0 if looked.gain > 0 else float(np.clip(share, 0.0, 1.0))
+        correlation, dependent = self._dependence(sample, looked)
         gain = looked.gain
         found: Hierarchy | Subtypes
         posterior: Callable[[Annotations], Floats]
@@ -198,17 +195,29 @@ class _Annotators:
             np.inf if looked.found is None else evidence_of_truth(sample, looked.found.bound),
         )
 
-    def _correlation(self, sample: Annotations) -> tuple[float, float]:
-        """Return the correlation of errors and its standard error, with one member of every group of copies.
+    def _dependence(self, sample: Annotations, looked: Looked) -> tuple[float, float]:
+        """Return the correlation of errors, and how far the model is from being taken at its word, from 0 to 1.
 
-        The model learns the habits of the crowd: a fixed prior would look like correlation where labels are few.
+        One member of every group of copies counts.  The model learns the habits of the crowd: a fixed prior would look
+        like correlation where labels are few.
         """
         kept = sample.labels_per_annotator > 0
         for group in self.groups:
             kept[group.members[1:]] = False
         some = sample if kept.all() else sample.select_annotators(kept)
         habits = Hierarchy(some).climb(**{**self.options, "tol": constants.ROUGH_TOL, "callback": None})
-        return correlation_and_error(some, habits.means)
+        correlation, error = correlation_and_error(some, habits.means)
+        if looked.gain > 0:
+            return correlation, 1.0
+        # errors count as independent only if the labels show it
+        dependent = (abs(correlation) + error - CHANCE) / (CLEAR - CHANCE)
+        if looked.found is not None:
+            # and labels of weak annotators may leave the choice to the prior: then another prior gives other answers
+            other = SubtypeModel.of(looked.found, sample)(some)
+            differ = float(np.mean(habits.model.posterior(some).argmax(axis=1) != other.argmax(axis=1)))
+            same, apart = constants.BY_PRIOR
+            dependent = max(dependent, (differ - same) / (apart - same))
+        return correlation, float(np.clip(dependent, 0.0, 1.0))
 
 
 class _Speakers:
