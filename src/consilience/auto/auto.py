@@ -23,7 +23,7 @@ import numpy as np
 from consilience.auto import constants
 from consilience.auto.fallback import NO_SIGNAL, agreement_beyond_chance, evidence_of_truth, labels_as_they_are, why_not
 from consilience.auto.known_answers import contradiction, known_items, learn_from_known
-from consilience.auto.model import Looked, SubtypeModel, fit_model, look_for_subtypes, sample_of
+from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.auto.places import log_likelihood, predicted, sample_and_known, silence_on_disk
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
@@ -160,15 +160,18 @@ class _Annotators:
         a = annotations
         options = {**self.options, "weights": self.weights, "random_state": self.random_state}
         looked = look_for_subtypes(sample, **options)
-        correlation, dependent = self._dependence(sample, looked)
         gain = looked.gain
+        correlation, dependent = self._dependence(sample, gain)
         found: Hierarchy | Subtypes
         posterior: Callable[[Annotations], Floats]
         if dependent < 1:  # then a model that learns the habits of the crowd is best
             found = Hierarchy(a, weights=self.weights).climb(**self.options)
             model = found.model
             posterior = partial(_weighted_posterior, model, self.weights)
-        else:
+            if looked.found is not None:
+                other = SubtypeModel.of(looked.found, sample)
+                dependent = max(dependent, _by_prior(posterior(sample), other(sample)))
+        if dependent >= 1:
             found = fit_model(a, sample, looked, **options)
             posterior = named = SubtypeModel.of(found, a)
             model = named.named
@@ -195,8 +198,8 @@ class _Annotators:
             np.inf if looked.found is None else evidence_of_truth(sample, looked.found.bound),
         )
 
-    def _dependence(self, sample: Annotations, looked: Looked) -> tuple[float, float]:
-        """Return the correlation of errors, and how far the model is from being taken at its word, from 0 to 1.
+    def _dependence(self, sample: Annotations, gain: float) -> tuple[float, float]:
+        """Return the correlation of errors, and how far they are from being surely independent, from 0 to 1.
 
         One member of every group of copies counts.  The model learns the habits of the crowd: a fixed prior would look
         like correlation where labels are few.
@@ -207,17 +210,9 @@ class _Annotators:
         some = sample if kept.all() else sample.select_annotators(kept)
         habits = Hierarchy(some).climb(**{**self.options, "tol": constants.ROUGH_TOL, "callback": None})
         correlation, error = correlation_and_error(some, habits.means)
-        if looked.gain > 0:
-            return correlation, 1.0
         # errors count as independent only if the labels show it
-        dependent = (abs(correlation) + error - CHANCE) / (CLEAR - CHANCE)
-        if looked.found is not None:
-            # and labels of weak annotators may leave the choice to the prior: then another prior gives other answers
-            other = SubtypeModel.of(looked.found, sample)(some)
-            differ = float(np.mean(habits.model.posterior(some).argmax(axis=1) != other.argmax(axis=1)))
-            same, apart = constants.BY_PRIOR
-            dependent = max(dependent, (differ - same) / (apart - same))
-        return correlation, float(np.clip(dependent, 0.0, 1.0))
+        share = (abs(correlation) + error - CHANCE) / (CLEAR - CHANCE)
+        return correlation, 1.0 if gain > 0 else float(np.clip(share, 0.0, 1.0))
 
 
 class _Speakers:
@@ -263,6 +258,16 @@ def _taught(part: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tupl
         "shares": dict(zip(("votes", "model", "record"), pool.shares, strict=True)),
     }
     return pool, contradiction(items.size, found, expected), report
+
+
+def _by_prior(one: Floats, other: Floats) -> float:
+    """Return how far two models of the same labels, which differ in their prior, label items differently, from 0 to 1.
+
+    Labels of weak annotators leave the choice to the prior.
+    """
+    same, apart = constants.BY_PRIOR
+    differ = float(np.mean(one.argmax(axis=1) != other.argmax(axis=1)))
+    return min(max((differ - same) / (apart - same), 0.0), 1.0)
 
 
 def _weighted_posterior(model: DawidSkene, weights: Floats | None, annotations: Annotations) -> Floats:
