@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from consilience.audit.constants import FEWEST, MOST_FITS
-from consilience.audit.effects import ALL, KNOWN, Effect, effects_of, holm, mean_effect
+from consilience.audit.effects import ALL, KNOWN, Effect, effects_of, holm, mean_effect, trends_of
 from consilience.audit.families import Families, find_families
 from consilience.audit.panels import Panels, find_panels
 from consilience.audit.properties import (
@@ -112,8 +112,8 @@ def audit(
             rows, values = read(labels, given)
             right = _right(values, truth) if n_known else None
             found[name] = effects_of(rows, a.n_items, len(labels.names), right, level)
-    if (times := drift_property(labels, consensus.posterior)) is not None:
-        found["drift"] = effects_of(times, a.n_items, len(labels.names), None, level)
+    if (times := drift_property(labels)) is not None:
+        found["drift"] = trends_of(times, a.n_items, len(labels.names), level)
     if without is None:
         without = a.n_annotators <= MOST_FITS
     return Audit(

@@ -9,8 +9,7 @@ FEWEST = 10
 #: origin: as for the effective number of annotators (``ENOUGH_GOLD``); sensitivity: not measured.
 FAMILY_GOLD = 30
 #: Judges are a family if the lower bounds of the correlations of their errors are at least this, on average.
-#: origin: by design (half of the variance of errors in common is 0.5, none is 0); sensitivity: on llmbar without gold
-#: 0.2, 0.3 and 0.5 give {families_sensitivity}.
+#: origin: by design (copies have 1, independent judges 0); sensitivity: FAMSENS
 FAMILY = 0.3
 #: Items that two judges must share before their errors are compared.
 #: origin: as for copies (``COPY_COMMON``); sensitivity: not measured.
@@ -25,3 +24,6 @@ HALF_POINT = 0.005
 FOLDS, REPEATS = 5, 5
 #: Judges up to which the consensus without each of them is computed by default: it takes a fit for every judge.
 MOST_FITS = 25
+#: Effects need halves of the other judges that agree: t-value of their correlation.
+#: origin: by design (an F of 16 for the instrument; 10 is the usual rule); sensitivity: not measured.
+RELATED = 4.0

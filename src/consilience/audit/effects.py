@@ -1,14 +1,16 @@
 """How much a property of the task moves the verdicts of judges, in shares of verdicts.
 
 Let y be 1 if a label favours an option (an answer, the first of two), and x the property: shown first, longer, written
-by the judge.  The other judges' labels of the same item show how good the option is:
+by the judge.  Other judges' labels of the same item show how good the option is:
 
     y  =  a  +  β x  +  γ x̄  +  κ ȳ  +  noise,
 
-with x̄ and ȳ the means over the labels of the other judges; a, γ and κ are those of the judge.  If x̄ is a function of x,
-β and γ cannot be told apart, and x - x̄ takes the place of both, as if all judges had the same β.  If all labels of an
-item have the same x (such as the length of the answer), only the difference from the other judges can be known, or, on
-items whose answer t is known, the effect itself:  y = a + β x + κ t.  The effect on all judges together has one β.
+with x̄ and ȳ the means over half of the other judges; a, γ and κ are those of the judge.  ȳ is a noisy measure of how
+good the option is, and better options may well be longer; so the mean over the other half is its instrument: as in
+regressions with errors in variables, β is right if judges err independently.  If x̄ is a function of x, β and γ cannot
+be told apart, and x - x̄ takes the place of both, as if all judges had the same β.  If all labels of an item have the
+same x (such as the length of the answer), only the difference from the other judges can be known, or, on items whose
+answer t is known, the effect itself:  y = a + β x + κ t.  The effect on all judges together has one β.
 
 Standard errors are robust to anything that labels of one item share (Liang & Zeger 1986), with the factor
 G / (G - 1) · (n - 1) / (n - p) and Student's t with G - 1 degrees of freedom for G items.  P-values are corrected for
@@ -26,10 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilience.audit.constants import FEWEST
+from consilience.audit.constants import FEWEST, RELATED
 from consilience.kernels._arrays import Bools, Floats, Ints
 
-__all__ = ["ALL", "ITSELF", "KNOWN", "OTHERS", "Effect", "Property", "effects_of", "holm", "mean_effect"]
+__all__ = ["ALL", "ITSELF", "KNOWN", "OTHERS", "Effect", "Property", "effects_of", "holm", "mean_effect", "trends_of"]
 
 #: The judge of an effect that all judges share.
 ALL = -1
@@ -75,31 +77,46 @@ def effects_of(given: Property, n_items: int, n_judges: int, truth: Floats | Non
     level
         Level of the intervals.
     """
-    y_bar, x_bar, compared = _others(given, n_items, n_judges)
-    same = bool((np.abs(given.x - x_bar)[compared] < 1e-9).all())  # as the length of the answer is for all judges
-    by_judge = np.argsort(given.judge, kind="stable")
-    ends = np.cumsum(np.bincount(given.judge, minlength=n_judges))[:-1]
-    of_judge = np.split(by_judge, ends)
+    halves = [_others(given, n_items, n_judges, half) for half in (0, 1)]
+    (y_bar, x_bar, one), (instrument, _, other) = halves
+    compared = one & other
+    # as the length of the answer is for all judges
+    same = bool((np.abs(given.x - x_bar)[one] < 1e-9).all())
     found = []
-    against = [(OTHERS if same else ITSELF, compared)]
-    if same and truth is not None:
-        against.append((KNOWN, ~np.isnan(truth[given.item])))
-    for name, there in against:
+    for name in (OTHERS, KNOWN) if same and truth is not None else (OTHERS if same else ITSELF,):
+        there = compared if name != KNOWN or truth is None else ~np.isnan(truth[given.item])
         parts = []
-        for m, rows in enumerate(of_judge):
+        for m, rows in enumerate(_by_judge(given.judge, n_judges)):
             rows = rows[there[rows]]
-            if name == KNOWN:
-                assert truth is not None
-                own, beside = given.x[rows], np.column_stack([np.ones(rows.size), truth[given.item[rows]]])
+            x, constant = given.x[rows], np.ones(rows.size)
+            if name == KNOWN and truth is not None:
+                beside = with_instrument = np.column_stack([constant, truth[given.item[rows]]])
             else:
-                own, beside = _regressors(same, given.x[rows], x_bar[rows], y_bar[rows])
-            x, y = (_residual(beside, column) for column in (own, given.y[rows]))
-            part = _Part(m, x, y, given.item[rows], beside.shape[1])
-            parts.append(part)
-            found.append(_fit(part, name, level))
-        if name != OTHERS:  # where judges differ from each other, they cannot do so together
-            x, y, item = (np.concatenate(of) for of in zip(*(part[1:4] for part in parts), strict=True))
-            found.append(_fit(_Part(ALL, x, y, item, sum(part.absorbed for part in parts)), name, level))
+                x, more = _regressors(same, x, x_bar[rows])
+                beside = np.column_stack([constant, *more, y_bar[rows]])
+                with_instrument = np.column_stack([constant, *more, instrument[rows]])
+            part = _part(m, x, given.y[rows], beside, with_instrument, given.item[rows])
+            if part is not None:
+                parts.append(part)
+                found.append(_fit(part, name, level))
+        if name != OTHERS and parts:  # where judges differ from each other, they cannot do so together
+            z, x, y = (np.concatenate([part[column] for part in parts]) for column in (1, 2, 3))
+            item, absorbed = np.concatenate([part.item for part in parts]), sum(part.absorbed for part in parts)
+            found.append(_fit(_Part(ALL, z, x, y, item, absorbed), name, level))
+    return [effect for effect in found if effect is not None]
+
+
+def trends_of(given: Property, n_items: int, n_judges: int, level: float) -> list[Effect]:
+    """Return how y, less its mean over the other judges' labels of the item, changes with x, for every judge."""
+    halves = [_others(given, n_items, n_judges, half)[::2] for half in (0, 1)]
+    compared = halves[0][1] & halves[1][1]
+    y = given.y - 0.5 * (halves[0][0] + halves[1][0])
+    found = []
+    for m, rows in enumerate(_by_judge(given.judge, n_judges)):
+        rows = rows[compared[rows]]
+        one = np.ones((rows.size, 1))
+        part = _part(m, given.x[rows], y[rows], one, one, given.item[rows])
+        found.append(None if part is None else _fit(part, OTHERS, level))
     return [effect for effect in found if effect is not None]
 
 
@@ -107,56 +124,85 @@ class _Part(NamedTuple):
     """Labels of a judge (or all), with what other regressors explain subtracted."""
 
     judge: int
-    x: Floats
+    z: Floats  #: x less what the regressors explain of it, orthogonal to these
+    x: Floats  #: x and y less what the regressors explain by means of the instrument
     y: Floats
     item: Ints
     absorbed: int  #: number of the other regressors
 
 
-def _others(given: Property, n_items: int, n_judges: int) -> tuple[Floats, Floats, Bools]:
-    """Return the means of y and x over other judges' labels of the item, and where there are any."""
+def _by_judge(judge: Ints, n_judges: int) -> list[Ints]:
+    """Return the rows of every judge."""
+    ends = np.cumsum(np.bincount(judge, minlength=n_judges))[:-1]
+    return np.split(np.argsort(judge, kind="stable"), ends)
+
+
+def _others(given: Property, n_items: int, n_judges: int, half: int) -> tuple[Floats, Floats, Bools]:
+    """Return the means of y and x over other judges' labels of the item, and where there are any.
+
+    Judges with even numbers are one ``half``, the others the second.
+    """
+    counts = (given.judge % 2 == half).astype(np.float64)
     cell, place = np.unique(given.item * n_judges + given.judge, return_inverse=True)
-    means = []
-    others = np.bincount(given.item, minlength=n_items)[given.item] - np.bincount(place, minlength=cell.size)[place]
-    for of in (given.y, given.x):
-        rest = np.bincount(given.item, of, n_items)[given.item] - np.bincount(place, of, cell.size)[place]
-        means.append(rest / np.maximum(others, 1))
-    return means[0], means[1], others > 0
+    sums = [
+        np.bincount(given.item, of * counts, n_items)[given.item] - np.bincount(place, of * counts, cell.size)[place]
+        for of in (np.ones(counts.size), given.y, given.x)
+    ]
+    number = np.maximum(sums[0], 1.0)
+    return sums[1] / number, sums[2] / number, sums[0] > 0.5
 
 
-def _regressors(same: bool, x: Floats, x_bar: Floats, y_bar: Floats) -> tuple[Floats, Floats]:
-    """Return the regressor whose coefficient is the effect, and the others."""
-    beside = np.column_stack([np.ones(x.size), y_bar])
-    if same:
-        return x, beside
-    total, shared = ((of - of.mean()) @ (of - of.mean()) if of.size else 0.0 for of in (x, x_bar))
-    cross = (x - x.mean()) @ (x_bar - x_bar.mean()) if x.size else 0.0
-    if total * shared - cross**2 > _COLLINEAR * total * shared:
-        return x, np.column_stack([beside, x_bar])
-    return x - x_bar, beside
+def _regressors(same: bool, x: Floats, x_bar: Floats) -> tuple[Floats, tuple[Floats, ...]]:
+    """Return the regressor whose coefficient is the effect, and x̄ if it is one of the others."""
+    if same or not x.size:
+        return x, ()
+    own, others = x - x.mean(), x_bar - x_bar.mean()
+    total, shared, cross = own @ own, others @ others, own @ others
+    return (x, (x_bar,)) if total * shared - cross**2 > _COLLINEAR * total * shared else (x - x_bar, ())
 
 
-def _residual(beside: Floats, column: Floats) -> Floats:
-    """Return what the other regressors leave of a column."""
-    left: Floats = column - beside @ np.linalg.lstsq(beside, column, rcond=None)[0]
-    return left
+def _part(judge: int, x: Floats, y: Floats, beside: Floats, instruments: Floats, item: Ints) -> _Part | None:
+    """Subtract what the other regressors explain; None if their instruments do not determine that.
+
+    With regressors N and instruments Z:   x - N (Z'N)⁻¹ Z'x,   y - N (Z'N)⁻¹ Z'y,   z = x - Z (N'Z)⁻¹ N'x.
+    """
+    n, q = beside.shape
+    if n <= q + 2:
+        return None
+    if beside is not instruments and not _related(beside, instruments):
+        return None
+    cross = instruments.T @ beside
+    if np.linalg.matrix_rank(cross) < q:
+        beside = instruments = np.ones((n, 1))  # all known answers are the same
+        cross = beside.T @ beside
+    left_x, left_y = (of - beside @ np.linalg.solve(cross, instruments.T @ of) for of in (x, y))
+    z = x - instruments @ np.linalg.solve(cross.T, beside.T @ x)
+    return _Part(judge, z, left_x, left_y, item, beside.shape[1])
+
+
+def _related(beside: Floats, instruments: Floats) -> bool:
+    """Whether the two halves of the other judges agree clearly, beside the regressors that they share."""
+    shared, a, b = beside[:, :-1], beside[:, -1], instruments[:, -1]
+    a, b = (of - shared @ np.linalg.lstsq(shared, of, rcond=None)[0] for of in (a, b))
+    size = float(np.sqrt((a @ a) * (b @ b)))
+    return size > 0 and float(a @ b) / size * np.sqrt(a.size) >= RELATED
 
 
 def _fit(part: _Part, against: str, level: float) -> Effect | None:
     """Return the coefficient of x with errors clustered by item; None if it is not determined."""
-    judge, x, y, item, absorbed = part
+    judge, z, x, y, item, absorbed = part
     n, p = x.size, 1 + absorbed
-    xx = float(x @ x)
-    if n <= p + 1 or xx <= 1e-9 * n:
+    zx = float(z @ x)
+    if n <= p + 1 or abs(zx) <= 1e-9 * n:
         return None
     _, cluster = np.unique(item, return_inverse=True)
     G = int(cluster.max()) + 1
     if G < FEWEST:
         return None
-    beta = float(x @ y) / xx
-    sums = np.bincount(cluster, x * (y - beta * x))
-    # Var β = Σ_g (Σ x e over the labels of item g)² / (Σ x²)²
-    variance = float(sums @ sums) / xx**2 * (G / (G - 1)) * ((n - 1) / (n - p))
+    beta = float(z @ y) / zx
+    sums = np.bincount(cluster, z * (y - beta * x))
+    # Var β = Σ_g (Σ z e over the labels of item g)² / (Σ z x)²
+    variance = float(sums @ sums) / zx**2 * (G / (G - 1)) * ((n - 1) / (n - p))
     return _effect(judge, against, beta, float(np.sqrt(variance)), G, n, level)
 
 

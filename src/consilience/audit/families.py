@@ -42,7 +42,7 @@ def find_families(annotations: Annotations) -> Families:
     rho[one, other] = rho[other, one] = found.correlation
     bound = np.where(found.common >= FAMILY_COMMON, found.correlation - 2.0 * found.error, 0.0)
     low[one, other] = low[other, one] = bound
-    names = a.annotator_ids.sorted()[1]  # so that equal distances do not depend on the order of the rows
+    names = np.argsort(a.annotator_ids.sorted()[1])  # so that equal distances do not depend on the order of the rows
     groups = [np.sort(names[members]) for members in _linked(low[np.ix_(names, names)])]
     mean = [float(rho[np.ix_(g, g)].sum() / (g.size * (g.size - 1))) for g in groups]
     order = sorted(range(len(groups)), key=lambda i: (-groups[i].size, -mean[i]))

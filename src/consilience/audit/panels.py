@@ -74,8 +74,8 @@ def find_panels(annotations: Annotations, truth: Codes, seed: int) -> Panels:
 def _known(annotations: Annotations, truth: Codes) -> _Known:
     a = annotations
     # by name, so that the folds do not depend on the order of the rows
-    named = a.item_ids.sorted()[1]
-    there = np.asarray(named)[(truth[named] >= 0) & (a.labels_per_item[named] > 0)]
+    named = np.argsort(a.item_ids.sorted()[1])
+    there = named[(truth[named] >= 0) & (a.labels_per_item[named] > 0)]
     number = np.full(a.n_items, -1, np.int64)
     number[there] = np.arange(there.size)
     item = number[a.item_of_label()]
@@ -83,9 +83,7 @@ def _known(annotations: Annotations, truth: Codes) -> _Known:
     rows = rows[np.argsort(a.annotator[rows], kind="stable")]
     judge = a.annotator[rows].astype(np.int64)
     start = np.concatenate([[0], np.cumsum(np.bincount(judge, minlength=a.n_annotators))])
-    ties = np.empty(a.n_annotators, np.int64)
-    ties[a.annotator_ids.sorted()[1]] = np.arange(a.n_annotators)
-    return _Known(truth[there], item[rows], a.label[rows], start, judge, a.n_classes, ties)
+    return _Known(truth[there], item[rows], a.label[rows], start, judge, a.n_classes, a.annotator_ids.sorted()[1])
 
 
 def _by_record(known: _Known, using: Floats) -> Ints:

@@ -21,6 +21,9 @@ from consilience.kernels._arrays import Codes, Floats, Ints
 
 __all__ = ["Labels", "author_property", "drift_property", "length_property", "order_property"]
 
+#: Labels whose votes are in memory at a time.
+_STEP = 1 << 18
+
 
 class Labels:
     """The labels with the judge of each, and what is good."""
@@ -156,8 +159,11 @@ def author_property(labels: Labels, author: Any) -> tuple[Property, Floats]:
     return labels.property(values[a.label], x), values
 
 
-def drift_property(labels: Labels, posterior: Floats) -> Property | None:
-    """Return the place of every label in its judge's time, from 0 to 1, and whether it is right; None without times."""
+def drift_property(labels: Labels) -> Property | None:
+    """Return the place of every label in its judge's time, from 0 to 1; None without times.
+
+    y is whether the label is what most other annotators say of the item.
+    """
     a = labels.annotations
     if a.time is None:
         return None
@@ -169,7 +175,18 @@ def drift_property(labels: Labels, posterior: Floats) -> Property | None:
     x = np.full(a.n_labels, np.nan)
     who = labels.judge[rows]
     x[rows] = (np.arange(rows.size) - start[who]) / np.maximum(number[who] - 1, 1)
-    return labels.property(posterior[labels.item, a.label], x)
+    # votes of the others, label by label; ties count in part
+    agree = np.empty(a.n_labels)
+    K = a.n_classes
+    votes = np.bincount(labels.item * K + a.label, minlength=a.n_items * K).reshape(a.n_items, K)
+    for first in range(0, a.n_labels, _STEP):
+        part = slice(first, first + _STEP)
+        rest = votes[labels.item[part]]
+        mine = np.arange(rest.shape[0]), a.label[part]
+        rest[mine] -= 1
+        best = rest == rest.max(axis=1, keepdims=True)
+        agree[part] = best[mine] / best.sum(axis=1)
+    return labels.property(agree, x)
 
 
 def _by_option(given: Any, a: Annotations) -> tuple[Ints, Any, tuple[Any, Any]] | None:
