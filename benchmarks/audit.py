@@ -89,7 +89,8 @@ def kept(draw: int) -> tuple[int, float, float]:
     keep = cs.audit(blind, gold=gold, without=False).panel
     chosen = a.select_annotators(np.isin(a.annotators, keep))
     vote = cs.aggregate(chosen, "majority")
-    return len(keep), *(100 * float(np.mean(run.choice.best[rest] != truth[rest])) for run in (vote, blind))
+    errors = [100 * float(np.mean(run.choice.best[rest] != truth[rest])) for run in (vote, blind)]
+    return len(keep), errors[0], errors[1]
 
 
 def run() -> list[Figure]:
@@ -98,8 +99,8 @@ def run() -> list[Figure]:
         warnings.simplefilter("ignore", ConsilienceWarning)
         for effect in EFFECTS:
             n = trials(PANELS)
-            power = 100 * np.mean([detected(seed, effect, 0.05)[0] for seed in range(n)])
-            false = 100 * np.mean([detected(seed, effect, 0.0)[1] for seed in range(n)])
+            power = 100 * float(np.mean([detected(seed, effect, 0.05)[0] for seed in range(n)]))
+            false = 100 * float(np.mean([detected(seed, effect, 0.0)[1] for seed in range(n)]))
             rows.append([effect, f"{power:.1f}", f"{false:.1f}"])
             figures.append(Figure(f"{effect}: panels in which 5 points are found", power, POWER, up=True, unit="%"))
             figures.append(Figure(f"{effect}: panels with a false positive", false, FALSE, unit="%"))

@@ -6,8 +6,8 @@ Judges leave in the order of their records on the known answers, the worst first
 
 where ā is the mean over all labels, so that a judge of whom nothing is known counts as average.  Each size of panel is
 the vote of the judges that are left.  Its error comes from cross-validation: order and vote of one fold rest on the
-records of the other folds.  Removing whichever judge improves the vote most on the known answers was tried as well: it
-fits their noise (``python -m benchmarks audit`` has the figures).
+records of the other folds.  Removing whichever judge improves the vote most on the known answers was tried as well.
+It fits their noise: on llmbar (eight draws of 100 known answers) the error on other items is 13.8 %, by record 13.3 %.
 """
 
 from __future__ import annotations
