@@ -9,6 +9,8 @@ from consilience import moments as moments
 from consilience import plot as plot
 from consilience import spans as spans
 from consilience.api import aggregate as aggregate
+from consilience.audit.audit import audit as audit
+from consilience.audit.result import Audit as Audit
 from consilience.auto.auto import Auto as Auto
 from consilience.compare.compare import compare as compare
 from consilience.compare.comparison import Comparison as Comparison

@@ -23,6 +23,7 @@ VERBS: Mapping[str, str] = {
     "diagnose": "Check whether the labels show how good annotators are, and what to collect.",
     "plan": "Plan which annotator should label which item next.",
     "estimate": "Estimate a share, a mean or a win rate with a valid interval.",
+    "audit": "Audit a panel of judges: errors, families, biases, and whom to keep.",
     "rank": "Rank items by pairwise comparisons.",
     "compare": "Compare methods where the truth is known.",
     "report": "Write the HTML report of a run.",

@@ -9,16 +9,17 @@ import numpy as np
 
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations
-from consilience.data.ids import Ids, encode
-from consilience.data.truth import classes_with_truths, truth_codes, truth_columns
+from consilience.data.ids import encode
+from consilience.data.truth import truth_columns
 from consilience.exceptions import DataError, DataWarning, ParameterError, warn
 from consilience.inference.error_rates import rogan_gladen
+from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
 from consilience.inference.regression_estimate import Fitted, fit_predictors, mean_estimate, sample_mean
 from consilience.inference.result import FEWEST, Estimate, Source
 from consilience.inference.sampling import panel_strata
 from consilience.inference.targets import class_values, describe
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Floats, Ints
 from consilience.runs.consensus import Consensus
 
 __all__ = ["Estimate", "estimate"]
@@ -134,48 +135,14 @@ class _Panel:
 
     @classmethod
     def of(cls, data: Any, gold: Any, of: Any, seed: int) -> _Panel:
-        consensus = _blind(data, seed)
+        consensus = blind_consensus(data, seed, "estimate")
         a = consensus.annotations
         assert a is not None
-        truth, classes = _known(data, gold, a)
+        truth, classes = known_answers(data, gold, a)
         values = class_values(of, classes)
         y = np.append(values, np.nan)[truth]
         K = a.n_classes
         return cls(a, consensus, values[:K], y, panel_predictors(a, consensus.posterior, values[:K], truth))
-
-
-def _known(data: Any, gold: Any, annotations: Annotations) -> tuple[Codes, Ids]:
-    """Return the codes of the known answers, -1 where unknown, and the classes, with those that nobody used."""
-    a = annotations
-    if gold is None:
-        kept = data.annotations if isinstance(data, Consensus) else data if isinstance(data, Annotations) else None
-        if kept is None or kept.gold is None:
-            return np.full(a.n_items, -1, np.int32), a.class_ids
-        return kept.gold, a.class_ids
-    classes = classes_with_truths(gold, a.item_ids, a.class_ids, column=a.origin.item, what="gold")
-    codes = truth_codes(gold, a.item_ids, classes, column=a.origin.item, what="gold", strict=True)
-    return codes, classes
-
-
-def _blind(data: Any, seed: int) -> Consensus:
-    """Return a consensus that has seen no known answers, so that none predicts itself."""
-    from consilience.api import aggregate
-
-    method = "auto"
-    if isinstance(data, Consensus):
-        if data.annotations is None or data.posterior.ndim != 2:
-            raise DataError(
-                "estimate needs a consensus of classes that keeps its labels: streamed runs and open answers have none"
-            )
-        if data.annotations.gold is None:
-            return data
-        method, seed, data = data.run["method"], data.run["seed"], data.annotations.with_gold(None)
-    elif isinstance(data, Annotations) and data.gold is not None:
-        data = data.with_gold(None)
-    found = aggregate(data, method, seed=seed, answers="nominal")
-    if found.annotations is None:
-        raise DataError("estimate needs labels in memory: streamed runs do not keep them")
-    return found
 
 
 def _codes(given: Any, annotations: Annotations, what: str) -> tuple[Ints | None, list[Any]]:

@@ -1,0 +1,96 @@
+"""``consilience audit``: what a panel of judges is worth, and what moves their verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from consilience.cli._input import LABELS
+from consilience.cli.aggregate import SEED, reading_options
+
+__all__ = ["command"]
+
+
+@click.command(name="audit", params=list(reading_options))
+@click.argument("labels", type=LABELS)
+@click.option("--gold", type=click.Path(), help="File of known answers (item, label), a random sample of the items.")
+@click.option("--order", type=click.Path(), help="CSV file: item, annotator, and the class that was shown first.")
+@click.option("--length", type=click.Path(), help="CSV file: item and its length, or the lengths of two classes.")
+@click.option("--author", type=click.Path(), help="CSV file: item and its author, or the authors of two classes.")
+@click.option("--judges", type=click.Path(), help="CSV file: annotator and the judge of which it is a variant.")
+@click.option("--good", multiple=True, help="Class of a good answer; repeat for several.  [default: the last class]")
+@click.option(
+    "--without/--no-without", default=None, help="Fit the consensus without each judge.  [default: for up to 25]"
+)
+@click.option("--level", type=float, default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--json", "as_json", is_flag=True, help="Print all tables as JSON.")
+def command(
+    labels: str,
+    gold: str | None,
+    order: str | None,
+    length: str | None,
+    author: str | None,
+    judges: str | None,
+    good: tuple[str, ...],
+    without: bool | None,
+    level: float,
+    seed: int,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Audit the judges of LABELS: their errors, families and biases, and with known answers whom to keep."""
+    import consilience as cs
+    from consilience.cli import _output
+
+    encoding = reading["encoding"]
+    with _output.caught() as notes:
+        with _output.reading(labels):
+            annotations = cs.read(labels, **reading)
+        if not isinstance(annotations, cs.Annotations):
+            raise cs.exceptions.DataError(f"{labels} has labels of tokens in order; audit is for items by themselves")
+        known = None if gold is None else cs.read_truth(gold, encoding=encoding, like=annotations)
+        tables = {"order": order, "length": length, "author": author}
+        given = {name: None if path is None else _table(path, encoding) for name, path in tables.items()}
+        with _output.waiting("auditing the judges"):
+            found = cs.audit(
+                annotations,
+                gold=known,
+                judges=None if judges is None else _mapping(judges, encoding),
+                good=list(good) or None,
+                without=without,
+                level=level,
+                seed=seed,
+                **given,
+            )
+    _output.show_notes(notes)
+    if as_json:
+        _output.show_json(found.to_dict())
+        return
+    for line in str(found).splitlines():
+        click.echo(_output.safe(line))
+
+
+def _table(path: str, encoding: str | None) -> Any:
+    """Read a CSV file as a table."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    from consilience.exceptions import FormatError
+
+    try:
+        return csv.read_csv(path, read_options=csv.ReadOptions(encoding=encoding or "utf-8"))
+    except (pa.ArrowException, LookupError) as error:
+        raise FormatError(f"{path} cannot be read as a CSV file: {error}") from error
+
+
+def _mapping(path: str, encoding: str | None) -> dict[Any, Any]:
+    """Read two columns as a mapping from the first to the second."""
+    from consilience.exceptions import DataError
+
+    table = _table(path, encoding)
+    if table.num_columns != 2:
+        raise DataError(f"{path} must have two columns, annotator and judge, not {table.num_columns}")
+    first, second = (column.to_pylist() for column in table.columns)
+    return dict(zip(first, second, strict=True))
