@@ -85,21 +85,36 @@ def variational_ascent(
     *,
     accelerate: bool = True,
     keeper: Keeper | None = None,
+    forget: Callable[[], None] | None = None,
 ) -> VariationalAscent:
-    """Return the ascent of the lower bound from the counts of ``start``; a ``keeper`` saves its state."""
-    return Ascent(_VariationalModel(sweep, beliefs), _rounded(start), accelerate=accelerate, keeper=keeper)
+    """Return the ascent of the lower bound from the counts of ``start``; a ``keeper`` saves its state.
+
+    ``forget`` undoes what the beliefs learned in the last pass: it is called after a leap that lowers the bound.
+    """
+    return Ascent(_VariationalModel(sweep, beliefs, forget), _rounded(start), accelerate=accelerate, keeper=keeper)
 
 
 class _VariationalModel:
     """Expected counts, as the ascent sees them."""
 
-    def __init__(self, sweep: Callable[[Floats, Floats], Statistics], beliefs: Beliefs) -> None:
-        self.sweep, self.beliefs = sweep, beliefs
+    def __init__(
+        self,
+        sweep: Callable[[Floats, Floats], Statistics],
+        beliefs: Beliefs,
+        forget: Callable[[], None] | None,
+    ) -> None:
+        self.sweep, self.beliefs, self.forget = sweep, beliefs, forget
+        self._bound = -np.inf  # of the last pass that was not a leap downwards
 
     def evaluate(self, at: Statistics) -> Pass[Statistics, None]:
         expected = self.beliefs(at)
         after = self.sweep(*expected.tables)
-        return Pass(at, after.log_likelihood - expected.divergence, _rounded(after), after.log_likelihood, None)
+        bound = after.log_likelihood - expected.divergence
+        if bound >= self._bound or self.forget is None:
+            self._bound = bound
+        else:
+            self.forget()
+        return Pass(at, bound, _rounded(after), after.log_likelihood, None)
 
     def leap(self, one: Pass[Statistics, None], two: Pass[Statistics, None]) -> Statistics | None:
         # counts over the sum of their column are probabilities: their change is weighted by the labels behind it

@@ -28,6 +28,8 @@ __all__ = ["learn_pseudo_counts", "psi_and_log_gamma"]
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 #: Factors of a product whose logarithm is taken at once: sixteen numbers below 1e19 stay below 1e308.
 _TOGETHER = 16
+#: Longest leap of the logarithm of a sum of pseudo-counts.
+_FARTHEST = 1.0
 
 
 def _product(x: Any) -> Any:
@@ -60,16 +62,26 @@ def _log_gamma_of_shifted(y: Any, log_y: Any) -> Any:
 
 
 def _learn(counts: Any, group: Any, beta: Any, steps: Any, rate: Any, least: Any, most: Any) -> None:
-    """Take steps of Minka's fixed point for β, (R,), in place; ``group[r]`` is the distribution that cell r is of."""
+    """Take steps of Minka's fixed point for β, (R,), in place; ``group[r]`` is the distribution that cell r is of.
+
+    The fixed point soon has the proportions of a distribution, but creeps towards its sum s = exp u if annotators are
+    much alike.  A step changes u by ε(u), and ε = 0 is wanted: the secant through two steps gives the length of a leap,
+
+        u  ←  u + a ε(u),    a  =  (u - u') / (ε(u') - ε(u)),    u' one step earlier.
+
+    A leap that turns out to be too long, because ε has changed its sign, is replaced by the plain step.
+    """
     M, R = counts.shape
     size = R + group.max() + 1
     # cells, then the sums of their distributions
     counted, shift, gained, product = np.zeros((M, size)), np.empty(size), np.empty(size), np.ones(size)
+    plain, back = np.empty(R), np.empty(size - R, np.bool_)
+    total, before, change, leaps = np.empty(size - R), np.empty(size - R), np.zeros(size - R), np.zeros(size - R)
     for m in range(M):
         for r in range(R):
             counted[m, r] = counts[m, r]
             counted[m, R + group[r]] += counts[m, r]
-    for _ in range(steps):
+    for step in range(steps):
         shift[R:] = 0.0
         for r in range(R):
             shift[r] = beta[r]
@@ -86,8 +98,21 @@ def _learn(counts: Any, group: Any, beta: Any, steps: Any, rate: Any, least: Any
             for r in range(size):
                 gained[r] += np.log(product[r])
                 product[r] = 1.0
+        total[:] = 0.0
         for r in range(R):
             beta[r] = min(max(beta[r] * gained[r] / (gained[R + group[r]] + rate), least), most)
+            total[group[r]] += beta[r]
+        for g in range(total.size):
+            epsilon, leap = np.log(total[g] / shift[R + g]), 0.0
+            back[g] = leaps[g] * epsilon < 0.0
+            bend = change[g] - epsilon
+            if not back[g] and step < steps - 1 and change[g] * bend > 0.0:
+                leap = (np.log(shift[R + g] / before[g]) / bend - 1.0) * epsilon
+                leap = min(max(leap, -_FARTHEST), _FARTHEST) if leap * epsilon > 0.0 else 0.0
+            before[g], change[g], leaps[g] = shift[R + g], 0.0 if back[g] else epsilon, leap
+        for r in range(R):
+            plain[r] = plain[r] if back[group[r]] else beta[r]
+            beta[r] = min(max(plain[r] * np.exp(leaps[group[r]]), least), most)
 
 
 def _psi_and_sums(x: Any, log_y: Any, together: Any, psi: Any, sums: Any) -> None:
@@ -116,7 +141,8 @@ def learn_pseudo_counts(
 
         β  ←  β · Σ_m [ψ(c_m + β) - ψ(β)]  /  (rate + Σ_m [ψ(Σ c_m + Σ β) - ψ(Σ β)])
 
-    T. Minka, "Estimating a Dirichlet distribution" (2000), eq. (55), with an exponential prior on β.
+    T. Minka, "Estimating a Dirichlet distribution" (2000), eq. (55), with an exponential prior on β.  Steps between the
+    first and the last may be lengthened (:func:`_learn`).
     """
     made = beta.reshape(-1).copy()
     along = np.arange(beta.size).reshape(beta.shape)

@@ -171,7 +171,9 @@ class Hierarchy:
         if isinstance(a, Passes) and a.checkpoint:
             assert isinstance(habits, CrowdBeliefs)
             keeper = _HabitKeeper(a.checkpoint, habits)
-        self._ascent = variational_ascent(sweep, beliefs, begin, accelerate=accelerate, keeper=keeper)
+        self._ascent = variational_ascent(
+            sweep, beliefs, begin, accelerate=accelerate, keeper=keeper, forget=habits.forget
+        )
         self._tol = 0.0
 
     def climb(self, *, max_iter: int, tol: float, callback: Callback | None = None) -> Hierarchy:
@@ -240,21 +242,26 @@ def checked_weights(weights: Sequence[float] | Floats, n_annotators: int) -> Flo
 class CrowdBeliefs(ConfusionBeliefs):
     """Confusions drawn from a crowd; β takes a few steps of its fixed point in every pass.
 
-    Each step raises the lower bound at the counts of the pass, so learning β never lowers it.
+    The steps raise the lower bound at the counts of the pass, so learning β never lowers it.
     """
 
     def __init__(self, proportions: Dirichlet | None, n_classes: int) -> None:
         K = n_classes
         beta = np.where(np.eye(K, dtype=bool), CROWD_RIGHT, max(CROWD_WRONG / max(K - 1, 1), LEAST))
         super().__init__(proportions, Dirichlet(beta, axis=-2))
+        self._earlier = self.confusions
 
     def settle(self, statistics: Statistics) -> None:
         """Learn the habits that suit these counts."""
         self.confusions = self.confusions.learned(statistics.counts, _FIRST_STEPS)
 
+    def forget(self) -> None:
+        """Return to the habits before the last pass."""
+        self.confusions = self._earlier
+
     def __call__(self, statistics: Statistics) -> Expectation:
         """Learn the habits that suit these counts, then return the expected logarithms."""
-        self.confusions = self.confusions.learned(statistics.counts, _STEPS)
+        self._earlier, self.confusions = self.confusions, self.confusions.learned(statistics.counts, _STEPS)
         expected = super().__call__(statistics)
         return expected._replace(divergence=expected.divergence + RATE * float(self.confusions.pseudo.sum()))
 
@@ -286,16 +293,20 @@ class CoinBeliefs:
     def __init__(self, proportions: Dirichlet | None, n_classes: int) -> None:
         self.proportions = proportions
         self.n_classes = n_classes
-        self.coin = Dirichlet(np.array([CROWD_RIGHT, CROWD_WRONG]))
+        self.coin = self._earlier = Dirichlet(np.array([CROWD_RIGHT, CROWD_WRONG]))
 
     def settle(self, statistics: Statistics) -> None:
         """Learn the habits that suit these counts."""
         self.coin = self.coin.learned(self._tosses(statistics), _FIRST_STEPS)
 
+    def forget(self) -> None:
+        """Return to the habits before the last pass."""
+        self.coin = self._earlier
+
     def __call__(self, statistics: Statistics) -> Expectation:
         """Learn the habits that suit these counts, then return the expected logarithms."""
         K, tosses = self.n_classes, self._tosses(statistics)
-        self.coin = self.coin.learned(tosses, _STEPS)
+        self._earlier, self.coin = self.coin, self.coin.learned(tosses, _STEPS)
         expected, divergence = self.coin.expected_log(tosses)
         divergence += RATE * float(self.coin.pseudo.sum())
         # a wrong answer is any of the K - 1 others
