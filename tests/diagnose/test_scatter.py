@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
+from consilience.diagnose import scatter as module
 from consilience.diagnose.scatter import in_plane, scatter, shortfall_by_programs
 from consilience.kernels._arrays import Floats
 
@@ -142,3 +143,11 @@ def test_without_the_search_the_shortfall_is_a_lower_bound_and_said_to_be_one() 
     np.testing.assert_array_equal(quick.distance, found.distance)
     # up to three classes nothing is searched for, so nothing is left out
     assert scatter(H[:, :3], search=False).shortfall == scatter(H[:, :3]).shortfall == 1.0
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.repeat(rows_of(5, 300, seed=4), 2, axis=0)  # with ties
+    whole = shortfall_by_programs(rows)
+    monkeypatch.setattr(module, "_BLOCK", 7)
+    assert shortfall_by_programs(rows) == pytest.approx(whole, rel=1e-9)
+    assert 0.0 < whole < 1.0

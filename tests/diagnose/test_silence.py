@@ -76,3 +76,25 @@ def test_very_little_is_no_evidence(matrix: list[list[int]]) -> None:
 @pytest.mark.parametrize("name", [*CROWDS, *FUNCTIONS, "llmbar", "llmjudge_trecdl23"])
 def test_public_sets(name: str) -> None:
     assert examine_silence(real_crowd(name)[0]).informative == (name in FUNCTIONS)
+
+
+def test_blocks_of_items_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = cs.simulate(300, 20, 3, labels_per_item=4, seed=2).annotations
+    whole = examine_silence(crowd)
+    monkeypatch.setattr("consilience.diagnose.silence._BLOCK", 50)
+    parts = examine_silence(crowd)
+    assert (parts.informative, parts.one_class) == (whole.informative, whole.one_class)
+    assert parts.distance == pytest.approx(whole.distance, rel=1e-12)
+    assert parts.dispersion == pytest.approx(whole.dispersion, rel=1e-9)
+    # the votes on an annotator's items, item by item
+    votes = np.zeros((300, 3))
+    np.add.at(votes, (crowd.item_of_label(), crowd.label), 1.0)
+    n = votes.sum(axis=1)
+    share = votes / n[:, None]
+    apart = np.zeros(20)
+    for m in range(20):
+        at = np.flatnonzero(crowd.annotator == m)
+        own = np.eye(3)[crowd.label[at]]
+        others = (votes[crowd.item_of_label()[at]] - own) / (n[crowd.item_of_label()[at]] - 1)[:, None]
+        apart[m] = at.size * np.abs(others.mean(axis=0) - share.mean(axis=0)).sum()
+    assert whole.distance == pytest.approx(apart.sum() / (2.0 * crowd.n_labels), rel=1e-9)

@@ -40,6 +40,9 @@ from consilience.kernels._arrays import Floats, Ints
 
 __all__ = ["Scatter", "in_plane", "scatter", "shortfall_by_programs"]
 
+#: Points whose reach is computed at a time.
+_BLOCK = 1 << 14
+
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
@@ -124,7 +127,7 @@ def shortfall_by_programs(rows: Floats, *, starts: int = SCATTER_STARTS, seed: i
     directions = np.concatenate([sides, rng.standard_normal((starts, K - 1))])
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     farthest = 0.0
-    active = np.unique((points @ np.concatenate([directions, -directions]).T).argmax(axis=0))
+    active = np.unique(_farthest(points, np.concatenate([directions, -directions])))
     limit = FAR_CORNER * np.sqrt(K * (K - 1))
     for direction in directions:
         goal, length = direction, 0.0
@@ -139,6 +142,18 @@ def shortfall_by_programs(rows: Floats, *, starts: int = SCATTER_STARTS, seed: i
         if farthest >= limit:
             return 1.0
     return _as_shortfall(1.0 / farthest, K)
+
+
+def _farthest(points: Floats, directions: Floats) -> Ints:
+    """Return the point that reaches farthest in each direction, the first of equals; block by block, to save memory."""
+    farthest, reach = np.zeros(len(directions), np.int64), np.full(len(directions), -np.inf)
+    for first in range(0, len(points), _BLOCK):
+        reached = directions @ points[first : first + _BLOCK].T
+        best = reached.argmax(axis=1)
+        most = reached[np.arange(len(best)), best]
+        farther = most > reach
+        farthest[farther], reach[farther] = first + best[farther], most[farther]
+    return farthest
 
 
 def _corner(points: Floats, active: Ints, goal: Floats, limit: float) -> tuple[Floats, Ints]:

@@ -20,14 +20,19 @@ second sign are large.  If hardly anybody is silent, there is nothing to take.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.diagnose import constants
+from consilience.kernels._arrays import Floats
 from consilience.kernels.votes import said_counts, vote_counts
 
 __all__ = ["Silence", "examine_silence"]
+
+#: Labels per block.
+_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -66,19 +71,10 @@ def examine_silence(annotations: Annotations) -> Silence:
     frequency = (said.sum(axis=0) / total.sum())[said.argmax(axis=1)]
     same = (said.max(axis=1) == total) & (frequency**total < constants.ONE_CLASS_CHANCE)
     one_class = float(same[enough].mean())
-    votes = vote_counts(a.indptr, a.label, K)
-    n_votes = votes.sum(axis=1)
-    shares = votes[n_votes > 1] / n_votes[n_votes > 1, None]
+    items, mean, square, others = _votes_of_others(a)
     distance = dispersion = 0.0
-    if len(shares):
-        mean, variance = shares.mean(axis=0), np.maximum(shares.var(axis=0), 1e-9)
-        others = np.zeros((M, K))
-        item = a.item_of_label()
-        checked = n_votes[item] > 1
-        who, label, others_of = a.annotator[checked], a.label[checked], n_votes[item[checked]] - 1
-        for k in range(K):
-            left = votes[item[checked], k] - (label == k)
-            others[:, k] = np.bincount(who, left / others_of, M)
+    if items:
+        variance = np.maximum(square - mean**2, 1e-9)
         n = others.sum(axis=1)
         apart = others / np.maximum(n, 1.0)[:, None] - mean
         distance = float((n * np.abs(apart).sum(axis=1)).sum() / (2.0 * n.sum()))
@@ -87,3 +83,29 @@ def examine_silence(annotations: Annotations) -> Silence:
             dispersion = float(np.median((n[:, None] * apart**2 / variance).mean(axis=1)[tested]))
     chosen = distance >= constants.SILENCE_DISTANCE and dispersion >= constants.SILENCE_DISPERSION
     return Silence(one_class >= constants.ONE_CLASS_SHARE or chosen, one_class, distance, dispersion)
+
+
+def _votes_of_others(annotations: Annotations) -> tuple[int, Floats, Floats, Floats]:
+    """Return figures of the items with several labels, from blocks of items, to save memory.
+
+    They are the number of these items, the means of their vote shares and of the squares of these, (K,), and the sums
+    over each annotator's labels of the vote shares of the other labels on the item, (M, K).
+    """
+    a, K = annotations, annotations.n_classes
+    items, total, squares, others = 0, np.zeros(K), np.zeros(K), np.zeros((K, a.n_annotators))
+    cuts = np.unique(np.append(np.searchsorted(a.indptr, np.arange(0, a.n_labels, _BLOCK)), a.n_items))
+    for low, high in pairwise(cuts.tolist()):
+        inside = slice(int(a.indptr[low]), int(a.indptr[high]))
+        votes = vote_counts(a.indptr[low : high + 1] - a.indptr[low], a.label[inside], K)
+        n_votes = votes.sum(axis=1)
+        several = n_votes > 1
+        shares = votes[several] / n_votes[several, None]
+        items += len(shares)
+        total += shares.sum(axis=0)
+        squares += (shares**2).sum(axis=0)
+        item = np.repeat(np.arange(high - low), n_votes.astype(np.int64))
+        checked = several[item]
+        item, who, label = item[checked], a.annotator[inside][checked], a.label[inside][checked]
+        for k in range(K):
+            np.add.at(others[k], who, (votes[item, k] - (label == k)) / (n_votes[item] - 1))
+    return items, total / max(items, 1), squares / max(items, 1), others.T
