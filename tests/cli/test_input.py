@@ -117,7 +117,7 @@ def test_exports_and_nothing_on_standard_input(run: Run, tmp_path: Path, monkeyp
         (
             ["zzz"],
             2,
-            "there is no verb 'zzz'. The verbs are aggregate, update, diagnose, plan, estimate, rank, compare,",
+            "there is no verb 'zzz'. The verbs are aggregate, update, diagnose, plan, estimate, audit, rank,",
         ),
     ],
     ids=lambda value: "-".join(value[:1]) if isinstance(value, list) else None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 __all__ = [
     "COMMON_SPREAD",
+    "CONFUSED",
     "DRAWS",
     "EXACT_COMPARISONS",
     "EXACT_ITEMS",
@@ -51,3 +52,8 @@ PROBES = 8
 GUESSING = 0.4
 #: A judge is said to prefer a side if it moves even odds beyond 60 to 40 %, and the interval excludes 0.
 LEANING = 0.405
+
+#: Pairs that the higher score wins by ``auto``, as a share of those that it wins by votes, below which votes decide.
+#: origin: by design; alternatives: none; sensitivity: 0.71 to 0.75 on simulated judges near chance, where votes are
+#: right; 0.98 on pandalm, 1.27 on ukpconvarg1.
+CONFUSED = 0.9

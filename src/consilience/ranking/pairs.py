@@ -3,7 +3,7 @@
 An item of ``auto`` is a pair, or a pair and a task if there are tasks.  Its classes are "left", "tie" and "right",
 where the left one is the item with the higher score: which side an item was shown on, or how it is called, plays no
 role, and the share of pairs in which the higher score wins is learned as the prior of a class.  If ``auto`` confuses
-the classes, votes decide.
+the classes, votes decide: the higher score then wins far fewer pairs than by votes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.base.running import run_method
 from consilience.ranking.comparisons import Comparisons
+from consilience.ranking.constants import CONFUSED
 
 __all__ = ["pair_columns"]
 
@@ -44,12 +45,11 @@ def pair_columns(data: Comparisons, scores: Floats, seed: int) -> dict[str, Any]
     )
     with warnings.catch_warnings():  # about single judges and groups: the ranking says it in its own words
         warnings.simplefilter("ignore", ConsilienceWarning)
-        consensus = run_method(annotations, "auto", seed=seed)
-        left, _, right = consensus.posterior.sum(axis=0)
-        if left < right:
-            # Scores come from the same comparisons, so the higher one wins more pairs.  Where it does not, the fit has
-            # taken one class for the other, which happens if judges are near chance in most pairs; votes cannot.
-            consensus = run_method(annotations, "majority")
+        consensus, votes = run_method(annotations, "auto", seed=seed), run_method(annotations, "majority")
+    # Scores come from the same comparisons, so the higher one wins most pairs.  A model that sees far fewer such pairs
+    # than the votes has taken one class for another, which happens if judges are near chance; votes cannot.
+    if (consensus.choice.best == 0).sum() < CONFUSED * (votes.choice.best == 0).sum():
+        consensus = votes
     at = first[np.asarray(consensus.item_ids.to_numpy(), np.int64)]
     names = data.item_ids.to_arrow()
     best = consensus.choice.best
