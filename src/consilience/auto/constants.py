@@ -72,7 +72,7 @@ LEAST_KNOWN = 5
 #: origin: 27 public sets, three draws of 10, 30 and 100 known answers; alternatives: 64 combinations with 1 to 3 for
 #: shares, 3 to 20 for offsets, 1 and 2 answers, weights of votes below zero; sensitivity: mean error with 30 answers
 #: 21.1 to 21.5 %, with 100 19.7 to 20.4 %; a low precision of the offsets gains where labels are off balance, and costs
-#: up to 8 points with ten answers.  Without offsets 21.6 and 20.4 %.
+#: up to 8 points with ten answers.  Chosen without the judged set, 21.4 and 20.0 %; without offsets 21.6 and 20.4 %.
 SHARE_PRECISION, OFFSET_PRECISION, RECORD_ANSWERS = 3.0, 10.0, 1.0
 
 #: Least share of votes and model: a few surprising answers lower confidence, but do not leave labels to chance.
