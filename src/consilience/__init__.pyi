@@ -28,6 +28,9 @@ from consilience.engine.scanned import Scanned as Scanned
 from consilience.factor.estimators import SymNMF as SymNMF
 from consilience.factor.nmf_estimators import AND as AND
 from consilience.factor.nmf_estimators import SPA as SPA
+from consilience.features.crowd_classifier import CrowdClassifier as CrowdClassifier
+from consilience.features.curves import label_curves as label_curves
+from consilience.features.label_errors import label_errors as label_errors
 from consilience.inference.estimate import estimate as estimate
 from consilience.inference.result import Estimate as Estimate
 from consilience.io import load as load

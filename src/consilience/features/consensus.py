@@ -20,16 +20,20 @@ With known answers, the exponents are the coefficients of a logistic regression,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from consilience.auto import constants as auto_constants
 from consilience.auto.expected_error import LATER
+from consilience.auto.fallback import why_not
 from consilience.auto.known_answers import known_items, regression
 from consilience.auto.pool import Pool, held, normalised
 from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
 from consilience.diagnose.constants import ERR_TOGETHER
 from consilience.engine.progress import Callback
 from consilience.features import constants
@@ -40,13 +44,13 @@ from consilience.features.joint import Joint, fit_joint
 from consilience.features.members import FeatureMembers
 from consilience.features.source import Source
 from consilience.fitting.fit import Fit
-from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.base.running import run_method
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
 from consilience.validation import numpy_seed
 
-__all__ = ["aggregate_with_classifiers"]
+__all__ = ["Members", "aggregate_with_classifiers", "gathered"]
 
 #: The exponent of two correlated opinions.
 _SHARE = 1.0 / (1.0 + auto_constants.CORRELATION)
@@ -84,6 +88,20 @@ def aggregate_with_classifiers(
     gold, seed, callback, **parameters
         As for :func:`consilience.aggregate` with the method ``auto``.
     """
+    a, members_of, fitted = gathered(annotations, probabilities, features, classifier)
+    if gold is not None:
+        a = a.with_gold(gold)
+    revise = _Revision(members_of, fitted, numpy_seed(seed), callback)
+    return run_method(a, "auto", later=LATER, revise=revise, seed=seed, callback=callback, **parameters)
+
+
+def gathered(
+    annotations: Annotations, probabilities: Any, features: Any, classifier: Any
+) -> tuple[Annotations, Callable[[Annotations, Ints], Members], bool]:
+    """Return the labels with all items, how their classifiers are made, and whether some are to be fitted.
+
+    Classifiers are made for labels of the same items, with the same classes or some of them, and folds of the items.
+    """
     a, rows, given = annotations, None, None
     if probabilities is not None:
         a, given = probability_rows(probabilities, a)
@@ -91,19 +109,39 @@ def aggregate_with_classifiers(
         a, rows = feature_rows(features, a)
         if given is not None and len(given) < a.n_items:  # features of items that have no probabilities
             given = np.concatenate([given, np.full((a.n_items - len(given), a.n_classes), 1.0 / a.n_classes)])
-    if gold is not None:
-        a = a.with_gold(gold)
-    revise = _Revision(given, rows, classifier, numpy_seed(seed), callback)
-    return run_method(a, "auto", later=LATER, revise=revise, seed=seed, callback=callback, **parameters)
+    return a, partial(Members, a.class_ids, given, rows, classifier), rows is not None
+
+
+class Members:
+    """The classifiers of a run: given probabilities, and those that are fitted to features."""
+
+    def __init__(
+        self, classes: Ids, given: Floats | None, rows: Any, classifier: Any, annotations: Annotations, folds: Ints
+    ) -> None:
+        self.given, self.fitted = None, None
+        self.names: list[str] = []
+        if given is not None:
+            here = classes.codes_of(annotations.class_ids.to_arrow())
+            some = given[:, here] + constants.LEAST_PROBABILITY
+            self.given = some / some.sum(axis=1, keepdims=True)
+            self.names.append("probabilities")
+        if rows is not None:
+            self.fitted = FeatureMembers(rows, classifier, folds, annotations.labels_per_item > 0)
+            self.names += self.fitted.names
+
+    def __call__(self, posterior: Floats) -> Floats:
+        """Return the out-of-fold probabilities of every classifier, (S, N, K)."""
+        made = [] if self.given is None else [self.given[None]]
+        made += [] if self.fitted is None else [self.fitted(posterior)]
+        return np.concatenate(made)
 
 
 @dataclass(frozen=True)
 class _Revision:
     """Revises the fit of ``auto`` by classifiers."""
 
-    probabilities: Floats | None
-    features: Any
-    classifier: Any
+    members_of: Callable[[Annotations, Ints], Members]
+    fitted: bool  #: whether classifiers are fitted to features
     seed: Any
     callback: Callback | None
 
@@ -120,47 +158,28 @@ class _Revision:
                 fit.model.prior[here], fit.model.confusions[np.ix_(*rows)], inner.class_ids, a.annotator_ids
             )
             narrow = replace(fit, model=model, posterior=fit.posterior[:, here], hint=None)
-            return self._revised(inner, narrow, here).among(a.class_ids, used)
-        return self._revised(a, fit, here)
+            return self._revised(inner, narrow).among(a.class_ids, used)
+        return self._revised(a, fit)
 
-    def _revised(self, a: Annotations, fit: Fit, here: Ints) -> Fit:
+    def _revised(self, a: Annotations, fit: Fit) -> Fit:
         kind = _kind(fit)
         if kind != "assigned" and known_items(a).size < auto_constants.LEAST_KNOWN:
             return _reported(fit, used=False, why=_ERR_TOGETHER)
         folds = draw_folds(a.item_ids, min(constants.FOLDS, a.n_items), self.seed)
-        members = _Members(self, a.labels_per_item > 0, folds, here)
+        members = self.members_of(a, folds)
         pool = fit.predictor if isinstance(fit.predictor, Pool) else Pool(fit.model.posterior, a.annotator_ids)
         if kind != "assigned":
             return _taught_alone(a, fit, pool, members(fit.posterior))
-        rounds = 1 if self.features is None else constants.ROUNDS
+        rounds = constants.ROUNDS if self.fitted else 1
         joint = fit_joint(a, members, fit.posterior, weights=pool.counted, rounds=rounds, callback=self.callback)
         alone = labels_alone(a, fit.posterior, constants.PASSES)
         gain = held_out_gain(a, folds, joint.posterior, joint.opinion, alone)
         return _combined(a, fit, pool, joint, gain, folds, members.names)
 
 
-class _Members:
-    """The classifiers of a run: given probabilities, and those that are fitted to features."""
-
-    def __init__(self, task: _Revision, labelled: Bools, folds: Ints, here: Ints) -> None:
-        self.given, self.fitted, self.names = None, None, []
-        if task.probabilities is not None:
-            given = task.probabilities[:, here] + constants.LEAST_PROBABILITY
-            self.given = given / given.sum(axis=1, keepdims=True)
-            self.names.append("probabilities")
-        if task.features is not None:
-            self.fitted = FeatureMembers(task.features, task.classifier, folds, labelled)
-            self.names += self.fitted.names
-
-    def __call__(self, posterior: Floats) -> Floats:
-        made = [] if self.given is None else [self.given[None]]
-        made += [] if self.fitted is None else [self.fitted(posterior)]
-        return np.concatenate(made)
-
-
 def _combined(a: Annotations, fit: Fit, pool: Pool, joint: Joint, gain: Gain, folds: Ints, names: list[str]) -> Fit:
     """Return the fit that the classifiers have a share in, or the same fit where they have none."""
-    if fit.details.get("chosen") == "labels":  # the labels alone say nothing of the annotators
+    if why_not(a) or fit.details.get("chosen") == "labels":  # the labels alone say nothing of the annotators
         pool = Pool(joint.model.posterior, a.annotator_ids)
     doubt, pool = pool.doubt, replace(pool, model=_Weighted(joint.model, pool.counted), doubt=0.0)
     shares = (_SHARE, _SHARE) if gain.clear else (1.0, 0.0)

@@ -29,6 +29,9 @@ PASSES = 30
 #: Folds of the items, and fits of the classifier to each.
 FOLDS, ROUNDS = 3, 4
 
+#: Share of labels that change in a round, below which the classifiers are not fitted again.
+SAME_LABELS = 0.01
+
 #: Probability from which on a class is among the soft labels of an item.
 LEAST_SOFT = 0.05
 

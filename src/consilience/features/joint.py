@@ -99,7 +99,7 @@ def fit_joint(
     weights
         How many times the labels of each annotator count, (M,).
     rounds
-        How often the classifiers are fitted.
+        How often the classifiers are fitted, at most: less often if the labels hardly change.
     max_iter, tol
         Passes for each fit of the classifiers, and the relative change of the objective that ends them.
     callback
@@ -109,6 +109,7 @@ def fit_joint(
     step, even = confusion_step(K), np.full(K, 1.0 / K)
     history: list[float] = []
     for turn in range(rounds):
+        before = q.argmax(axis=1)
         known = members(q)
         if turn == 0:
             source = Source.at_its_word(len(known), K)
@@ -129,7 +130,9 @@ def fit_joint(
             asked = bool(callback and callback(Progress(len(history), rounds * max_iter, objective, change)))
             if asked or change <= tol:
                 break
-        if asked:
+        # a classifier that was fitted to nearly the same labels says nearly the same
+        changed = float(np.mean(q.argmax(axis=1) != before))
+        if asked or changed < constants.SAME_LABELS:
             break
     return Joint(model, source, known, opinion, q, history, bool(change <= tol))
 

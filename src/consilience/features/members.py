@@ -34,10 +34,7 @@ def default_classifier(X: Any) -> Any:
         from sklearn.preprocessing import MaxAbsScaler
 
         return make_pipeline(MaxAbsScaler(), LogisticRegression(C=constants.TEXT_C, max_iter=300))
-    from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(C=constants.COLUMN_C, max_iter=300))
+    return make_pipeline(*_standardised(X), LogisticRegression(C=constants.COLUMN_C, max_iter=300))
 
 
 class FeatureMembers:
@@ -79,8 +76,15 @@ def _neighbours(X: Any) -> Ints | None:
 
         rows = normalize(X)
     else:
-        from sklearn.impute import SimpleImputer
-        from sklearn.preprocessing import StandardScaler
+        from sklearn.pipeline import make_pipeline
 
-        rows = StandardScaler().fit_transform(SimpleImputer().fit_transform(X))
+        rows = make_pipeline(*_standardised(X)).fit_transform(X)
     return nearest_rows(rows, constants.NEIGHBOURS)
+
+
+def _standardised(X: Floats) -> list[Any]:
+    """Return the steps that fill the gaps of a matrix, if it has any, and standardise its columns."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import StandardScaler
+
+    return [SimpleImputer(), StandardScaler()] if np.isnan(X).any() else [StandardScaler()]
