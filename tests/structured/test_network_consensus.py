@@ -119,7 +119,7 @@ def test_neighbours_label_what_nobody_did() -> None:
     rows = [(f"p{n}", m, label) for n, label in enumerate(said) for m in "xyz"]
     with pytest.warns(cs.exceptions.DataWarning, match="have no label"):
         annotations = cs.Annotations.from_frame(pd.DataFrame(rows, columns=["task", "worker", "label"]))
-    with pytest.warns(FewLabelsWarning, match="judged by their neighbours alone"):
+    with pytest.warns(FewLabelsWarning, match="judged by their neighbours or features alone"):
         run = cs.aggregate(annotations, graph=[("p0", "p1"), ("p1", "p2"), ("p2", "p3")], delta=2.0)
     labels = run.labels["label"]
     assert labels[:4].tolist() == ["c"] * 4

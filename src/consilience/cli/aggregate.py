@@ -15,7 +15,19 @@ __all__ = ["SEED", "command", "reading_options", "run_aggregate"]
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
 _READING = ("format", "question", *_COLUMNS, "encoding", "max_bytes", "duplicates")
-_PARAMETERS = ("silence", "items", "answers", "order", "prior", "smoothing", "shrinkage", "max_iter", "tol")
+_PARAMETERS = (
+    "probabilities",
+    "features",
+    "silence",
+    "items",
+    "answers",
+    "order",
+    "prior",
+    "smoothing",
+    "shrinkage",
+    "max_iter",
+    "tol",
+)
 
 #: The seeds that every method takes.
 SEED = click.IntRange(0, 2**32 - 1)
@@ -57,6 +69,14 @@ _MOST_REPORTED = 200_000
     "--edges", type=click.Path(), help="File of edges (source, target) between items whose labels tend to agree."
 )
 @click.option("--delta", type=float, help="With --edges: how strongly neighbours agree.  [default: estimated]")
+@click.option(
+    "--probabilities",
+    type=click.Path(),
+    help="File of a classifier's class probabilities: an item column and one for each class.",
+)
+@click.option(
+    "--features", type=click.Path(), help="File of features: an item column, and columns of numbers or one of texts."
+)
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
 @click.option(
     "--max-bytes", help="Size that a gzipped file or a JSON document may have, such as 20GB.  [default: by memory]"

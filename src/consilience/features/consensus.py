@@ -173,7 +173,7 @@ class _Revision:
         rounds = constants.ROUNDS if self.fitted else 1
         joint = fit_joint(a, members, fit.posterior, weights=pool.counted, rounds=rounds, callback=self.callback)
         alone = labels_alone(a, fit.posterior, constants.PASSES)
-        gain = held_out_gain(a, folds, joint.posterior, joint.opinion, alone)
+        gain = held_out_gain(a, folds, joint, alone)
         return _combined(a, fit, pool, joint, gain, folds, members.names)
 
 
@@ -182,7 +182,6 @@ def _combined(a: Annotations, fit: Fit, pool: Pool, joint: Joint, gain: Gain, fo
     if why_not(a) or fit.details.get("chosen") == "labels":  # the labels alone say nothing of the annotators
         pool = Pool(joint.model.posterior, a.annotator_ids)
     doubt, pool = pool.doubt, replace(pool, model=_Weighted(joint.model, pool.counted), doubt=0.0)
-    shares = (_SHARE, _SHARE) if gain.clear else (1.0, 0.0)
     report: dict[str, Any] = {
         "weights": dict(zip(names, joint.source.weights.tolist(), strict=True)),
         "gain": gain.nats,
@@ -190,8 +189,10 @@ def _combined(a: Annotations, fit: Fit, pool: Pool, joint: Joint, gain: Gain, fo
         "hits": gain.hits,
         "hits_without": gain.hits_without,
     }
+    if not gain.clear:
+        return _reported(fit, used=False, why="held-out labels are not clearly predicted better with it", **report)
     known, why = known_items(a), "held-out labels are predicted better with it"
-    offsets = np.zeros(a.n_classes)
+    shares, offsets = (_SHARE, _SHARE), np.zeros(a.n_classes)
     if known.size >= auto_constants.LEAST_KNOWN:
         pool = _untaught(pool)  # the annotators have learned from the known answers, beside the classifiers
         blind, labels = a.with_gold(None), np.empty_like(joint.opinion)
@@ -199,8 +200,6 @@ def _combined(a: Annotations, fit: Fit, pool: Pool, joint: Joint, gain: Gain, fo
             labels[items] = replace(pool, model=_Weighted(model, pool.counted))(blind.select_items(items))[0]
         shares, offsets = _learned(a, labels, joint.opinion, known, doubt**2, shares)
         why = "known answers show how far to trust it"
-    if shares[1] == 0:
-        return _reported(fit, used=False, why="held-out labels are not clearly predicted better with it", **report)
     posterior = _product(pool(a)[0], joint.opinion, shares, offsets, doubt**2)
     silent = a.labels_per_item == 0  # nothing to combine
     posterior[silent] = joint.opinion[silent]

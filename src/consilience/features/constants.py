@@ -14,7 +14,7 @@ WEIGHT_PRECISION, LARGEST_WEIGHT = 3.0, 8.0
 SOURCE_DIAGONAL, SOURCE_SMOOTHING = 3.0, 1.0
 
 #: EM steps for the confusion in each pass.
-CONFUSION_STEPS = 3
+CONFUSION_STEPS = 10
 
 # ---- annotators beside it ------------------------------------------------------------------------------------------
 
@@ -42,6 +42,9 @@ COLUMN_C, TEXT_C = 0.1, 10.0
 NEIGHBOURS, MOST_FOR_NEIGHBOURS = 10, 20_000
 
 # ---- when classifiers count ----------------------------------------------------------------------------------------
+
+#: Items whose labels are predicted to find out whether classifiers help, at most, and rounds of ascent for each fold.
+MOST_HELD_OUT, HELD_OUT_STEPS = 20_000, 5
 
 #: Standard errors by which held-out labels must be more probable with the classifiers.
 CLEAR_GAIN = 2.0

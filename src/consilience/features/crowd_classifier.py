@@ -16,9 +16,7 @@ from consilience.exceptions import ConvergenceWarning, DataError, ParameterError
 from consilience.features import constants
 from consilience.features.cross_fitting import cross_fit, draw_folds, fit_soft, predict_among
 from consilience.features.held_out import held_out_gain, labels_alone
-from consilience.features.joint import Joint, fit_joint
-from consilience.fitting.fit import vote_posterior
-from consilience.kernels._arrays import Floats
+from consilience.features.joint import Joint, doubted_votes, fit_joint
 from consilience.models.dawid_skene import DawidSkene
 from consilience.validation import numpy_seed, whole
 
@@ -55,8 +53,8 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Classes, the confusion matrices of the annotators (M, K, K), and both with their names.
     labels_, probas_
         Labels and probabilities of the fitted items, from features and labels together.
-    weight_, confusion_
-        What was learned of the classifier: the inverse of its temperature, and its confusion (K, K).
+    weight_
+        What was learned of the classifier: the inverse of its temperature.
     gain_
         By how much held-out labels are predicted better with the classifier; see
         :class:`consilience.features.held_out.Gain`.
@@ -111,7 +109,12 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             order of ``annotations.items``.  Rows without labels are predicted.
         """
         whole("max_iter", self.max_iter)
+        if y is None:
+            raise ParameterError("CrowdClassifier requires y to be passed, but the target y is None")
+        X = X.tocsr() if hasattr(X, "tocsr") else X
         N = _n_rows(X)
+        if N < 2:
+            raise DataError(f"cross-fitting needs two items or more, but n_samples = {N}")
         annotations = _annotations(y, N, items)
         if gold is not None:
             annotations = annotations.with_gold(gold)
@@ -123,7 +126,7 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         joint = fit_joint(
             annotations,
             lambda q: cross_fit(self.estimator, X, q, folds, labelled)[None],
-            _start(annotations),
+            doubted_votes(annotations),
             rounds=self.max_iter,
             callback=self.callback,
         )
@@ -131,12 +134,13 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             passes = len(joint.history)
             warn(f"EM did not converge in {passes} passes; take the result as preliminary", ConvergenceWarning)
         self._keep(X, annotations, joint, labelled)
-        alone = labels_alone(annotations, _start(annotations), constants.PASSES)
-        self.gain_ = held_out_gain(annotations, folds, joint.posterior, joint.opinion, alone)
+        alone = labels_alone(annotations, doubted_votes(annotations), constants.PASSES)
+        self.gain_ = held_out_gain(annotations, folds, joint, alone)
         return self
 
     def predict(self, X: Any, labels: Any = None) -> Any:
         """Return the most probable class of every item; see :meth:`predict_proba`."""
+        check_is_fitted(self, "model_")
         return self.classes_[self.predict_proba(X, labels).argmax(axis=1)]
 
     def predict_proba(self, X: Any, labels: Any = None) -> Any:
@@ -154,13 +158,20 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         joint = opinion * even.posterior(annotations)
         return joint / joint.sum(axis=1, keepdims=True)
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
     def _keep(self, X: Any, annotations: Annotations, joint: Joint, labelled: Any) -> None:
         from sklearn.utils import _safe_indexing
 
         rows = np.flatnonzero(labelled)
         self.estimator_ = fit_soft(self.estimator, _safe_indexing(X, rows), joint.posterior[rows])
         self._source = joint.source
-        self.weight_, self.confusion_ = float(joint.source.weights[0]), joint.source.confusion
+        self.weight_ = float(joint.source.weights[0])
         names = annotations.class_ids, annotations.annotator_ids
         self.model_ = DawidSkene(joint.posterior.mean(axis=0), joint.model.confusions, *names)
         self.classes_, self.confusions_ = annotations.classes, joint.model.confusions
@@ -173,17 +184,6 @@ class CrowdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def _start(annotations: Annotations) -> Floats:
-    """Return vote shares, with a tenth of a vote on every class: no vote rules a class out."""
-    n = annotations.labels_per_item[:, None]
-    K = annotations.n_classes
-    made: Floats = (vote_posterior(annotations) * n + 0.1) / (n + 0.1 * K)
-    if annotations.gold is not None:
-        known = annotations.gold >= 0
-        made[known] = np.arange(K) == annotations.gold[known, None]
-    return made
 
 
 def _annotations(labels: Any, N: int, items: Any, model: DawidSkene | None = None) -> Annotations:

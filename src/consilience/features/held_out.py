@@ -2,7 +2,7 @@
 
 The items are divided into folds, as for cross-fitting.  For a label i of annotator m on item n of fold f, with A the
 confusions learned without the labels of f (expected counts add up, so those of f are subtracted), and g_n from
-classifiers that have not seen f,
+classifiers, weights and a confusion of classifiers that were learned without f,
 
     Pr(i | other labels of n)  =  Σ_k q'_n(k) A_m(i, k)  =  1 / Σ_k q_n(k) / A_m(i, k),
 
@@ -10,7 +10,7 @@ where q_n ∝ g_n Π A is the posterior given all labels of n, and q'_n that wit
 is the share of every class.  The gain is the mean difference of the logarithms.
 
 Where items have many labels, one more opinion adds little to the others, however good it is.  So the test is whether
-the labels of an item are more probable given g_n than given the shares π, all of them being left out,
+the labels of an item are more probable given g_n than given its mean π, all of them being left out,
 
     log Σ_k g_n(k) Π A_m(i, k)  -  log Σ_k π(k) Π A_m(i, k),
 
@@ -26,7 +26,8 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.features import constants
-from consilience.features.joint import confusion_step, expected_counts, likelihood_of
+from consilience.features.joint import Joint, confusion_step, expected_counts, likelihood_of
+from consilience.features.source import Source, fit_source
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import Statistics
 from consilience.models.dawid_skene import DawidSkene
@@ -54,19 +55,23 @@ class Gain:
         return self.by_itself > constants.CLEAR_GAIN * self.by_itself_error and self.nats > 0
 
 
-def held_out_gain(annotations: Annotations, folds: Ints, joint: Floats, opinion: Floats, alone: Floats) -> Gain:
-    """Compare two posteriors (N, K), ``joint`` with the ``opinion`` of classifiers and ``alone`` without them."""
-    blind = annotations.with_gold(None)
-    shares = np.broadcast_to(alone.mean(axis=0), alone.shape)
+def held_out_gain(annotations: Annotations, folds: Ints, joint: Joint, alone: Floats) -> Gain:
+    """Compare annotators and classifiers that were fitted together with a posterior of labels ``alone``, (N, K)."""
+    blind, q, members = annotations.with_gold(None), joint.posterior, joint.members
+    if (step := -(-blind.n_items // constants.MOST_HELD_OUT)) > 1:
+        blind, folds, alone = blind.select_items(np.arange(0, blind.n_items, step)), folds[::step], alone[::step]
+        q, members = q[::step], members[:, ::step]
+    opinion = _left_out_opinions(blind, joint, members, folds)
+    shares, mean = alone.mean(axis=0), opinion.mean(axis=0)
     nats, hits = np.zeros(2), np.zeros(2)
     gained, alone_gained = [], []
-    with_, without = (fold_likelihoods(blind, q, folds) for q in (joint, alone))
+    with_, without = (fold_likelihoods(blind, each, folds) for each in (q, alone))
     for (items, model, likelihood), (_, other, other_likelihood) in zip(with_, without, strict=True):
         some = blind.select_items(items)
         one, right = _predicted(some, opinion[items] * likelihood, model)
-        two, right_without = _predicted(some, shares[items] * other_likelihood, other)
-        both = (opinion[items] * likelihood).sum(axis=1), (shares[items] * likelihood).sum(axis=1)
-        alone_gained.append(np.log(both[0] / both[1])[some.labels_per_item > 0])
+        two, right_without = _predicted(some, shares * other_likelihood, other)
+        by_itself = np.log((opinion[items] * likelihood).sum(axis=1) / (likelihood @ mean))
+        alone_gained.append(by_itself[some.labels_per_item > 0])
         gained.append(np.bincount(some.item_of_label(), one - two, some.n_items))
         nats += one.sum(), two.sum()
         hits += right.sum(), right_without.sum()
@@ -80,6 +85,18 @@ def held_out_gain(annotations: Annotations, folds: Ints, joint: Floats, opinion:
         by_itself=float(itself.mean()) if itself.size else 0.0,
         by_itself_error=float(itself.std() / np.sqrt(max(itself.size, 1))),
     )
+
+
+def _left_out_opinions(annotations: Annotations, joint: Joint, members: Floats, folds: Ints) -> Floats:
+    """Return the opinion of the classifiers, (N, K), with weights and confusion learned from the other folds."""
+    likelihood = likelihood_of(annotations, joint.model, None)[0]
+    start = Source.at_its_word(len(members), annotations.n_classes)
+    made = np.empty_like(likelihood)
+    for fold in range(int(folds.max()) + 1):
+        out = folds == fold
+        source = fit_source(members[:, ~out], likelihood[~out], start, rounds=constants.HELD_OUT_STEPS)
+        made[out] = source(members[:, out])
+    return made
 
 
 def fold_likelihoods(

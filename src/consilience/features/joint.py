@@ -33,13 +33,14 @@ from consilience.data.annotations import Annotations
 from consilience.engine.progress import Callback, Progress
 from consilience.features import constants
 from consilience.features.source import Source, fit_source, penalty
+from consilience.fitting.fit import vote_posterior
 from consilience.fitting.m_steps import ConfusionStep
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_statistics
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["Joint", "confusion_step", "expected_counts", "fit_joint", "likelihood_of"]
+__all__ = ["Joint", "confusion_step", "doubted_votes", "expected_counts", "fit_joint", "likelihood_of"]
 
 #: Out-of-fold probabilities of the classifiers fitted to soft labels, (S, N, K).
 Members = Callable[[Floats], Floats]
@@ -73,6 +74,16 @@ def likelihood_of(annotations: Annotations, model: DawidSkene, weights: Floats |
     """Return Pr(labels of n | class k), (N, K), scaled to a sum of one, and the sum of the logarithms of the scales."""
     posterior, log_likelihood = model.posterior_and_likelihood(annotations, weights)
     return posterior, log_likelihood + annotations.n_items * np.log(annotations.n_classes)
+
+
+def doubted_votes(annotations: Annotations) -> Floats:
+    """Return vote shares with half a vote spread over the classes, to start from; known truths as they are."""
+    n, K = annotations.labels_per_item[:, None], annotations.n_classes
+    made: Floats = (vote_posterior(annotations) * n + 0.5 / K) / (n + 0.5)
+    if annotations.gold is not None:
+        known = annotations.gold >= 0
+        made[known] = np.arange(K) == annotations.gold[known, None]
+    return made
 
 
 def fit_joint(
@@ -113,7 +124,6 @@ def fit_joint(
         known = members(q)
         if turn == 0:
             source = Source.at_its_word(len(known), K)
-            q = _normalised(q * source(known))
         change, asked = np.nan, False
         for _ in range(max(max_iter, 1)):
             fitted = step(_statistics(a, q))

@@ -17,8 +17,7 @@ from consilience.exceptions import ParameterError
 from consilience.features import constants
 from consilience.features.consensus import gathered
 from consilience.features.cross_fitting import draw_folds
-from consilience.features.joint import fit_joint
-from consilience.fitting.fit import vote_posterior
+from consilience.features.joint import doubted_votes, fit_joint
 from consilience.io.coercion import as_annotations
 from consilience.validation import check_seed, numpy_seed
 
@@ -51,7 +50,7 @@ def label_errors(
     a, members_of, fitted = gathered(as_annotations(data), probabilities, features, classifier)
     folds = draw_folds(a.item_ids, min(constants.FOLDS, a.n_items), numpy_seed(seed))
     rounds = constants.ROUNDS if fitted else 1
-    joint = fit_joint(a, members_of(a, folds), vote_posterior(a), rounds=rounds)
+    joint = fit_joint(a, members_of(a, folds), doubted_votes(a), rounds=rounds)
     item, said = a.item_of_label(), a.label.astype(np.int64)
     # Π over the other labels of A  =  q / g / A of this label
     own = np.maximum(joint.model.confusions[a.annotator, said], 1e-9)

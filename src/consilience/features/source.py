@@ -57,8 +57,9 @@ def fit_source(members: Floats, likelihood: Floats, start: Source, *, rounds: in
     """Return the source under which the labels are most probable, after some rounds of ascent."""
     logs, found = _logarithms(members), start
     for _ in range(rounds):
-        weights = _fit_weights(logs, likelihood @ found.confusion.T, found.weights)
-        found = Source(weights, _fit_confusion(_tempered(logs, weights), likelihood, found.confusion))
+        # the confusion first: a classifier that swaps two classes would seem useless without it
+        confusion = _fit_confusion(_tempered(logs, found.weights), likelihood, found.confusion)
+        found = Source(_fit_weights(logs, likelihood @ confusion.T, found.weights), confusion)
     return found
 
 
@@ -101,6 +102,8 @@ def _fit_weights(logs: Floats, r: Floats, start: Floats) -> Floats:
         return value, constants.WEIGHT_PRECISION * away - slope
 
     bounds = [(0.0, constants.LARGEST_WEIGHT)] * S
+    # where probabilities are near 0 and 1 the loss is flat, so it is worth looking at smaller weights first
+    start = min((start, 0.3 * start, 0.1 * start, 0.03 * start), key=lambda each: loss(each)[0])
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20})
     return np.asarray(found.x, np.float64)
 

@@ -149,7 +149,8 @@ class _Task:
         if self.engine != "local":
             more = {"engine": self.engine if isinstance(self.engine, str) else "dask"}
         told: dict[str, Any] = {"method": self.method, "parameters": self.parameters, "seed": self.seed}
-        return run_summary(data, fit, by_user=by_user, begun=self.begun, **told, **more)
+        alone = not fit.details.get("neighbours", False)
+        return run_summary(data, fit, by_user=by_user, begun=self.begun, alone=alone, **told, **more)
 
     def in_memory(self, a: Annotations) -> Consensus:
         """Run with labels in memory."""
@@ -168,7 +169,8 @@ class _Task:
             sentence = f"{self.method} keeps no checkpoint on its way: a run that is killed starts over"
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
         look = InMemory(a)
-        warn_of([*cautions_of(look, silence=fit.details.get("silence", "random")), *fit.cautions])
+        alone = not fit.details.get("neighbours", False)
+        warn_of([*cautions_of(look, alone=alone, silence=fit.details.get("silence", "random")), *fit.cautions])
         return self._consensus(a, fit, self._summary(look, fit))
 
     def _consensus(self, a: Annotations, fit: Fit, run: Mapping[str, Any]) -> Consensus:
@@ -262,7 +264,7 @@ def run_summary(
 ) -> dict[str, Any]:
     """Return the course of a run in plain values; ``more`` figures come after the counts.
 
-    Where items do not stand ``alone``, those without labels are judged by their neighbours.
+    Where items do not stand ``alone``, those without labels are judged by neighbours or features.
     """
     limits = cautions_of(annotations, alone=alone, silence=fit.details.get("silence", "random"))
     sentences = [sentence for sentence, _ in (*limits, *fit.cautions)]
