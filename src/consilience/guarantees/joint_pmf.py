@@ -5,7 +5,8 @@ r"""Joint distributions: Theorems 1 and 2 of Ibrahim & Fu (2021), with the const
 * **Theorem 1**: the columns of the factors that CNMF-SPA finds, (17)-(19).
 * **Theorem 2**: the entries of the factors after EM.  Its condition :math:`\bar D \ge (8 - 4 \rho_1^2) / \rho_1^2`
   cannot hold: entries of at least ρ1 have divergences of at most log(1/ρ1), so
-  :math:`\bar D \le \log(1/\rho_1) / 2`, which is below it for every ρ1.  :func:`em_bound` says so, and returns the bound as it would be.
+  :math:`\bar D \le \log(1/\rho_1) / 2`, which is below it for every ρ1.  :func:`em_bound` says so, and returns the
+  bound as it would be.
 
 ======= ==================== ============
 symbol  name                 shape

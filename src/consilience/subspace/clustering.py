@@ -385,6 +385,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         robust = self.representation == "lrr" and self.fit_norm == "l21"
         if robust and self.lam is not None:
             return make_encoder(B, "lrr", self.lam, samples=_dense(samples.all()), fit="l21", **self._solver())
+        if self.kernel is not None:  # codes are longer, and fewer samples suffice to choose λ
+            some = fewer(some, self.n_clusters)
         gram = samples.gram() if self.representation == "lrr" else None
         chosen = choose_encoder(
             B, self.representation, self.lam, some, self._graph_options(seed), gram=gram, **self._solver()

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,6 +102,12 @@ class Subspaces:
             chosen[blank] = self.counts.argmax()
         return chosen
 
+    def truncated(self, dimensions: Ints) -> Subspaces:
+        """Return the first directions of each subspace."""
+        bases = tuple(np.ascontiguousarray(basis[:, :d]) for basis, d in zip(self.bases, dimensions, strict=True))
+        lengths = tuple(length[:d] for length, d in zip(self.lengths, dimensions, strict=True))
+        return Subspaces(bases, self.centroids, lengths, self.counts, self.affine)
+
     def take(self, order: Ints) -> Subspaces:
         """Return the clusters in another order."""
         picked = [tuple(each[k] for k in order) for each in (self.bases, self.lengths)]
@@ -162,22 +167,18 @@ def fit_subspaces(
     """
     if dimensions is None:
         dimensions = _chosen_dimensions(X, labels, n_clusters, affine)
-    wanted = np.broadcast_to(dimensions, n_clusters)
-    return _fit(X, labels, n_clusters, affine, lambda k, values, D, n: int(wanted[k]))
+    return _all_directions(X, labels, n_clusters, affine).truncated(np.broadcast_to(dimensions, n_clusters))
 
 
-#: From the cluster, the eigenvalues of its covariance, D and the number of samples to a dimension.
-Rule = Callable[[int, Floats, int, int], int]
-
-
-def _fit(X: Any, labels: Ints, n_clusters: int, affine: bool, rule: Rule) -> Subspaces:
+def _all_directions(X: Any, labels: Ints, n_clusters: int, affine: bool) -> Subspaces:
+    """Return all principal directions of each cluster."""
     bases, lengths, centroids = [], [], np.zeros((n_clusters, X.shape[1]))
     for k in range(n_clusters):
         own = dense(X[labels == k]).astype(np.float64, copy=False)
         if affine and len(own):
             centroids[k] = own.mean(axis=0)
             own = own - centroids[k]
-        basis, length = _principal(own, partial(rule, k), len(own) - affine)
+        basis, length = _principal(own)
         bases.append(basis)
         lengths.append(length)
     counts = np.bincount(labels, minlength=n_clusters)
@@ -192,20 +193,23 @@ def _chosen_dimensions(X: Any, labels: Ints, n_clusters: int, affine: bool) -> I
     for k in range(n_clusters):
         half[order[labels[order] == k][::2]] = True
     asked = np.flatnonzero(~half)
-    rules: list[Rule] = [_by_bic, *(partial(_by_share, share) for share in _SHARES)]
-    fits = [_fit(X[np.flatnonzero(half)], labels[half], n_clusters, affine, rule) for rule in rules]
+    full = _all_directions(X[np.flatnonzero(half)], labels[half], n_clusters, affine)
+    D, n = X.shape[1], full.counts - affine
+    squares = [length**2 for length in full.lengths]
+    choices = [np.array([_by_bic(each / max(m, 1), D, m) for each, m in zip(squares, n, strict=True)], np.int64)]
+    choices += [np.array([_by_share(each, share) for each in squares], np.int64) for share in _SHARES]
     if not asked.size:
-        return fits[0].dimensions
-    scores = [float(np.mean(fit.nearest(X[asked]) == labels[asked])) for fit in fits]
+        return choices[0]
+    scores = [float(np.mean(full.truncated(each).nearest(X[asked]) == labels[asked])) for each in choices]
     best = int(np.argmax(scores))
-    return fits[0 if scores[best] <= scores[0] + _CLEARLY else best].dimensions
+    return choices[0 if scores[best] <= scores[0] + _CLEARLY else best]
 
 
-def _by_share(share: float, k: int, values: Floats, D: int, n: int) -> int:
-    return int(np.searchsorted(np.cumsum(values) / values.sum(), share - 1e-9) + 1)
+def _by_share(values: Floats, share: float) -> int:
+    return int(np.searchsorted(np.cumsum(values) / values.sum(), share - 1e-9) + 1) if values.size else 0
 
 
-def _by_bic(k: int, values: Floats, D: int, n: int) -> int:
+def _by_bic(values: Floats, D: int, n: int) -> int:
     d = np.arange(1, min(values.size, D - 1) + 1)
     if not d.size:
         return int(values.size)
@@ -215,8 +219,8 @@ def _by_bic(k: int, values: Floats, D: int, n: int) -> int:
     return int(d[(fit - 0.5 * np.log(max(n, 2)) * (D * d - d * (d - 1) / 2)).argmax()])
 
 
-def _principal(X: Floats, rule: Callable[[Floats, int, int], int], n: int) -> tuple[Floats, Floats]:
-    """Return the principal directions (D, d) and singular values of centred samples."""
+def _principal(X: Floats) -> tuple[Floats, Floats]:
+    """Return the principal directions (D, rank) and singular values of centred samples, descending."""
     N, D = X.shape
     if N == 0 or not X.any():
         return np.zeros((D, 0)), np.zeros(0)
@@ -224,8 +228,7 @@ def _principal(X: Floats, rule: Callable[[Floats, int, int], int], n: int) -> tu
     squares, V = np.linalg.eigh(X @ X.T if wide else X.T @ X)
     order = np.argsort(-squares)
     order = order[squares[order] > squares.max() * _ROUNDING * max(N, D)]
-    d = rule(squares[order] / max(n, 1), D, n)
-    V, s = V[:, order[:d]], np.sqrt(squares[order[:d]])
+    V, s = V[:, order], np.sqrt(squares[order])
     return (X.T @ V) / s if wide else V, s
 
 
