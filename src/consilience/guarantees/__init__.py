@@ -9,10 +9,11 @@ from consilience.guarantees.crowds import (
     block_error,
     imputation_bound,
     items_for_block_error,
+    items_for_imputation,
     robust_bound,
     symnmf_convergence,
 )
-from consilience.guarantees.ensembles import error_bound, error_exponent, labels_needed
+from consilience.guarantees.ensembles import error_bound, error_exponent, known_answers_needed, labels_needed
 from consilience.guarantees.joint_pmf import cnmf_spa_bound, em_bound, marginal_error
 from consilience.guarantees.provable_nmf import Correlations, correlations, decay_order, recovery_condition
 from consilience.guarantees.sketching import code_distance_bound, representation_bound, sketch_distortion
@@ -31,6 +32,8 @@ __all__ = [
     "error_exponent",
     "imputation_bound",
     "items_for_block_error",
+    "items_for_imputation",
+    "known_answers_needed",
     "labels_needed",
     "marginal_error",
     "recovery_condition",

@@ -33,7 +33,14 @@ from consilience.guarantees.bounds import Bound, Condition
 from consilience.kernels._arrays import Floats
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["block_error", "imputation_bound", "items_for_block_error", "robust_bound", "symnmf_convergence"]
+__all__ = [
+    "block_error",
+    "imputation_bound",
+    "items_for_block_error",
+    "items_for_imputation",
+    "robust_bound",
+    "symnmf_convergence",
+]
 
 _PAPER = "of Ibrahim & Fu (2022)"
 
@@ -71,6 +78,14 @@ def imputation_bound(model: DawidSkene, n_common: int, delta: float = 0.05) -> B
     # two distributions differ by √2 at most
     what, source = "the error of an imputed block", f"Theorem 1 {_PAPER}"
     return Bound(what, float(value), np.sqrt(2.0), 1 - 3 * delta, source, (condition,))
+
+
+def items_for_imputation(model: DawidSkene, error: float, delta: float = 0.05) -> float:
+    """Return the common items of designated annotators with which Theorem 1 guarantees this error; ∞ if none do."""
+    one = imputation_bound(model, 1, delta)
+    # all sides are proportional to 1 / √S
+    factor = max(one.value / error, one.conditions[0].value / one.conditions[0].limit)
+    return float(np.ceil(factor**2)) if np.isfinite(factor) else np.inf
 
 
 def robust_bound(n_common: Any, n_annotators: int, n_classes: int) -> Bound:

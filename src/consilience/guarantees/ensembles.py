@@ -10,6 +10,15 @@ the sum of their pairwise minima, and min(a, b) ≤ a^s b^(1-s); labels are inde
 annotators without repetition makes the mean of products smaller still (Maclaurin).  The error falls exponentially, as
 the theorem says: its β is minus the logarithm of the largest bracket.
 
+**Known answers.**  Labels alone leave open which class is which: if most annotators collude, the fit is the same with
+the classes exchanged.  A known answer tells the right order from one that exchanges k and k' if its class is one of the
+two.  If labels are wrong with probability e, n known answers choose a wrong one of the K! orders with probability at
+most
+
+.. math:: K!\, \max_{k \ne k'} \big(1 - (\pi_k + \pi_{k'}) (1 - 2 \sqrt{e (1 - e)})\big)^n ,
+
+since other orders differ in more classes.
+
 ========= ======================== ===============
 symbol    name                     shape
 ========= ======================== ===============
@@ -28,7 +37,7 @@ from consilience.guarantees.bounds import Bound
 from consilience.kernels._arrays import Floats
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["error_bound", "error_exponent", "labels_needed"]
+__all__ = ["error_bound", "error_exponent", "known_answers_needed", "labels_needed"]
 
 #: Values of s that are tried.  The bound holds for each; its logarithm is convex in s.
 _GRID = np.linspace(0.0, 1.0, 41)
@@ -107,3 +116,27 @@ def labels_needed(model: DawidSkene, error: float) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if _bound(overlaps, middle) <= error else (middle + 1, high)
     return low
+
+
+def known_answers_needed(model: DawidSkene, labels_per_item: float, delta: float = 0.05) -> int | None:
+    """Return the known answers that show which class is which with probability 1 - δ, whoever colludes.
+
+    Items for them are drawn at random.  None if labels are wrong too often for any number to be enough.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> crowd = cs.simulate(500, 10, 2, labels_per_item=5, accuracy=(0.8, 0.9))
+    >>> cs.guarantees.known_answers_needed(crowd.model, 5)
+    6
+    """
+    from math import lgamma
+
+    if not 0 < delta < 1:
+        raise ParameterError(f"delta must be a probability between 0 and 1, not {delta!r}")
+    e, prior = error_bound(model, labels_per_item).value, np.sort(np.asarray(model.prior))
+    if e >= 0.5:
+        return None
+    share = float(prior[0] + prior[1])
+    overlap = 1.0 - share * (1.0 - 2.0 * np.sqrt(e * (1.0 - e)))
+    return int(np.ceil((lgamma(prior.size + 1) - np.log(delta)) / -np.log(overlap))) if overlap > 0 else 1
