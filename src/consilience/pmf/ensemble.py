@@ -153,7 +153,7 @@ def _coded(X: Any) -> tuple[Codes, list[int]]:
         if column.dtype.kind in "if":
             column = np.where(column == -1, np.nan, column.astype(np.float64))
         coded, values = encode_column(column, None, name)
-        if not len(values):
+        if not (coded >= 0).any():
             raise DataError(f"clustering {name!r} has no item; remove it")
         codes.append(np.asarray(coded, np.int64))
         sizes.append(len(values))

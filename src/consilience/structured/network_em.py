@@ -250,8 +250,12 @@ def _merged_fit(annotations: Annotations, graph: Any, must_link: Any, **options:
                 f"must_link joins {one!r} and {two!r}, which cannot_link keeps apart; remove one of the links"
             )
         options["cannot_link"] = merged_graph(pairs, group)
-    merged = merged_graph(_graph_or_none(graph, annotations, must_link), group)
-    fit = network_em(merged_annotations(annotations, group), merged, **options)
+    items = merged_annotations(annotations, group)
+    if graph is None and options["cannot_link"] is None:  # the merged items are independent
+        method = "auto" if options["method"] == "majority" else options["method"]
+        fit = _crowd_fit(method, items, options["random_state"])
+    else:
+        fit = network_em(items, merged_graph(_graph_or_none(graph, annotations, must_link), group), **options)
     return replace(fit, posterior=fit.posterior[group])
 
 

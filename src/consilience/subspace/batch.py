@@ -68,8 +68,8 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ``|Z| + |Z|ᵀ``, rows scaled by their largest entry.
     bases_, centroids_, dimensions_
         As in :class:`consilience.SketchedSubspaceClustering`.
-    lam_ : float
-        The λ used.
+    lam_, n_iter_ : float, int
+        The λ used, and the steps of the solver (1 for a closed form).
 
     Examples
     --------
@@ -101,9 +101,9 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             )
         K, seed = self._check(N)
         trials = [self._trial(X, lam, K, seed) for lam in self._lams(X)]
-        best = int(np.argmin([embedding.values.sum() for _, _, embedding in trials]))
+        best = int(np.argmin([embedding.values.sum() for *_, embedding in trials]))
         self.lam_ = float(self._lams(X)[best])
-        self.codes_, self.affinity_matrix_, embedding = trials[best]
+        self.codes_, self.n_iter_, self.affinity_matrix_, embedding = trials[best]
         self.embedding_, self.eigenvalues_ = embedding.vectors, embedding.values
         self.labels_, _ = cluster_embedding(embedding, K, seed)
         self._subspaces_ = fit_subspaces(X, self.labels_, K, affine=self.affine)
@@ -138,14 +138,15 @@ class SubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return lams
 
     def _trial(self, X: Any, lam: float, K: int, seed: int) -> Any:
-        """Return codes, affinity and eigenvectors of one λ."""
+        """Return codes, steps of the solver, affinity and eigenvectors of one λ."""
+        solver: Any = {"max_iter": self.max_iter, "tol": self.tol, "return_n_iter": True}
         if self.representation == "lsr":
-            Z = lsr(X, None, lam)
+            Z, n_iter = lsr(X, None, lam), 1
         elif self.representation == "lrr":
-            Z = lrr(X, None, lam, fit=self.fit_norm, max_iter=self.max_iter, tol=self.tol)
+            Z, n_iter = lrr(X, None, lam, fit=self.fit_norm, **solver)
         else:
-            Z = ssc(X, None, lam, affine=self.affine, max_iter=self.max_iter, tol=self.tol)
+            Z, n_iter = ssc(X, None, lam, affine=self.affine, **solver)
         W = affinity_from_codes(Z)
         with warnings.catch_warnings():  # sparse codes leave small components; k-means assigns them
             warnings.simplefilter("ignore", ConsilienceWarning)
-            return Z, W, spectral_embedding(W, K, seed)
+            return Z, max(n_iter, 1), W, spectral_embedding(W, K, seed)
