@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
@@ -87,8 +89,7 @@ def test_added_samples_yield_the_dictionary_of_one_fit() -> None:
     whole = cs.SketchedSubspaceClustering(3, n_sketch=40).fit(drawn.data)
     model = cs.SketchedSubspaceClustering(3, n_sketch=40).partial_fit(drawn.data[:300])
     labels, weight = [model.labels_], np.linalg.norm(model.dictionary_) ** 2 * model.lam_
-    for start in (300, 600):
-        labels.append(model.partial_fit(drawn.data[start : start + 300]).labels_)
+    labels += [model.partial_fit(drawn.data[start : start + 300]).labels_ for start in (300, 600)]
     np.testing.assert_allclose(model.dictionary_, whole.dictionary_, atol=1e-12)
     assert accuracy(np.concatenate(labels), drawn.truth) == 1.0
     assert np.linalg.norm(model.dictionary_) ** 2 * model.lam_ == pytest.approx(weight)
@@ -106,7 +107,7 @@ def test_robust_codes_of_new_samples_are_those_of_the_joint_problem() -> None:
     G = rng.standard_normal((3, 12))
     q = robust_rows(drawn.data[:5], G, 2.0)
 
-    def cost(at: np.ndarray) -> np.ndarray:
+    def cost(at: Any) -> Any:
         return 0.5 * (at**2).sum(axis=1) + np.linalg.norm(drawn.data[:5] - at @ G, axis=1)
 
     for _ in range(50):
@@ -115,7 +116,8 @@ def test_robust_codes_of_new_samples_are_those_of_the_joint_problem() -> None:
 
 def test_outliers_and_affine_subspaces() -> None:
     drawn = simulate_subspaces(240, 30, 3, 3, noise=0.1, offset=1.5, random_state=2)
-    for options in ({"representation": "ssc"}, {"representation": "lsr", "similarity": "cosine"}):
+    ways: list[dict[str, Any]] = [{"representation": "ssc"}, {"similarity": "cosine"}]
+    for options in ways:
         model = cs.SketchedSubspaceClustering(3, affine=True, **options).fit(drawn.data)
         assert accuracy(model.labels_, drawn.truth) > 0.98
         assert model.dimensions_.tolist() == [3, 3, 3]

@@ -100,7 +100,7 @@ def test_predict_does_not_depend_on_the_fitted_samples() -> None:
     drawn = simulate_subspaces(400, 30, 3, 3, noise=0.1)
     model = cs.SketchedSubspaceClustering(3).fit(drawn.data)
     before = model.predict(drawn.data)
-    model.codes_ = model.embedding_ = None
+    del model.codes_, model.embedding_
     np.testing.assert_array_equal(model.predict(drawn.data), before)
     parts = model.coordinates(drawn.data)
     assert [part.shape for part in parts] == [(int((before == k).sum()), 3) for k in range(3)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from consilience.guarantees.crowds import block_error
 from consilience.guarantees.ensembles import error_bound, known_answers_needed, labels_needed
-from consilience.kernels._arrays import Ints
+from consilience.kernels._arrays import Floats
 from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["TARGET", "Guarantees"]
@@ -30,7 +30,7 @@ class Guarantees:
     block_error: float | None  #: bound of the error of a typical pair block, with probability 0.95 (Ibrahim & Fu, (20))
 
     @classmethod
-    def of(cls, model: DawidSkene, labels_per_item: float, common_items: Ints | None = None) -> Guarantees:
+    def of(cls, model: DawidSkene, labels_per_item: float, common_items: Floats | None = None) -> Guarantees:
         """Compute the bounds; ``common_items`` are those of each observed pair of annotators."""
         bound = error_bound(model, labels_per_item)
         return cls(

@@ -73,7 +73,7 @@ class EnsembleClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         1 repeats it, 0 is unrelated.
     start_ : array (N,)
         The start, spectral clustering of the co-association matrix.
-    converged_, history_
+    converged_, history_, n_iter_
         Of EM.
 
     Examples
@@ -104,7 +104,7 @@ class EnsembleClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         found = run_cpd_em(
             codes, sizes, *_m_step(codes, sizes, q), smoothing=_SMOOTHING, max_iter=self.max_iter, tol=self.tol
         )
-        self.converged_, self.history_ = found.converged, found.history
+        self.converged_, self.history_, self.n_iter_ = found.converged, found.history, len(found.history)
         if not found.converged and self.tol:
             warn(f"EM did not converge in {self.max_iter} passes; raise max_iter or tol", ConvergenceWarning)
         weights, stacked = found.latest
@@ -114,6 +114,12 @@ class EnsembleClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.confusions_ = [np.ascontiguousarray(each[:, order]) for each in split_factors(stacked, sizes)]
         self.information_ = np.array([_information(each, weights[order]) for each in self.confusions_])
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.no_validation = True  # columns hold names of clusters, of any kind
+        tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        return tags
 
 
 def co_association_clusters(codes: Codes, sizes: list[int], n_clusters: int, seed: int = 0) -> Ints:
@@ -144,6 +150,8 @@ def _coded(X: Any) -> tuple[Codes, list[int]]:
         table = nw.from_native(X, eager_only=True)
         columns = [(name, table[name].to_numpy()) for name in table.columns]
     else:
+        if hasattr(X, "tocsr"):
+            raise DataError("clusterings must be a dense matrix of items × clusterings, not a sparse one")
         matrix = np.asarray(X)
         if matrix.ndim != 2 or not matrix.size:
             raise DataError(f"clusterings must be a matrix of items × clusterings, not of shape {matrix.shape}")

@@ -189,7 +189,7 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         self._notify("sketch")
         samples = samples_type(X, self._reduction_)
         if self.kernel is not None:
-            self._kernel_features_ = self._choose_kernel(samples.some(), seed)
+            self._choose_kernel(samples.some(), seed)
             samples = samples_type(X, self._reduction_, self._kernel_features_)
         some = samples.some()
         if self.n_sketch is None:
@@ -368,17 +368,16 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     def _graph_options(self, seed: int) -> GraphOptions:
         return GraphOptions(self.n_clusters, self.n_neighbors_, self.similarity, self.weights, seed)
 
-    def _choose_kernel(self, some: Any, seed: int) -> Any:
-        """Return the features of the kernel; of several kernels, of the one that separates some samples best."""
+    def _choose_kernel(self, some: Any, seed: int) -> None:
+        """Keep the features of the kernel; of several kernels, of the one that separates some samples best."""
         kernels = list(self.kernel) if isinstance(self.kernel, list | tuple) else [self.kernel]
-        options = {"how": self.kernel_map, "gamma": self.gamma, "size": self.kernel_size, "seed": seed}
+        options: Any = {"how": self.kernel_map, "gamma": self.gamma, "size": self.kernel_size, "seed": seed}
         maps = [kernel_map(kernel, some, **options) for kernel in kernels]
         best = 0
         if len(maps) > 1:
             few = fewer(some, self.n_clusters)
             best = int(np.argmin([separation(each.apply_right(few), self._graph_options(seed)) for each in maps]))
-        self.kernel_ = kernels[best]
-        return maps[best]
+        self.kernel_, self._kernel_features_ = kernels[best], maps[best]
 
     def _make_encoder(self, B: Floats, samples: Any, some: Any, seed: int) -> Encoder:
         """Return the encoder; without a given λ, the one under which the graph of some samples separates best."""

@@ -88,7 +88,7 @@ class Subspaces:
 
     def nearest(self, X: Any) -> Ints:
         """Return the cluster of the smallest residual of each sample, (N,)."""
-        return self.residuals(X).argmin(axis=1)
+        return np.asarray(self.residuals(X).argmin(axis=1), np.int64)
 
     def nearest_of_nonzero(self, X: Any, features: Any) -> Ints:
         """Return the nearest clusters; samples without a nonzero feature are as near to all, and go to the largest."""
