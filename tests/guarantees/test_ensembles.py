@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import consilience as cs
+from consilience.data.ids import Ids
 from consilience.exceptions import ParameterError
 from consilience.guarantees import error_bound, error_exponent, known_answers_needed, labels_needed
 
@@ -42,7 +43,7 @@ def test_exponent_of_one_coin() -> None:
     a = 0.8
     A = np.full((5, 2, 2), 1 - a)
     A[:, [0, 1], [0, 1]] = a
-    model = cs.DawidSkene(np.full(2, 0.5), A, [0, 1], list(range(5)))
+    model = cs.DawidSkene(np.full(2, 0.5), A, Ids.range(2), Ids.range(5))
     assert error_exponent(model) == pytest.approx(-np.log(2 * np.sqrt(a * (1 - a))))
     assert error_bound(model, 3).value == pytest.approx(0.5 * (2 * np.sqrt(a * (1 - a))) ** 3)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import consilience as cs
 from consilience import guarantees
+from consilience.data.ids import Ids
 from consilience.exceptions import DataError, ParameterError
 from consilience.guarantees.crowds import factor_of
 from consilience.guarantees.sketching import measured_distortion
@@ -14,7 +17,7 @@ from consilience.subspace.lsr import lsr
 from consilience.subspace.sketches import make_sketch
 
 
-def drawn_block(R: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def drawn_block(R: Any, n: int, rng: np.random.Generator) -> Any:
     return rng.multinomial(n, R.ravel()).reshape(R.shape) / n
 
 
@@ -33,7 +36,7 @@ def test_block_error_holds_in_nearly_all_draws() -> None:
 def test_theorem_1_of_the_symnmf_paper() -> None:
     """With so many items that it applies, the imputed block is far inside; with few, it says that it does not."""
     A = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.15], [0.2, 0.85]], [[0.85, 0.2], [0.15, 0.8]]])
-    model = cs.DawidSkene(np.full(2, 0.5), A, [0, 1], ["m", "n", "r"])
+    model = cs.DawidSkene(np.full(2, 0.5), A, Ids([0, 1]), Ids(["m", "n", "r"]))
     n = guarantees.items_for_imputation(model, 0.5)
     bound = guarantees.imputation_bound(model, int(n))
     assert bound.value == pytest.approx(0.5, rel=1e-3)
@@ -41,7 +44,10 @@ def test_theorem_1_of_the_symnmf_paper() -> None:
     assert "does not apply" in str(guarantees.imputation_bound(model, 100))
     # (7)-(8) with m = l: R_mn from R_mr, R_lr, R_nl; the bound is for exactly this computation
     rng = np.random.default_rng(0)
-    block = lambda a, b: A[a] @ np.diag(model.prior) @ A[b].T  # noqa: E731
+
+    def block(a: int, b: int) -> Any:
+        return A[a] @ np.diag(model.prior) @ A[b].T
+
     C = np.concatenate([drawn_block(block(0, 2), int(n), rng), drawn_block(block(1, 2), int(n), rng)])
     U = np.linalg.svd(C, full_matrices=False)[0]
     imputed = U[:2] @ np.linalg.inv(U[2:]) @ drawn_block(block(1, 1), int(n), rng)
@@ -130,7 +136,7 @@ def test_sketches_of_the_thesis() -> None:
     assert epsilon <= guarantees.sketch_distortion(6, 300)
     B = R.T @ X
     Z = lsr(X, B, lam)
-    bound = guarantees.representation_bound(np.linalg.svd(X, compute_uv=False), lam, epsilon)
+    bound = guarantees.representation_bound(np.asarray(np.linalg.svd(X, compute_uv=False), np.float64), lam, epsilon)
     worst = np.linalg.norm(X - Z @ B, axis=1).max()
     assert worst <= bound.value < 1
     # λ → ∞: the least-norm solutions

@@ -30,8 +30,10 @@ class Guarantees:
     block_error: float | None  #: bound of the error of a typical pair block, with probability 0.95 (Ibrahim & Fu, (20))
 
     @classmethod
-    def of(cls, model: DawidSkene, labels_per_item: float, common_items: Floats | None = None) -> Guarantees:
-        """Compute the bounds; ``common_items`` are those of each observed pair of annotators."""
+    def of(cls, model: DawidSkene, labels_per_item: float, common_items: Floats | None = None) -> Guarantees | None:
+        """Compute the bounds; None for a single class.  ``common_items`` are those of each pair of annotators."""
+        if np.count_nonzero(model.prior) < 2:
+            return None
         bound = error_bound(model, labels_per_item)
         return cls(
             float(labels_per_item),

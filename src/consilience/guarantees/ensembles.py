@@ -137,6 +137,8 @@ def known_answers_needed(model: DawidSkene, labels_per_item: float, delta: float
     if not 0 < delta < 1:
         raise ParameterError(f"delta must be a probability between 0 and 1, not {delta!r}")
     e, prior = error_bound(model, labels_per_item).value, np.sort(np.asarray(model.prior))
+    if prior.size < 2:
+        return 0
     if e >= 0.5 - 1e-6:
         return None
     share = float(prior[0] + prior[1])
