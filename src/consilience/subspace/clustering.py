@@ -256,12 +256,11 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         check_is_fitted(self, "labels_")
         X, samples_type = self._checked(X, reset=False)
         maps = self._reduction_, self._kernel_features_
+        function: Any = _by_residual
+        shared: tuple[Any, ...] = (*maps, self._subspaces_, self._means_, self.dictionary_)
         if self.assign == "neighbours":
-            shared: tuple[Any, ...] = (*maps, self._encoder_, self.codes_, self.labels_, self.n_neighbors_)
-            function: Any = _by_neighbours
-            shared = (*shared, self._similarity_)
-        else:
-            function, shared = _by_residual, (*maps, self._subspaces_, self._means_, self.dictionary_)
+            function, fitted = _by_neighbours, (self.codes_, self.labels_, self.n_neighbors_, self._similarity_)
+            shared = (*maps, self._encoder_, *fitted)
         if samples_type is LocalSamples:
             return function(X, *shared)
         from consilience.subspace.distributed import predict_chunks
@@ -290,7 +289,9 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
 
             check_chunks(X, fit=reset)
             validate_data(self, X, skip_check_array=True, reset=reset)  # n_features_in_, and resets feature names
-            self._check_local(X, reset)
+            if reset:
+                self._shape_ = (X.shape[1],)
+                self._refuse_what_needs_memory()
             return X, ChunkedSamples
         X, shape = flattened(X)
         if reset:
@@ -305,14 +306,12 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             raise DataError("entries that a sparse matrix does not store are 0; NaN needs a dense array")
         return X, LocalSamples
 
-    def _check_local(self, X: Any, reset: bool) -> None:
+    def _refuse_what_needs_memory(self) -> None:
         """Raise for what needs all samples in one place."""
-        if reset:
-            self._shape_ = (X.shape[1],)
-            if self.refine:
-                raise ParameterError("refine needs samples in memory; leave it out for Dask arrays")
-            if self.fit_norm == "l21":
-                raise ParameterError("fit_norm='l21' needs samples in memory; use 'frobenius' for Dask arrays")
+        if self.refine:
+            raise ParameterError("refine needs samples in memory; leave it out for Dask arrays")
+        if self.fit_norm == "l21":
+            raise ParameterError("fit_norm='l21' needs samples in memory; use 'frobenius' for Dask arrays")
 
     def _features(self, X: Any) -> Any:
         """Return samples in memory after reduction and kernel, without gaps."""

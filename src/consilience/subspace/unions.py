@@ -34,7 +34,6 @@ O. Mangasarian, "k-plane clustering", J. Global Optimization 16 (2000).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,9 +238,7 @@ def coordinates(X: Any, labels: Ints, subspaces: Subspaces) -> list[Floats]:
     return [(dense(X[labels == k]) - subspaces.centroids[k]) @ basis for k, basis in enumerate(subspaces.bases)]
 
 
-def k_subspaces(
-    X: Any, labels: Ints, subspaces: Subspaces, max_iter: int, callback: Callable[[float], object] | None = None
-) -> tuple[Ints, Subspaces, list[float]]:
+def k_subspaces(X: Any, labels: Ints, subspaces: Subspaces, max_iter: int) -> tuple[Ints, Subspaces, list[float]]:
     """Alternate between clusters and subspaces of fixed dimensions; return both and (2.4) after each assignment.
 
     A cluster that loses all samples keeps its subspace.
