@@ -76,7 +76,7 @@ def aggregate_network(
     for links in ("must_link", "cannot_link"):
         if given.get(links) is not None:  # the run keeps their number
             given[links] = as_graph(parameters[links], annotations).n_edges
-    name = f"{start}{SUFFIX}"
+    name, edges = f"{start}{SUFFIX}", {} if joined is None else {"edges": joined.n_edges}
     run = run_summary(
         a,
         fit,
@@ -86,7 +86,7 @@ def aggregate_network(
         seed=seed,
         begun=begun,
         alone=False,
-        edges=0 if joined is None else joined.n_edges,
+        **edges,
     )
     return Consensus(
         fit.model,
