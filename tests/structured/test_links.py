@@ -62,6 +62,8 @@ def test_must_links_are_merged_through_others() -> None:
     merged = cs.aggregate(cs.Annotations.from_frame(frame, duplicates="keep"))
     assert merged.labels["confidence"][0] == pytest.approx(found.labels["confidence"][0])
     assert found.run["parameters"]["must_link"] == 2
+    for method in ("majority", "sml", "ds-em"):  # some break ties by a second opinion on every item
+        assert len(cs.aggregate(annotations, method, must_link=[(0, 1)]).labels) == 6
 
 
 def test_contradictions_are_refused() -> None:

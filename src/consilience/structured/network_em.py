@@ -256,7 +256,7 @@ def _merged_fit(annotations: Annotations, graph: Any, must_link: Any, **options:
         fit = _crowd_fit(method, items, options["random_state"])
     else:
         fit = network_em(items, merged_graph(_graph_or_none(graph, annotations, must_link), group), **options)
-    return replace(fit, posterior=fit.posterior[group])
+    return replace(fit, posterior=fit.posterior[group], hint=None if fit.hint is None else fit.hint[group])
 
 
 def _graph_or_none(graph: Any, annotations: Annotations, links: Any) -> Graph:
