@@ -55,7 +55,7 @@ class Guarantees:
             more = f"no number of labels guarantees {100 * TARGET:.0f} %"
         else:
             more = f"{self.labels_needed} labels an item guarantee {100 * TARGET:.0f} %"
-        return [f"{now}; {more} (if annotators are independent and as good as estimated; usually far fewer suffice)"]
+        return [f"{now}; {more} (if annotators are independent and as good as estimated; usually fewer suffice)"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
