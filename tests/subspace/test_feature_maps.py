@@ -84,15 +84,21 @@ def test_tensors_are_clustered() -> None:
         cs.SketchedSubspaceClustering(3, n_features=(6, 6, 6)).fit(X)
 
 
-def test_added_samples_yield_the_dictionary_of_one_fit() -> None:
+@pytest.mark.parametrize("sketch", ["rademacher", "gaussian"])
+def test_added_samples_yield_the_dictionary_of_one_fit(sketch: Any) -> None:
     drawn = simulate_subspaces(900, 30, 3, 3, noise=0.2, random_state=4)
-    whole = cs.SketchedSubspaceClustering(3, n_sketch=40).fit(drawn.data)
-    model = cs.SketchedSubspaceClustering(3, n_sketch=40).partial_fit(drawn.data[:300])
+    whole = cs.SketchedSubspaceClustering(3, n_sketch=40, sketch=sketch).fit(drawn.data)
+    model = cs.SketchedSubspaceClustering(3, n_sketch=40, sketch=sketch).partial_fit(drawn.data[:300])
     labels, weight = [model.labels_], np.linalg.norm(model.dictionary_) ** 2 * model.lam_
     labels += [model.partial_fit(drawn.data[start : start + 300]).labels_ for start in (300, 600)]
     np.testing.assert_allclose(model.dictionary_, whole.dictionary_, atol=1e-12)
     assert accuracy(np.concatenate(labels), drawn.truth) == 1.0
     assert np.linalg.norm(model.dictionary_) ** 2 * model.lam_ == pytest.approx(weight)
+
+
+def test_sketches_that_cannot_grow_are_refused() -> None:
+    with pytest.raises(ParameterError, match="rademacher or gaussian"):
+        cs.SketchedSubspaceClustering(2, sketch="count").partial_fit(np.eye(6))
 
 
 def test_robust_codes_of_new_samples_are_those_of_the_joint_problem() -> None:

@@ -46,6 +46,9 @@ __all__ = ["SketchedSubspaceClustering"]
 
 Assign: TypeAlias = Literal["residual", "neighbours"]
 
+#: Sketches to which rows can be added.
+_GROWING = "rademacher", "gaussian"
+
 
 @dataclass(eq=False, repr=False)
 class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -226,6 +229,11 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         The first call is ``fit``.  After that ``labels_`` and ``codes_`` are those of the added samples, which go to
         the nearest subspace; dimensions and the graph of the first call stay, as do the codes of ``"lrr"``.
         """
+        if self.sketch not in _GROWING:
+            raise ParameterError(
+                f"partial_fit needs a sketch whose rows do not depend on how many follow, {' or '.join(_GROWING)}, "
+                f"not {self.sketch!r}"
+            )
         if not hasattr(self, "labels_"):
             return self.fit(X)
         X, samples_type = self._checked(X, reset=False)
