@@ -55,6 +55,13 @@ def test_labels_needed_is_the_smallest_number() -> None:
     assert error_bound(model, needed).value <= 0.02 < error_bound(model, needed - 1).value
 
 
+def test_perfect_annotators_need_one_label() -> None:
+    model = cs.DawidSkene(np.full(2, 0.5), np.tile(np.eye(2), (3, 1, 1)), Ids.range(2), Ids.range(3))
+    assert labels_needed(model, 0.01) == 1
+    assert error_bound(model, 0).vacuous
+    assert error_exponent(model) == np.inf
+
+
 def test_spammers_guarantee_nothing() -> None:
     model = cs.simulate(10, 6, 2, spammers=1.0, seed=0).model
     assert labels_needed(model, 0.05) is None

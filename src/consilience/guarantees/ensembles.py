@@ -60,8 +60,7 @@ def _overlaps(model: DawidSkene) -> tuple[Floats, Floats]:
 
 def _bound(overlaps: tuple[Floats, Floats], labels: float) -> float:
     shares, brackets = overlaps
-    with np.errstate(divide="ignore"):
-        return float((shares * np.exp(labels * np.log(brackets))).min(axis=1).sum())
+    return float((shares * brackets**labels).min(axis=1).sum())
 
 
 def error_bound(model: DawidSkene, labels_per_item: float) -> Bound:

@@ -298,7 +298,7 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             check_chunks(X, fit=reset)
             validate_data(self, X, skip_check_array=True, reset=reset)  # n_features_in_, and resets feature names
             if reset:
-                self._shape_ = (X.shape[1],)
+                self._shape_: tuple[int, ...] = (int(X.shape[1]),)
                 self._refuse_what_needs_memory()
             return X, ChunkedSamples
         X, shape = flattened(X)
