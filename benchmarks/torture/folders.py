@@ -1,4 +1,4 @@
-"""Attacks on what is written: kills, concurrent writers, full disks, read-only folders, memory limits, flipped bytes.
+"""Attacks on what is written: kills, concurrent writers, full disks, read-only folders, memory limits.
 
 Each attack yields a sentence for every try: None if it was survived, otherwise what went wrong.
 """
@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import consilience as cs
 from benchmarks.torture.calls import call, fault, kill_at_random, start
-from consilience.exceptions import ConsilienceError, ConsilienceWarning
+from benchmarks.torture.damage import flipped_bytes
+from consilience.exceptions import ConsilienceWarning
 
 __all__ = ["ATTACKS", "Outcome"]
 
@@ -183,44 +182,6 @@ def memory_limits(folder: Path, seconds: float, rng: random.Random) -> Outcome:
                 done = call(["aggregate", labels, "--method", method], {resource.RLIMIT_AS: megabytes << 20})
                 wrong = fault(done, (0, 1), "" if done.status == 0 else "memory")
                 yield wrong and f"{labels.name}, {method} in {megabytes} MB: {wrong}"
-
-
-# ---- damage ------------------------------------------------------------------------------------------------------
-
-
-def flipped_bytes(folder: Path, seconds: float, rng: random.Random) -> Outcome:
-    """Flip, cut and lengthen every file of a run: loading it says so."""
-    crowd = cs.simulate(300, 12, 3, labels_per_item=4, seed=2)
-    run, target = cs.aggregate(crowd.annotations.with_gold({0: int(crowd.truth[0])}), "ds-em"), folder / "flipped"
-    run.save(target)
-    changes: list[Callable[[bytes], bytes]] = [
-        lambda raw: _flip(raw, rng),
-        lambda raw: _flip(_flip(raw, rng), rng),
-        lambda raw: raw[: rng.randrange(len(raw))],
-        lambda raw: raw + bytes(rng.randrange(1, 99)),
-        lambda raw: b"\0" * len(raw),
-    ]
-    for path in sorted(target.iterdir()):
-        whole = path.read_bytes()
-        for at in range(60):
-            path.write_bytes(changes[at % len(changes)](whole))
-            try:
-                again = cs.load(target)
-            except ConsilienceError:
-                yield None
-            except Exception as error:
-                yield f"{path.name}: {type(error).__name__}: {error}"
-            else:
-                same = np.array_equal(again.posterior, run.posterior) and again.model == run.model
-                yield None if same and path.read_bytes() == whole else f"{path.name}: loaded although it was changed"
-        path.write_bytes(whole)
-    yield _whole(target)
-
-
-def _flip(raw: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(raw)
-    changed[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
 
 
 #: Attacks, and their share of the time.

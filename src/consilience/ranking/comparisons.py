@@ -157,8 +157,13 @@ def find_columns(columns: Sequence[str], where: str, given: Mapping[str, str | N
         if own is not None and own not in columns:
             raise ColumnError(f"{where} has no column {own!r}; its columns are {', '.join(map(repr, columns))}")
         found = own or next((called[alias] for alias in aliases if alias in called), None)
-        if found is not None and found not in names.values():
+        if found is not None and list(columns).count(found) > 1:
+            raise ColumnError(f"{where} has several columns named {found!r}; rename all but one")
+        taken = next((other for other, name in names.items() if name == found), None)
+        if found is not None and taken is None:
             names[role] = found
+        elif found is not None and (own or role in _REQUIRED):
+            raise ColumnError(f"{where}: {found!r} is the {taken} column, so another must be the {role} column")
         elif role in _REQUIRED:
             raise ColumnError(
                 f"{where} has no {role} column: looked for {', '.join(aliases)} among "
