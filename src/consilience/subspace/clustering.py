@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from consilience.exceptions import ConsilienceWarning, ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.kernels.neighbours import search_approximately
-from consilience.subspace.completion import dictionary_of
+from consilience.subspace.completion import dictionary_of, error_of_hidden
 from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
 from consilience.subspace.graph import Weights
 from consilience.subspace.graph_clusters import Callback, Stage, cluster_codes, default_n_neighbors, embed_codes, vote
@@ -67,7 +67,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     lam
         λ, the weight of the fit relative to the penalty on codes.  None chooses the one of three values under which
         the graph of some samples separates best: for ``"lsr"`` and ``"lrr"`` from the spectrum of the dictionary, for
-        ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.
+        ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.  For ``"lrr"`` with missing entries, the one
+        that predicts hidden entries best.
     n_features
         If given, a second sketch first reduces samples to this many features (Alg. 2.2).
     n_neighbors
@@ -241,7 +242,7 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             self.callback(stage)
 
     def _make_encoder(self, B: Floats, gram: Floats | None, some: Any, seed: int) -> Encoder:
-        """Return the encoder; without a given λ, the one under which the graph of some samples separates best."""
+        """Return the encoder; without a given λ, that with the best graph of some samples, or the best predictions."""
         self.dictionary_ = B
         if self.lam is not None:
             lams: tuple[float, ...] = (self.lam,)
@@ -252,10 +253,14 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         ]
         chosen = encoders[0]
         if len(encoders) > 1:
-            few = some
-            if self.representation == "ssc" or np.isnan(some).any():
+            few, gaps = some, bool(np.isnan(some).any())
+            if self.representation == "ssc" or gaps:
                 few = some[:: -(-len(some) // max(_FEW, _OF_EACH * self.n_clusters))]
-            chosen = min(encoders, key=lambda encoder: self._cut(encoder, few, seed))
+            if self.representation == "lrr" and gaps:
+                # codes of very low rank separate well and say little: gaps offer a better judge than the graph
+                chosen = min(encoders, key=lambda encoder: error_of_hidden(few, encoder.restore))
+            else:
+                chosen = min(encoders, key=lambda encoder: self._cut(encoder, few, seed))
         self.lam_ = chosen.lam
         return chosen
 
