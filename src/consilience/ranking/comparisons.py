@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from consilience.data.frames import ALIASES, Origin, columns_of, is_frame, kind_of
 from consilience.data.ids import Ids, encode, joined, name_rows, numbers_where_all_are, to_column
+from consilience.data.truth import arrow_or_values
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.comparisons import Passes
@@ -186,7 +187,7 @@ def from_frame(data: Any, given: Mapping[str, str | None] | None = None) -> Comp
         )
     names = find_columns(columns_of(data), "the frame", given)
     frame = nw.from_native(data, eager_only=True)
-    columns = {role: to_column(frame[name].to_arrow(), name) for role, name in names.items()}
+    columns = {role: to_column(arrow_or_values(frame[name]), name) for role, name in names.items()}
     return from_columns(columns, names, "the frame", frame=kind_of(data))
 
 
