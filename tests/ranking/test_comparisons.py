@@ -141,7 +141,7 @@ def test_what_bad_options_get(options: dict[str, Any], error: type[Exception], m
 
 
 def test_swapped_bytes() -> None:
-    frame = pd.DataFrame({"left": [0, 1, 0], "right": [1, 2, 2], "winner": ["left", "right", "tie"]})
+    frame = pd.DataFrame({"left": [0, 1, 0], "right": [1, 2, 2], "worker": 0, "winner": ["left", "right", "tie"]})
     swapped = frame.assign(left=frame["left"].to_numpy().astype(">i4"))
     assert from_frame(swapped).item_ids == from_frame(frame).item_ids
 
