@@ -71,8 +71,8 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     lam
         λ, the weight of the fit relative to the penalty on codes.  None chooses the one of three values under which
         the graph of some samples separates best: for ``"lsr"`` and ``"lrr"`` from the spectrum of the dictionary, for
-        ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.  With missing entries and no clear graph, it
-        is the value of ``"lsr"`` and ``"lrr"`` that predicts hidden entries best.
+        ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.  For ``"lrr"`` with missing entries and no
+        clear graph, the one that predicts hidden entries best.
     n_features
         If given, a second sketch first reduces samples to this many features (Alg. 2.2).
     n_neighbors
@@ -262,7 +262,7 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
                 few = some[:: -(-len(some) // max(_FEW, _OF_EACH * self.n_clusters))]
             cuts = [self._cut(encoder, few, seed) for encoder in encoders]
             best = int(np.argmin(cuts))
-            if gaps and self.representation != "ssc":
+            if gaps and self.representation == "lrr":
                 # graphs of few directions separate well and say little: unless one is clear, hidden entries decide
                 share = [
                     cut / K if encoder.directions >= K else np.inf for cut, encoder in zip(cuts, encoders, strict=True)
