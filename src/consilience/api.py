@@ -61,7 +61,8 @@ def aggregate(
         Names of the columns of a frame or a file, unless they have their usual names.
     graph
         Which items are neighbours, if that is known: a frame or a file with ``source`` and ``target``, pairs of ids, a
-        scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.
+        scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.  ``must_link`` and ``cannot_link``
+        are pairs of items that have the same class, or different ones; with them, a graph is optional.
     probabilities
         Class probabilities of the items by a classifier that has not seen their labels: a frame or a file with an item
         column and a column for each class, or an array in the order of ``annotations.items``.  It counts as one more
@@ -125,8 +126,9 @@ def aggregate(
             from consilience.io.sequences import read_sequences
 
             data = read_sequences(data, **(reading or {}))
+    networked = graph is not None or any(parameters.get(links) is not None for links in ("must_link", "cannot_link"))
     if probabilities is not None or features is not None:
-        _check_classifiers(data, method, graph, answers, engine, checkpoint)
+        _check_classifiers(data, method, networked, answers, engine, checkpoint)
         from consilience.features.consensus import aggregate_with_classifiers
 
         annotations = _in_memory(data, items, engine, reading)
@@ -134,7 +136,7 @@ def aggregate(
         return aggregate_with_classifiers(annotations, **_given(silence=silence), **rest)
     if classifier is not None:
         raise ParameterError("a classifier needs features=…; pass the probabilities of a fitted one as probabilities=…")
-    if not isinstance(data, SequenceAnnotations) and graph is None:
+    if not isinstance(data, SequenceAnnotations) and not networked:
         data, taken = take_answers(data, answers, method, engine=engine, reading=reading, order=order)
         if taken.kind == "ordinal":
             from consilience.answers.ordinal_consensus import aggregate_ordinal
@@ -171,9 +173,11 @@ def aggregate(
         what = repr(answers) if order is None else "an order"
         raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {what}")
     check_engine(engine)
-    if engine == "stream" or (engine != "local" and graph is not None):
-        kind = "networks run on the engine 'local' alone" if graph is not None else "sequences cannot be streamed"
-        raise ParameterError(f"{kind}, not on {engine!r}")
+    if engine == "stream" or (engine != "local" and networked):
+        kind = "sequences cannot be streamed"
+        if networked:
+            kind = "networks need all labels and edges in memory, since neighbours depend on each other: use 'local'"
+        raise ParameterError(f"{kind}, not {engine!r}")
     if not isinstance(data, SequenceAnnotations):
         from consilience.structured.network_consensus import aggregate_network
 
@@ -185,7 +189,7 @@ def aggregate(
         if silence not in (None, "auto", "random"):
             raise ParameterError(f"on a graph, silence must be a label or 'random', not {silence!r}")
         return aggregate_network(annotations, graph, *start, **rest)
-    if graph is not None:
+    if networked:
         raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
     from consilience.structured.sequence_consensus import aggregate_sequences
 
@@ -195,11 +199,11 @@ def aggregate(
     return aggregate_sequences(data, method, **rest)
 
 
-def _check_classifiers(data: Any, method: str, graph: Any, answers: str, engine: Any, checkpoint: Any) -> None:
+def _check_classifiers(data: Any, method: str, networked: bool, answers: str, engine: Any, checkpoint: Any) -> None:
     """Raise where classifiers cannot be combined with the other arguments."""
     wrong = {
         "tokens in order": isinstance(data, SequenceAnnotations),
-        "graph=… (features have their neighbours already)": graph is not None,
+        "graph=… or links (features have their neighbours already)": networked,
         f"method={method!r}; they need 'auto'": method != "auto",
         f"answers={answers!r}; they need classes that items share": answers not in ("auto", "nominal"),
         f"engine={engine!r}; they need labels in memory": engine != "local",

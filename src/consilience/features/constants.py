@@ -13,7 +13,7 @@ LEAST_PROBABILITY = 1e-6
 WEIGHT_PRECISION, LARGEST_WEIGHT = 3.0, 8.0
 
 #: Pseudo-items in every row of the classifiers' confusion: on the diagonal, and spread over the classes.
-#: origin: as for annotators; alternatives: no confusion; sensitivity: music 20.1 instead of 19.4 %, cifar10h_model +0.1.
+#: origin: as for annotators; alternatives: no confusion; sensitivity: music 20.1 instead of 19.4 %.
 SOURCE_DIAGONAL, SOURCE_SMOOTHING = 3.0, 1.0
 
 #: EM steps for the confusion in each pass.
