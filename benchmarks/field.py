@@ -111,11 +111,12 @@ class Row(NamedTuple):
     calibration: float
 
 
-def estimated(on: Crowd) -> EstimatedError:
-    """Return the estimated error of a run of ``auto``."""
+def estimated(on: Crowd) -> tuple[EstimatedError, str]:
+    """Return the estimated error and the verdict of a run of ``auto``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
-        return cs.aggregate(on.annotations, answers="nominal").estimated_error
+        consensus = cs.aggregate(on.annotations, answers="nominal")
+        return consensus.estimated_error, str(consensus.verdict)
 
 
 def error_of_a_run(on: Crowd) -> float:
@@ -225,7 +226,8 @@ def run() -> list[Figure]:
     base = {name: evidence(crowd(name)) for name in sets}
     as_released = {name: scored(e.pooled(released()), e.truth) for name, e in base.items()}
     votes = {name: scored(e.plain, e.truth) for name, e in base.items()}
-    estimates = {name: estimated(crowd(name)) for name in sets}
+    runs = {name: estimated(crowd(name)) for name in sets}
+    estimates = {name: estimate for name, (estimate, _) in runs.items()}
     show(votes, as_released, estimates)
     by_set, by_family = left_out(base)
     table = ways(base, by_set)
@@ -240,7 +242,9 @@ def run() -> list[Figure]:
     )
     print(f"{time.perf_counter() - begun:.0f} s")
     pooled = table["model and votes, pooled"]
-    return [*targets(votes, pooled), *of_estimates(pooled, as_released, estimates), *copies()]
+    verdicts = {name: verdict for name, (_, verdict) in runs.items()}
+    warned = unwarned(votes, as_released, verdicts)
+    return [*targets(votes, pooled), warned, *of_estimates(pooled, as_released, estimates), *copies()]
 
 
 def show(votes: Rows, auto: Rows, estimates: Mapping[str, EstimatedError]) -> None:
@@ -286,6 +290,14 @@ def targets(votes: Rows, auto: Rows) -> list[Figure]:
         Figure(f"error above that of votes, at worst{where}", max(above.values()), ABOVE_VOTES, unit="%"),
         Figure("eleven crowds: mean error", mean(auto, ELEVEN).error, OF_ELEVEN, unit="%"),
     ]
+
+
+def unwarned(votes: Rows, auto: Rows, verdicts: Mapping[str, str]) -> Figure:
+    """Count sets on which votes are better although the verdict is "identified"."""
+    worse = [name for name in auto if auto[name].error > votes[name].error + 1e-9]
+    print("worse than votes:", ", ".join(f"{name} ({verdicts[name]})" for name in worse))
+    quiet = sum(verdicts[name] == "identified" for name in worse)
+    return Figure(f'of {len(worse)} sets on which votes are better, those with the verdict "identified"', quiet, 0)
 
 
 def of_estimates(left_out: Rows, as_released: Rows, estimates: Mapping[str, EstimatedError]) -> list[Figure]:

@@ -74,7 +74,7 @@ LEAST_KNOWN = 5
 #: ten answers; alternatives: ``CHOICES`` of ``benchmarks known_answers``, which chooses them without the judged set and
 #: without its family; a strength of the record that is fitted to the known answers (0.7 points worse with ten), other
 #: centres of the prior; sensitivity: mean error with 30 answers 21.4 to 22.0 %.
-SHARE_PRECISION, OFFSET_PRECISION, RECORD_ANSWERS = 2.0, 5.0, 1.0
+SHARE_PRECISION, OFFSET_PRECISION, RECORD_ANSWERS = 2.0, 5.0, 2.0
 
 #: Least share of votes and model: a few surprising answers lower confidence, but do not leave labels to chance.
 #: origin: by design; alternatives: 0, 0.1, 0.3; sensitivity: at most 0.1 points on the mean.
