@@ -95,13 +95,15 @@ def common_to_three(e: Evidence) -> int:
     return min(n, e.labelled_items)
 
 
-def newcomers(e: Evidence, good: Ints) -> tuple[int, int]:
+def newcomers(e: Evidence, good: Ints, *, able: bool = False) -> tuple[int, int]:
     """Return how many more annotators it takes next to these good ones, and the items that each should label.
 
-    They are as few as possible.  If ``MOST_NEWCOMERS`` are too few for the items there are, more items are better.
+    They are as few as possible, and like most annotators, or as ``able`` as these.  If ``MOST_NEWCOMERS`` are too few
+    for the items there are, more items are better.
     """
     both = np.isin(e.pairs.who, good).all(axis=1)
     r, S = _measured(e, both)
+    fresh = r if able else float(np.sqrt(r * _typical(e)))
     noise, N = float(e.pairs.totals[~both].sum()), e.labelled_items
     others = max(e.annotations.n_labels / max(N, 1) - good.size, 0.0)
     n = np.arange(1, MOST_ITEMS + 1, dtype=np.float64)
@@ -109,8 +111,8 @@ def newcomers(e: Evidence, good: Ints) -> tuple[int, int]:
     def items(hired: int) -> int:
         g, h = hired * good.size + hired * (hired - 1) / 2, hired * others
         # of the new pairs with the noise, and of all pairs
-        new = g * n * r >= reach(RELATED) * np.sqrt(noise + (g + h) * n)
-        whole = (S + g * n) * r >= reach(SLIGHT) * np.sqrt(S + noise + (g + h) * n)
+        new = g * n * fresh >= reach(RELATED) * np.sqrt(noise + (g + h) * n)
+        whole = S * r + g * n * fresh >= reach(SLIGHT) * np.sqrt(S + noise + (g + h) * n)
         enough = np.flatnonzero(new & whole)
         return int(enough[0]) + 1 if enough.size else MOST_ITEMS
 

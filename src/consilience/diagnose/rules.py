@@ -77,7 +77,7 @@ def _of_items(e: Evidence, n: int) -> str:
 
 def _newcomers(e: Evidence, good: Ints, able: str = "") -> str:
     """Return the advice to find more annotators, who are ``able``; with more items if there are few."""
-    more, items = amounts.newcomers(e, good)
+    more, items = amounts.newcomers(e, good, able=bool(able))
     who, beside = count(more, "more annotator"), e.names(good) or "others"
     if items > e.labelled_items:
         return f"Collect more items, {items} in all, and let {who}{able} label all of them besides {beside}."
