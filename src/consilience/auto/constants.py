@@ -38,7 +38,7 @@ STARTS = 10
 #: Exponents of votes and model, and the share of items of which the labels say nothing, for annotators whose items were
 #: assigned, and for those who err together or speak by choice.
 #: origin: by log-loss on public sets; that votes count twice as much as the model of annotators who err together, from
-#: simulated functions (``benchmarks labelling_functions``), where any factor from 1.3 to 4.5 is within 0.1 points;
+#: simulated functions (``benchmarks labelling_functions``), where any factor from 1.3 to 4.5 is within 0.2 points;
 #: alternatives: the first exponents for all, with which functions have 0.6 and llmbar 0.5 points more; a doubt of their
 #: own for functions; a mean of probabilities, votes as counts, smoothed votes; sensitivity: ``benchmarks field`` refits
 #: them without the set that is judged, and without its family.
@@ -73,7 +73,7 @@ LEAST_KNOWN = 5
 #: origin: 28 public sets, 10, 30 and 100 known answers; the last from 12 simulated crowds whose model is right, where
 #: ten answers cost 0.3 points with 2 and 0.7 with 1; alternatives: ``CHOICES`` of ``benchmarks known_answers``, which
 #: chooses them without the judged set and without its family; a strength of the record that is fitted to the known
-#: answers (0.7 points worse with ten), other centres of the prior (within 0.1); sensitivity: mean error with 30 answers
+#: answers (0.7 points worse with ten), other centres of the prior (within 0.2); sensitivity: mean error with 30 answers
 #: 21.6 to 21.9 %, with 100 20.1 to 20.6 %; an offset precision of 3 costs 8 points with ten answers on trec.
 SHARE_PRECISION, OFFSET_PRECISION, RECORD_ANSWERS = 3.0, 10.0, 2.0
 
