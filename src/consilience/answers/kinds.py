@@ -29,6 +29,7 @@ from consilience.answers.ordinal_detection import looks_like_scale
 from consilience.data.annotations import Annotations
 from consilience.data.frames import is_frame
 from consilience.data.option_sets import looks_like_sets
+from consilience.data.scales import numbers_of
 from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
 from consilience.engine.place import holds_parquet
 from consilience.exceptions import DataError, ParameterError
@@ -53,6 +54,9 @@ Kind = Literal["nominal", "ordinal", "multi", "open", "numeric"]
 OPEN_METHOD, ORDINAL_METHOD, MULTI_METHOD, NUMERIC_METHOD = "open-answers", "ordinal", "multi", "numeric"
 #: The only method of each kind that has one of its own beside "auto".
 _METHOD = {"open": OPEN_METHOD, "multi": MULTI_METHOD, "numeric": NUMERIC_METHOD}
+
+#: What a file calls answers whose kind it states.
+_STATED = {"ordinal": "ratings", "numeric": "numbers"}
 
 #: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
 #: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
@@ -81,6 +85,13 @@ class Taken(NamedTuple):
 def examine_answers(annotations: Annotations) -> Taken:
     """Decide from the labels what they mean."""
     a = annotations
+    if a.origin.answers in _STATED and a.n_classes > 2 and numbers_of(a.class_ids) is not None:
+        kind = cast("Kind", a.origin.answers)
+        return Taken(
+            kind,
+            f"the file calls the answers {_STATED[kind]} (answers={kind!r}); use answers='nominal' to treat them as "
+            "names",
+        )
     if looks_like_sets(a):
         return Taken(
             "multi",

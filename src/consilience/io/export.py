@@ -100,6 +100,7 @@ class Export:
     time: pa.Array | None = None
     text: pa.Array | None = None
     question: str = ""  #: the name of the question, if the file has one
+    answers: str = ""  #: the kind of its answers, if the file says it
 
 
 def annotations_of(
@@ -134,7 +135,8 @@ def annotations_of(
     texts = None
     if export.text is not None and pa.types.is_string(export.text.type):
         texts = first_texts(item_code, export.text, numbers_where_all_are(items) if export.untyped else items)
-    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, question=export.question, texts=texts)
+    said = {"question": export.question, "answers": export.answers}
+    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, texts=texts, **said)
     made = Annotations.from_codes(
         (item_code[counts], items),
         (annotator_code, annotators),

@@ -115,6 +115,7 @@ def read(source: Source, item: str | None, question: str | None, annotator: str 
         time=time_column(made.get("created_at") for made in every),
         text=texts_of(text_in(task.get("data"), described=True) for task, _ in rows),
         question=wanted,
+        answers={"rating": "ordinal", "number": "numeric"}.get(controls[wanted].kind, ""),
     )
 
 
