@@ -29,6 +29,8 @@ from consilience.datasets import simulate_numeric
 
 LEVELS = {"adult2": dict(zip("GPRX", range(4), strict=True)), "metaphor_novelty": None, "llmjudge_trecdl23": None}
 EMOTION = "emotion"
+#: Numbers of known values.
+KNOWN = (10, 30, 100)
 #: Weight of the mean, ridge, rounding of the model with scales.
 GRID = tuple(product((0.3, 0.5, 0.7), (0.03, 0.1, 0.3), (0.3, 1.0)))
 
@@ -128,11 +130,11 @@ def run() -> list[Figure]:
         if "/" in name:
             won += [found["ours"][at] < found["mean"][at] for at in (0, 1)]
     print(f"better than the mean on {sum(won[::2])} (MAE) and {sum(won[1::2])} (RMSE) of {len(won) // 2} scales")
-    for name, number in (("movie_reviews", 30), ("emotion_full", 30), ("snow_affect_numeric/disgust", 30)):
-        for _, each, labels, known in every:
-            if each == name:
-                own = known[known.index.isin(labels["task"])]
-                print(f"{name}: with {number} known values {known_values(labels, own, number):.2f} of the MAE without")
+    for _, name, labels, known in every:
+        own = known[known.index.isin(labels["task"])]
+        shares = [known_values(labels, own, number) for number in KNOWN if number < 0.5 * own.size]
+        print(f"{name}: with {KNOWN} known values " + ", ".join(f"{share:.3f}" for share in shares) + " of the MAE")
+        figures.append(Figure(f"{name}: MAE with known values, of that without, at most", max(shares), 1.01))
     crowd = simulate_numeric(200_000, 1000, labels_per_item=5)
     begun = time.perf_counter()
     cs.aggregate(crowd.annotations, answers="numeric")
