@@ -22,7 +22,6 @@ from consilience.diagnose import diagnose as diagnose
 from consilience.diagnose.agreement import Agreement as Agreement
 from consilience.diagnose.agreement import agreement as agreement
 from consilience.diagnose.plan import Plan as Plan
-from consilience.diagnose.plan import plan as plan
 from consilience.engine.scan import scan as scan
 from consilience.engine.scanned import Scanned as Scanned
 from consilience.factor.estimators import SymNMF as SymNMF
@@ -71,6 +70,7 @@ from consilience.models.hidden_markov import HiddenMarkov as HiddenMarkov
 from consilience.models.multi import MultiModel as MultiModel
 from consilience.models.numeric import NumericModel as NumericModel
 from consilience.models.open_answers import OpenModel as OpenModel
+from consilience.planning import plan as plan
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender

@@ -63,8 +63,11 @@ def test_other_verbs(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None
     assert diagnosed.status == 0
     assert "Two answers to an item have a correlation of" in diagnosed.out
     assert strict_json(run("diagnose", labels, "--json").out)["format"] == "consilience.NumericDiagnosis"
+    planned = run("plan", labels, "--budget", "5")
+    assert planned.status == 0
+    assert "expected mean absolute error:" in planned.out
+    assert "is off by about" in planned.out
     for refused in (
-        run("plan", labels, "--budget", "5"),
         run("compare", labels, "--truth", truth),
         run("export", tmp_path / "run", "--out", tmp_path / "tasks.json"),
         run("update", tmp_path / "run", labels),

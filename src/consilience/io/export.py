@@ -135,8 +135,8 @@ def annotations_of(
     texts = None
     if export.text is not None and pa.types.is_string(export.text.type):
         texts = first_texts(item_code, export.text, numbers_where_all_are(items) if export.untyped else items)
-    said = {"question": export.question, "answers": export.answers}
-    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, texts=texts, **said)
+    about = {"question": export.question, "answers": export.answers}
+    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, texts=texts, **about)
     made = Annotations.from_codes(
         (item_code[counts], items),
         (annotator_code, annotators),
