@@ -8,6 +8,8 @@ from consilience import metrics as metrics
 from consilience import moments as moments
 from consilience import plot as plot
 from consilience import spans as spans
+from consilience.answers.multi_estimator import MultiLabelConsensus as MultiLabelConsensus
+from consilience.answers.numeric.estimator import NumericConsensus as NumericConsensus
 from consilience.api import aggregate as aggregate
 from consilience.audit.audit import audit as audit
 from consilience.audit.result import Audit as Audit

@@ -20,7 +20,7 @@ _MOST_COLUMNS = 8
 
 @click.command(name="rank")
 @click.argument("comparisons", type=click.Path())
-@click.option("--out", type=click.Path(), help="Folder for scores, judges, pairs and win rates, model and summary.")
+@click.option("--out", type=click.Path(), help="Folder for the tables, the model, summary and report.")
 @click.option("--left", help="Name of the column with the left items.")
 @click.option("--right", help="Name of the column with the right items.")
 @click.option("--worker", help="Name of the column with the judges.")
@@ -56,6 +56,7 @@ def command(comparisons: str, out: str | None, as_json: bool, **options: Any) ->
     if out is not None:
         with _output.waiting("writing the tables"):
             found.save(out)
+            cs.report(found, Path(out) / "report.html", title=Path(comparisons).name)
     _output.show_notes(found.notes)
     if as_json:
         _output.show_json(found.summary())
