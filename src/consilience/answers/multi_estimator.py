@@ -49,10 +49,13 @@ class MultiLabelConsensus(AnswerEstimator):
 
     Examples
     --------
-    >>> from consilience import MultiLabelConsensus
-    >>> answers = [["a|b", "a|b", "a"], ["b", "b", "b"], ["a", "a|b", "a"], ["b|c", "c", "b|c"]]
-    >>> MultiLabelConsensus().fit(answers).labels_
-    array(['a|b', 'b', 'a', 'b|c'], dtype=object)
+    >>> from consilience import MultiLabelConsensus, datasets
+    >>> crowd = datasets.simulate_multi(100, 10, 3, seed=1)
+    >>> model = MultiLabelConsensus().fit(crowd.annotations)
+    >>> str(model.labels_[1]), crowd.truth[1]
+    ('o0|o1', 'o0|o1')
+    >>> model.predict(crowd.annotations)[1]
+    array([1, 1, 0])
     """
 
     _kind = "multi"
