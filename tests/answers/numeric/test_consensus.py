@@ -238,7 +238,7 @@ def test_bad_input(crowd: Any, run: cs.NumericRun) -> None:
     frame = pd.DataFrame({"item": [1, 1, 2], "annotator": ["a", "b", "a"], "label": ["5", "1,200", "7"]})
     with pytest.raises(DataError, match=r"must be finite numbers .* but there is '1,200'\. Write it as a number"):
         cs.aggregate(frame, answers="numeric")
-    with pytest.raises(ParameterError, match="answers='numeric' is for the method 'auto' or 'numeric', not 'ds-em'"):
+    with pytest.raises(ParameterError, match="'auto' or 'numeric' or 'kernel-density', not 'ds-em'"):
         cs.aggregate(a, "ds-em", answers="numeric")
     with pytest.raises(ParameterError, match="on the engine 'local'"):
         cs.aggregate(a, answers="numeric", engine="stream")

@@ -29,9 +29,9 @@ from consilience.kernels._arrays import Floats
 
 __all__ = ["Correction", "learn_correction"]
 
-_STEPS = 20
+_STEPS = 10
 #: Parts of the known values that are left out in turn; each on its own if there are no more.
-_PARTS = 40
+_PARTS = 20
 #: Variances of α and β - 1, as multiples of those of public sets (none, usual, and beyond all that was seen), and their
 #: probabilities beforehand.  origin: by design; alternatives: none; sensitivity: little, as only clear improvements are
 #: applied.
