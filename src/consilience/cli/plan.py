@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from consilience.cli._input import LABELS
-from consilience.cli.aggregate import SEED, reading_options
+from consilience.cli.aggregate import ANSWERS, SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
@@ -29,7 +29,7 @@ __all__ = ["command"]
     "--questions", default=10, show_default=True, help="Number of items to suggest whose truth is worth knowing."
 )
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
-@click.option("--answers", default="auto", show_default=True, help="What answers mean, as for aggregate.")
+@click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is used; +em refines any.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", type=click.Path(), help="File for the plan, as CSV.")
