@@ -75,8 +75,16 @@ def test_other_verbs(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None
     assert planned.status == 0
     assert "expected mean absolute error:" in planned.out
     assert "is off by about" in planned.out
+    compared = run("compare", labels, "--truth", truth, "--csv", tmp_path / "compared.csv")
+    assert compared.status == 0
+    table = pd.read_csv(tmp_path / "compared.csv").set_index("method")
+    plain = pd.read_csv(labels).groupby("item")["label"].mean()
+    known = pd.read_csv(truth).set_index("item")["label"].reindex(plain.index)
+    assert table.loc["mean", "mean_absolute"] == pytest.approx((plain - known).abs().mean())
+    assert table.loc["numeric", "mean_absolute"] < table.loc["mean", "mean_absolute"]
+    assert "at least 200 answers" in table.loc["kernel-density", "note"]
+    assert run("compare", labels, "--truth", truth, "--markdown").status == 2
     for refused in (
-        run("compare", labels, "--truth", truth),
         run("export", tmp_path / "run", "--out", tmp_path / "tasks.jsonl", "--format", "prodigy"),
         run("update", tmp_path / "run", labels),
     ):
