@@ -21,6 +21,7 @@ from consilience.answers.numeric.kind import numbers_of
 from consilience.answers.numeric.slips import item_medians
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Origin
+from consilience.data.set_labels import as_sets
 from consilience.exceptions import ConsilienceError, ConsilienceWarning, ParameterError
 from consilience.files import atomic_file
 from consilience.runs.numeric_run import values_by_item
@@ -109,7 +110,8 @@ def compare_values(annotations: Annotations, truth: Any, kind: Kind, methods: An
         rows.append(row)
     first = _FIGURES[kind][0]
     rows.sort(key=lambda row: row.get(first, np.inf))
-    return ValueComparison(kind, tuple(rows), annotations.origin.notes, annotations.origin)
+    origin = annotations.origin if kind == "numeric" else as_sets(annotations).origin  # blank answers are answers
+    return ValueComparison(kind, tuple(rows), origin.notes, origin)
 
 
 def _numbers(a: Annotations, truth: Any, name: str) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +249,7 @@ def test_bad_input(crowd: Any, run: cs.NumericRun) -> None:
         cs.aggregate(a, answers="numeric", gold={"nobody": 3.0})
     with pytest.raises(DataError, match="gold must be numbers"):
         cs.aggregate(a, answers="numeric", gold={0: "three"})
-    for use in (run.error_rate, run.codes_of_truth, partial(cs.compare, a)):
+    for use in (run.error_rate, run.codes_of_truth):
         with pytest.raises(DataError, match="numbers"):
             use(crowd.truth)
     with pytest.raises(DataError, match="for classes"):
@@ -291,3 +290,11 @@ def test_items_without_answers_have_no_value() -> None:
     polars = pytest.importorskip("polars")
     again = cs.aggregate(polars.DataFrame(frame), answers="numeric").labels
     assert again["value"].null_count() == 1
+
+
+def test_numbers_on_disk_are_not_silently_classes(tmp_path: Path) -> None:
+    frame = simulate_numeric(40, 6, labels_per_item=4, seed=0).annotations.to_frame("pandas")
+    (tmp_path / "labels").mkdir()
+    frame.to_parquet(tmp_path / "labels/part.parquet")
+    with pytest.warns(DataWarning, match=r"different numbers, and labels on disk are taken as names of classes"):
+        cs.aggregate(tmp_path / "labels", "majority")
