@@ -32,7 +32,7 @@ from consilience.data.option_sets import looks_like_sets
 from consilience.data.scales import numbers_of
 from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
 from consilience.engine.place import holds_parquet
-from consilience.exceptions import ParameterError
+from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels.open_answers import candidates_of
 from consilience.moments.label_pairs import item_pairs
@@ -47,6 +47,7 @@ __all__ = [
     "Kind",
     "Taken",
     "examine_answers",
+    "require_classes",
     "take_answers",
 ]
 
@@ -190,6 +191,13 @@ def take_answers(
     if taken.kind == "numeric" and not (is_path or isinstance(data, Annotations) or is_frame(data)):
         annotations = numbers_in_matrix(data, annotations, asked=answers == "numeric")
     return annotations, taken
+
+
+def require_classes(annotations: Annotations, what: str) -> None:
+    """Raise an error if the labels are numbers, which have no classes."""
+    if reason := looks_numeric(annotations):
+        found = reason.partition(":")[0]
+        raise DataError(f"{what} is for classes, and {found}; consilience aggregate treats them as numbers")
 
 
 def _is_scanned(data: Any) -> bool:
