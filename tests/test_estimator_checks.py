@@ -19,6 +19,7 @@ ELSEWHERE = {
     *(method.estimator for method in METHODS.values()),
     *("NumericConsensus", "MultiLabelConsensus"),
     *("SymNMF", "SPA", "AND", "JointPMF", "JointPMFClassifier", "JointPMFRecommender", "SketchedSubspaceClustering"),
+    *("SubspaceClustering", "EnsembleClustering"),
 }
 #: Estimators that cannot learn from the matrix of numbers that the checks pass, and the refusal that explains it.
 REFUSES = {
