@@ -24,7 +24,15 @@ from consilience.data.times import Times, find_time_column, unknown_time
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.io.documents import expanding_to, no_collection
 from consilience.io.export import ALL, SeveralQuestionsError, annotations_of
-from consilience.io.formats import FORMATS, SEQUENCES, Recognised, annotators_of, read_export, recognise
+from consilience.io.formats import (
+    FORMATS,
+    SEQUENCES,
+    Recognised,
+    annotators_of,
+    read_export,
+    recognise,
+    recognise_files,
+)
 from consilience.io.source import the_file
 from consilience.io.tables import naming, read_truth
 from consilience.runs.consensus import Consensus
@@ -34,7 +42,7 @@ __all__ = ["Recognised", "load", "read", "read_truth", "recognise"]
 
 @no_collection()
 def read(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     format: str | None = None,  # noqa: A002 - the word that users know
     question: str | None = None,
@@ -55,7 +63,8 @@ def read(
     Parameters
     ----------
     path
-        The file, or the folder (Parquet, doccano, brat); a folder with one file stands for that file.
+        The file, or the folder (Parquet, doccano, brat, logs of evaluations); a folder with one file stands for that
+        file.  Logs of several judges may also be a list of files.
     format
         The format, if it is not recognised, or wrongly: "csv", "tsv", "jsonl", "parquet" or "json" for a table
         with a row for each label, "wide" and "snorkel" for matrices, or the name of a tool, such as "label-studio".
@@ -74,12 +83,14 @@ def read(
         How large the content of a gzipped file, or a JSON document, may be, as a number or a text such as "20GB"; by
         default a share of the memory.
     """
-    place = the_file(path)
     given = {"item": item, "annotator": annotator, "label": label}
-    options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold, "where": place.name}
     with expanding_to(max_bytes):
-        found = _recognised(place, format, encoding, annotator, label)
-        return _read(found, question, given, options)
+        if isinstance(path, str | os.PathLike):
+            found = _recognised(the_file(path), format, encoding, annotator, label)
+        else:
+            found = recognise_files(path, format, encoding)
+        options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold}
+        return _read(found, question, given, options | {"where": found.source.name})
 
 
 class Questions(NamedTuple):

@@ -96,6 +96,7 @@ class Export:
     time: pa.Array | None = None
     text: pa.Array | None = None
     question: str = ""  #: the name of the question, if the file has one
+    variants: Mapping[str, str] | None = None  #: the judge of annotators that are one of its variants
 
 
 def annotations_of(
@@ -130,7 +131,14 @@ def annotations_of(
     texts = None
     if export.text is not None and pa.types.is_string(export.text.type):
         texts = first_texts(item_code, export.text, numbers_where_all_are(items) if export.untyped else items)
-    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, question=export.question, texts=texts)
+    origin = Origin(
+        *export.names,
+        notes=tuple(notes),
+        read_as=read_as,
+        question=export.question,
+        texts=texts,
+        variants=export.variants,
+    )
     made = Annotations.from_codes(
         (item_code[counts], items),
         (annotator_code, annotators),
