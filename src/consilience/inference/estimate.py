@@ -12,11 +12,12 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import encode
 from consilience.data.truth import truth_columns
 from consilience.exceptions import DataError, DataWarning, ParameterError, warn
+from consilience.inference.constants import FEWEST
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
 from consilience.inference.regression_estimate import Fitted, fit_predictors, mean_estimate, sample_mean
-from consilience.inference.result import FEWEST, Estimate, Source
+from consilience.inference.result import Estimate, Source
 from consilience.inference.sampling import panel_strata
 from consilience.inference.targets import class_values, describe
 from consilience.kernels._arrays import Floats, Ints

@@ -10,14 +10,12 @@ import numpy as np
 from consilience.data import frames as _frames
 from consilience.data.ids import Ids
 from consilience.exceptions import DataError, ParameterError
+from consilience.inference.constants import FEWEST
 from consilience.inference.regression_estimate import MeanEstimate
 from consilience.inference.sampling import allocate, panel_strata
 from consilience.kernels._arrays import Floats
 
-__all__ = ["FEWEST", "Estimate", "Source"]
-
-#: Fewest known answers for an estimate: with fewer, the coefficients of the predictors fit anything.
-FEWEST = 10
+__all__ = ["Estimate", "Source"]
 
 
 @dataclass(frozen=True)
