@@ -24,6 +24,8 @@ from consilience.kernels._arrays import Floats
 NUMBERS = (50, 100, 200)
 DRAWS = 500
 COVERED, WIDE = 94.0, 0.0545
+#: Evaluator of AlpacaEval 2, whose leaderboard has length-controlled win rates.
+LEADERBOARD = "weighted_alpaca_eval_gpt4_turbo"
 
 
 def run() -> list[Figure]:
@@ -40,6 +42,9 @@ def run() -> list[Figure]:
             figures.append(Figure(f"{title}: half-width (PPI++ with the best judge {theirs:.4f})", wide, theirs))
             if name == "llmjudge_trecdl23" and n == 200:
                 figures.append(Figure(f"{title}: half-width", wide, WIDE))
+    figures.append(
+        Figure("alpaca_eval: Spearman correlation of scores and win rates", length_controlled(), 0.97, up=True)
+    )
     header = ["panel", "known", "cs.estimate", "known answers alone", "PPI++, best judge", "best judge alone"]
     print_table("Coverage of 95 % intervals in percent, mean half-width", header, rows)
     return figures
@@ -73,6 +78,21 @@ def measured(name: str, n: int) -> dict[str, tuple[float, float]]:
         low, high = np.array(found_all).T
         made[way] = float(((low <= y.mean()) & (y.mean() <= high)).mean()), float((high - low).mean() / 2)
     return made
+
+
+def length_controlled() -> float:
+    """Return the correlation of scores by ``cs.rank`` with the length-controlled win rates of the leaderboard."""
+    import pandas as pd
+    from scipy.stats import spearmanr
+
+    from consilience.datasets import path
+
+    rows = pd.read_csv(path("alpaca_eval") / "comparisons.csv.gz")
+    listed = pd.read_csv(path("alpaca_eval") / "truth.csv.gz")
+    listed = listed[listed["leaderboard"] == LEADERBOARD].set_index("task")["length_controlled_winrate"].dropna()
+    scores = cs.rank(rows[rows["worker"] == LEADERBOARD]).scores.set_index("item")["score"]
+    both = scores.index.intersection(listed.index)
+    return float(spearmanr(scores[both], listed[both])[0])
 
 
 def best_judge(a: Any, of: tuple[int, ...], y: Floats) -> Floats:
