@@ -53,14 +53,14 @@ def _results(*rows: tuple[str, str, str, str]) -> str:
     return json.dumps({"results": made})  # as before version 2
 
 
-def test_prompts_of_a_provider_are_variants_of_one_judge(tmp_path: Path) -> None:
+def test_prompts_of_a_provider_are_pooled(tmp_path: Path) -> None:
     text = _results(
         ("a", "p1", "t1", "yes"), ("a", "p2", "t1", "no"), ("b", "p1", "t1", "yes"), ("a", "p1", "t2", "no")
     )
     made = quiet(put(tmp_path, "results.json", text))
-    rows = [("t1", "a/p1", "yes"), ("t1", "a/p2", "no"), ("t1", "b", "yes"), ("t2", "a/p1", "no")]
+    rows = [("t1", "a", "yes"), ("t1", "a", "no"), ("t1", "b", "yes"), ("t2", "a", "no")]
     assert sorted(rows_of(made)) == sorted(rows)
-    assert made.origin.variants == {"a/p1": "a", "a/p2": "a"}
+    assert "2 variants (prompts or orders) of 1 judges are pooled" in made.origin.notes[0]
 
 
 def test_a_log_with_two_panels_asks_which(tmp_path: Path) -> None:

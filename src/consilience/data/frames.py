@@ -64,8 +64,6 @@ class Origin:
     read_as: str = ""  #: what a file was read as, and why
     question: str = ""  #: what was asked, if an export names it
     texts: Texts | None = field(default=None, repr=False, compare=False)  #: what the items show
-    #: the judge of annotators that are variants of one, such as a model with another prompt
-    variants: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
 
 def is_frame(data: Any) -> bool:

@@ -113,12 +113,16 @@ def estimate(
         if codes is not None and (codes < 0).any():
             raise DataError(f"{name} has nothing for the item {a.items[int(np.flatnonzero(codes < 0)[0])]!r}")
     fitted = fit_predictors(y[sample], sample, predictors)
-    whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, strata=stratum, clusters=cluster)
+    # differences of two systems have no bounds
+    extremes = np.append(panel.values, y[sample])
+    bounds = (float(extremes.min()), float(extremes.max())) if versus is None else None
+    design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
+    whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
     if whole is None:
         raise DataError("every stratum needs at least two known answers (in two clusters, if there are clusters)")
     units = None if cluster is None else cluster[sample]
-    humans = sample_mean(y[sample], _design_weights(stratum, sample), units, level)
-    groups = None if by is None else _groups(by, a, fitted, sample, level, stratum, cluster)
+    humans = sample_mean(y[sample], _design_weights(stratum, sample), units, level, bounds)
+    groups = None if by is None else _groups(by, a, fitted, sample, level, design)
     residual = float(np.sqrt((fitted.residual**2).mean()))
     source = Source(a.item_ids, said, float(fitted.predicted.var()), residual, a.origin.frame)
     return Estimate(*whole[:3], level, "known answers", what, a.n_items, whole.known, humans, groups, source)
@@ -174,8 +178,7 @@ def _groups(
     fitted: Fitted,
     sample: Ints,
     level: float,
-    stratum: Ints | None,
-    cluster: Ints | None,
+    design: dict[str, Any],
 ) -> Any:
     codes, names = _codes(by, annotations, "by")
     assert codes is not None
@@ -184,7 +187,7 @@ def _groups(
     rows: dict[str, list[Any]] = {name: [] for name in ("group", "value", "low", "high", "known", "items")}
     for g, name in enumerate(names):
         within = np.flatnonzero(codes == g)
-        found = mean_estimate(fitted, sample, within, level, strata=stratum, clusters=cluster) if within.size else None
+        found = mean_estimate(fitted, sample, within, level, **design) if within.size else None
         known = int(np.isin(sample, within).sum())
         three = (np.nan,) * 3 if found is None else found[:3]
         for column, value in zip(rows.values(), (name, *three, known, within.size), strict=True):

@@ -21,6 +21,7 @@ from consilience.data.frames import find_column, notes_on_columns
 from consilience.data.ids import encode_all, to_column
 from consilience.data.option_sets import joined_lists
 from consilience.data.times import Times, find_time_column, unknown_time
+from consilience.data.variants import pooled, variant_columns, with_variants
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.io.documents import expanding_to, no_collection
 from consilience.io.export import ALL, SeveralQuestionsError, annotations_of
@@ -190,6 +191,7 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
     source, chosen = found.source, FORMATS[found.name]
     names: dict[str, str] = {}
     when: list[str] = []
+    apart: list[str] = []
     notes: list[str] = []
     time: Times | None = None
 
@@ -202,7 +204,8 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
         for note in notes:
             warn(f"{source.name}: {note}", DataWarning)
         when[:] = filter(None, [find_time_column(columns, list(names.values()))])
-        return [*names.values(), *when]
+        apart[:] = variant_columns(columns, names["annotator"])
+        return [*names.values(), *apart, *when]
 
     coded = None
     if chosen.untyped:
@@ -217,7 +220,8 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
             columns = {
                 role: joined_lists(table[name]) if role == "label" else table[name] for role, name in names.items()
             }
-            coded = encode_all(*(to_column(column, names[role]) for role, column in columns.items()))
+            more = (to_column(table[name], name) for name in apart)
+            coded = encode_all(*(to_column(column, names[role]) for role, column in columns.items()), *more)
         time = checked_times(table[when[0]], when[0], source.name, asked=False) if when else None
     elif when:
         # only the distinct times are parsed
@@ -225,7 +229,10 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
         known = checked_times(texts.to_arrow(), when[0], source.name, asked=False)
         time = None if known is None else np.append(known, unknown_time(known))[codes]
     origin = Origin(names["item"], names["annotator"], names["label"], None, tuple(notes), _story(found, names))
-    return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, time=time, **options)
+    rows, who, said, *others = coded
+    who, judges = with_variants(rows[0], who, others)
+    made = Annotations.from_codes(rows, who, said, origin=origin, untyped=chosen.untyped, time=time, **options)
+    return pooled(made, judges) if judges else made
 
 
 def _read_tokens(found: Recognised, gold: Any, classes: Sequence[Any] | None, duplicates: Duplicates) -> Annotations:

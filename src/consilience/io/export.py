@@ -34,6 +34,7 @@ from consilience.data.building import checked_times
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are
 from consilience.data.sequences import SequenceAnnotations
 from consilience.data.texts import first_texts
+from consilience.data.variants import pooled
 from consilience.exceptions import (
     ColumnError,
     DataError,
@@ -131,14 +132,7 @@ def annotations_of(
     texts = None
     if export.text is not None and pa.types.is_string(export.text.type):
         texts = first_texts(item_code, export.text, numbers_where_all_are(items) if export.untyped else items)
-    origin = Origin(
-        *export.names,
-        notes=tuple(notes),
-        read_as=read_as,
-        question=export.question,
-        texts=texts,
-        variants=export.variants,
-    )
+    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, question=export.question, texts=texts)
     made = Annotations.from_codes(
         (item_code[counts], items),
         (annotator_code, annotators),
@@ -152,6 +146,8 @@ def annotations_of(
         if export.time is None
         else checked_times(export.time.filter(pa.array(counts)), "time", where, asked=False),
     )
+    if export.variants:
+        made = pooled(made, export.variants)
     if gold is not None:
         return made.with_gold(gold)
     if truth is None or not truth[0].size:
