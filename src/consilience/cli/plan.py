@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
     from consilience.inference.routing_result import Routing
 
-__all__ = ["command"]
+__all__ = ["command", "per_annotator"]
 
 
 @click.command(name="plan", params=list(reading_options))
@@ -83,7 +83,7 @@ def command(
         if gold is not None:
             annotations = annotations.with_gold(cs.read_truth(gold, encoding=reading["encoding"], like=annotations))
         own = annotations.origin.annotator
-        price = _per_annotator(costs, "cost", own, reading["encoding"])
+        price = per_annotator(costs, "cost", own, reading["encoding"])
         if ceiling is not None:
             with _output.waiting("planning"):
                 routing = cs.route(
@@ -97,7 +97,7 @@ def command(
                 annotations,
                 budget,
                 costs=price,
-                capacity=_per_annotator(capacity, "capacity", own, reading["encoding"]),
+                capacity=per_annotator(capacity, "capacity", own, reading["encoding"]),
                 allow_flagged=allow_flagged,
                 gold=questions,
                 method=method,
@@ -133,7 +133,7 @@ def _show_routing(found: Routing, notes: Sequence[str], out: str | None, as_json
         click.echo(_output.safe(f"Written to {out}: {len(found.decided)} stages"))
 
 
-def _per_annotator(given: str | None, what: str, annotator: str, encoding: str) -> Any:
+def per_annotator(given: str | None, what: str, annotator: str, encoding: str) -> Any:
     """Return a number, or the content of a file with an annotator column and one of numbers."""
     if given is None:
         return None
