@@ -27,7 +27,7 @@ SETS = {
     # sketched subspace clustering
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
     # figures of a population from panels of judges
-    "judges": ("judges", "audit"),
+    "judges": ("judges", "audit", "routing"),
     # labels larger than memory, Dask, killed runs, streams
     "scale": ("scan", "engines", "kills", "online"),
 }

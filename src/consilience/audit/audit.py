@@ -104,6 +104,7 @@ def audit(
     """
     if not 0.5 <= level < 1:
         raise ParameterError(f"level must be a number from 0.5 up to 1, not {level!r}")
+    data = _frames.from_dataset(data)
     if is_panel(data):
         data, found_in = read_columns(data)
         order, author, length = (

@@ -146,7 +146,7 @@ class Annotations:
         Parameters
         ----------
         frame
-            A pandas, polars or pyarrow frame (anything that narwhals reads).
+            A pandas, polars or pyarrow frame (anything that narwhals reads), or a data set of Hugging Face.
         item, annotator, label
             Names of the columns, unless they have their usual names.
         classes
@@ -166,6 +166,7 @@ class Annotations:
             differ in a column prompt, variant or order: "pool" them as labels of the judge, or make each an annotator
             of its own ("separate").
         """
+        frame = _frames.from_dataset(frame)
         given = {"item": item, "annotator": annotator, "label": label}
         columns, names = columns_of_frame(frame, **given)
         notes = _frames.notes_on_columns(_frames.columns_of(frame), given, names)
