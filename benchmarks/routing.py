@@ -2,7 +2,7 @@
 
 A simulated panel has three cheap judges (cost 1), two better ones (5) and a strong one (25) who are right with
 probability 0.7 to 0.95, 1,500 items of which some fool all judges, and a person who costs 100.  On public panels GPT-4
-costs 25 and other models 1 (pandalm: 5 and 1).  Known answers are drawn at random; the error is that on all other items.
+costs 25 and other models 1 (pandalm: GPT-3.5 5).  Known answers are drawn at random; the error is that on all others.
 """
 
 from __future__ import annotations

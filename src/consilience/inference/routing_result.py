@@ -132,4 +132,7 @@ class Routing:
         end = "accepted as they are" if self.person is None else f"to a person ({self.person:g})"
         lines.append(f"  {left / n:.1%} of items {end}")
         compared = f"all judges {self.cost_of_all:g}" + ("" if self.person is None else f", a person {self.person:g}")
-        return "\n".join([*lines, f"Cost of an item: {self.cost:.3g} ({compared})"])
+        lines.append(f"Cost of an item: {self.cost:.3g} ({compared})")
+        if self.person is not None and self.cost >= self.person:
+            lines.append("Asking a person about every item costs less.")
+        return "\n".join(lines)
