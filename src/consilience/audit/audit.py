@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.answers.kinds import require_classes
 from consilience.audit.columns import is_panel, read_columns
 from consilience.audit.constants import FEWEST, MOST_FITS
 from consilience.audit.effects import ALL, KNOWN, Effect, effects_of, holm, mean_effect, trends_of
@@ -28,6 +29,7 @@ from consilience.diagnose.health import effective_annotators
 from consilience.diagnose.plan_input import for_annotators
 from consilience.exceptions import DataError, ParameterError
 from consilience.inference.known import blind_consensus, known_answers, labels_alone
+from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes, Floats
 from consilience.runs.annotator_table import accuracy_columns
 from consilience.runs.consensus import Consensus
@@ -112,6 +114,9 @@ def audit(
             for name, value in (("order", order), ("author", author), ("length", length))
         )
         judges, costs = judges or found_in["judges"], found_in.get("costs") if costs is None else costs
+    if not isinstance(data, Consensus):
+        data = as_annotations(data)
+        require_classes(data, "audit")
     silent = None
     if refusals is not None and refusals is not False:
         gold = gold if gold is not None else _gold_of(data)
