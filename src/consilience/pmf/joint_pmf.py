@@ -29,10 +29,11 @@ from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, P
 from consilience.kernels._arrays import Codes, Floats
 from consilience.pmf.columns import MISSING, decode
 from consilience.pmf.cpd import CPD
-from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf
+from consilience.pmf.em import Init, JointPMFFit, Split, Weights, fit_joint_pmf
 from consilience.pmf.filling import fill_cells
 from consilience.pmf.rank import rank_by_held_out
 from consilience.pmf.table import DiscreteTable, encode_rows, frame_columns, index_of
+from consilience.published import AsPublished
 from consilience.validation import check_parameters, number, one_of, whole
 
 __all__ = ["JointPMF", "PMFEstimator", "fit_joint_pmf"]
@@ -49,7 +50,9 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
     _: KW_ONLY
     init: Init = "cnmf-spa"
     split: Split | Sequence[str] = "conditioning"
+    weights: Weights = "simplex"
     refine: Literal["em"] | None = "em"
+    softening: float = 0.1
     smoothing: float = 1.0
     n_starts: int = 1
     max_iter: int = 1000
@@ -59,8 +62,11 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         one_of("init", self.init, ("cnmf-spa", "random", "ctd"))
+        one_of("weights", self.weights, ("simplex", "pseudo-inverse"))
         split: Any = self.split
-        if isinstance(split, str) or not isinstance(split, Iterable):  # else the variables of S1
+        if isinstance(split, int | np.integer) and not isinstance(split, bool):
+            whole("split", split)
+        elif isinstance(split, str) or not isinstance(split, Iterable):  # else the variables of S1
             one_of("split", split, ("conditioning", "random", "fixed"))
         if self.refine is not None:
             one_of("refine", self.refine, ("em",))
@@ -68,7 +74,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
             whole("n_components", self.n_components)
         for name in ("n_starts", "max_iter"):
             whole(name, getattr(self, name))
-        for name in ("smoothing", "tol"):
+        for name in ("smoothing", "softening", "tol"):
             number(name, getattr(self, name), zero=True)
         check_parameters({"callback": self.callback})
 
@@ -86,7 +92,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
         """
         options = self.get_params(deep=False)
         rank, scores = options.pop("n_components"), dict[int, float]()
-        if not isinstance(self.split, str):
+        if not isinstance(self.split, str | int | np.integer):
             options["split"] = [index_of(variable, names) for variable in self.split]
         if rank is None:
 
@@ -105,7 +111,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)
-class JointPMF(PMFEstimator):
+class JointPMF(AsPublished, PMFEstimator):
     r"""Joint distribution of discrete variables as a mixture of products.
 
     .. math:: \Pr(z_1, …, z_N) = \sum_f \lambda_f \prod_n A_n(z_n, f)
@@ -125,9 +131,15 @@ class JointPMF(PMFEstimator):
         ``"random"``.
     split
         How CNMF-SPA splits the variables: ``"fixed"`` (first and second half), ``"random"``, ``"conditioning"`` (the
-        best conditioned of several splits), or the variables of S1, by name or number.
+        best conditioned of several splits), a number M (S1 is the first M variables), or the variables of S1, by name
+        or number.
+    weights
+        How CNMF-SPA finds λ: on the ``"simplex"``, from all pairs; or by the ``"pseudo-inverse"`` of Algorithm 1, line
+        16, with negative entries set to zero.
     refine
         ``"em"``, or None for the start alone.
+    softening
+        Share of the category shares in the start of EM, which cannot leave a probability of zero.
     smoothing
         Observations added to every variable and component, spread according to the category shares.  On small tables
         (the paper's Table I, UCI credit and magic) 1 gives unseen rows a higher probability than less; 3 a little more,

@@ -22,6 +22,7 @@ from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.estimator import CrowdEstimator
 from consilience.methods.base.running import run_summary
+from consilience.published import AsPublished
 from consilience.runs.consensus import Consensus
 from consilience.structured.graph import as_graph
 from consilience.structured.network_em import Inference, network_em
@@ -91,7 +92,7 @@ def aggregate_network(
     )
 
 
-class NetworkConsensus(CrowdEstimator):
+class NetworkConsensus(AsPublished, CrowdEstimator):
     r"""Consensus of items on a graph: a Potts field couples the truths of neighbours.
 
     .. math:: \Pr(y) \propto \exp\Big(\sum_n h_{y_n} + \sum_{(n, n')} w\,\delta\,c_{y_n} [y_n = y_{n'}]\Big)

@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from consilience.exceptions import ConsilienceWarning, ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.kernels.neighbours import search_approximately
+from consilience.published import AsPublished
 from consilience.subspace.completion import dictionary_of
 from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
 from consilience.subspace.graph import Weights
@@ -44,7 +45,7 @@ _FEW, _OF_EACH = 1024, 20
 
 
 @dataclass(eq=False, repr=False)
-class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     r"""Cluster samples that lie near a union of subspaces.
 
     Samples are represented in a dictionary of n random mixtures of all samples, :math:`B = R^\top X`, instead of in all
