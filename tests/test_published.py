@@ -142,9 +142,9 @@ def released(Y: Floats, A: Floats, alpha: float, decay: float, stages: int, step
 def test_descent_as_released() -> None:
     rng = np.random.default_rng(1)
     truth = rng.uniform(-0.5, 0.5, (20, 4))
-    Y = truth @ rng.dirichlet(np.full(4, 0.1), 60).T
+    Y = truth @ rng.dirichlet(np.full(4, 0.1), 30).T
     A0 = truth @ (np.eye(4) + rng.uniform(-0.05, 0.05, (4, 4)))
-    expected = released(Y, A0, 0.1, 1.1, 6, 50, 0.5 / 4 / 60)
+    expected = released(Y, A0, 0.1, 1.1, 6, 50, 0.5 / 4 / 30)
     options: dict[str, Any] = {"relative": False, "inner_steps": 50, "noise_multiple": 0.0, "tol": 0.0, "max_iter": 6}
     found = and_nmf(Y, A0, alpha=0.1, decay=1.1, step_size=0.5 / 4, **options)
     np.testing.assert_allclose(found.features, expected, atol=1e-9)

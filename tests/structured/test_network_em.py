@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.networks import cora, cora_labels, f_score, music
+from benchmarks.networks import citations, f_score, labels_of, music
 from tests.conftest import ODD_MATRICES, sound
 
 from consilience.data.annotations import Annotations
@@ -266,8 +266,8 @@ def test_parameters_that_make_no_sense(network: NetworkSimulation, options: Any)
 
 @pytest.mark.usefixtures("data_folder")
 def test_cora_gains_what_the_thesis_gains() -> None:
-    X, y, edges = cora()
-    said = cora_labels(X, y, seed=200)
+    X, y, edges = citations("cora")
+    said = labels_of(X, y, 150, seed=200)
     annotations = Annotations.from_matrix(said)
     votes = f_score(registry.fit("majority", annotations).choice.best.astype(np.int64), y)
     fit = network_em(annotations, edges)

@@ -84,6 +84,8 @@ class TensorADMM(AsPublished, IterativeEstimator):
     rule
         Labels by the largest posterior ("map"), or by the largest likelihood ("ml"), the prior held
         uniform.
+    prior
+        Learn the class prior, or hold it uniform (Remark 3.4).
     count_weights
         Weight a statistic by the items behind it; else all count the same, as in the thesis.
     init
@@ -107,6 +109,7 @@ class TensorADMM(AsPublished, IterativeEstimator):
 
     groups: int | None = None
     rule: Literal["map", "ml"] = "map"
+    prior: Literal["learned", "uniform"] = "learned"
     count_weights: bool = True
     init: Literal["votes", "random"] = "votes"
     starts: int = 1
@@ -122,6 +125,7 @@ def tensor_admm(
     *,
     groups: int | None = None,
     rule: Literal["map", "ml"] = "map",
+    prior: Literal["learned", "uniform"] = "learned",
     count_weights: bool = True,
     init: Literal["votes", "random"] = "votes",
     starts: int = 1,
@@ -136,7 +140,8 @@ def tensor_admm(
     one_of("init", init, ("votes", "random"))
     a, rng = annotations, np.random.default_rng(random_state)
     options: dict[str, Any] = {"groups": groups, "count_weights": count_weights, "shrinkage": shrinkage}
-    match: Callable[..., Any] = partial(_matched, max_iter=max_iter, tol=tol, **options)
+    learn = prior == "learned"
+    match: Callable[..., Any] = partial(_matched, learn_prior=learn, max_iter=max_iter, tol=tol, **options)
 
     def tell(sweep: int, objective: float, change: float) -> Any:
         return callback(Progress(sweep, max_iter, objective, change)) if callback else None
@@ -156,10 +161,8 @@ def tensor_admm(
         chosen = votes
         sentence = "the labels are too few for moments: the model of the votes predicts them as well, and is kept"
         cautions.append((sentence, FewLabelsWarning))
-    prior, confusions = chosen
-    if rule == "ml":
-        prior = np.full(a.n_classes, 1.0 / a.n_classes)
-    model = DawidSkene(prior, confusions, a.class_ids, a.annotator_ids)
+    weights = chosen.prior if rule == "map" else np.full(a.n_classes, 1.0 / a.n_classes)
+    model = DawidSkene(weights, chosen.confusions, a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
     return Fit(
         model,
@@ -197,7 +200,7 @@ def _matched(
     pairs = pair_moments(a, _MOST_LABELS)
     members = _groups(pairs, groups)
     problem = MomentProblem(*_moments(a, pairs, members, count_weights), a.n_annotators, a.n_classes)
-    votes = vote_start(a, ConfusionStep(_START_SMOOTHING))
+    votes = vote_start(a, ConfusionStep(_START_SMOOTHING, passes["learn_prior"]))
     found = [problem.solve(*start, **passes) for start in (*[votes] * by_votes, *others)]
     pieces = [piece.members for piece in components(pairs)]
     return votes, [_model(a, matching, pieces, votes, shrinkage) for matching in found], found, members

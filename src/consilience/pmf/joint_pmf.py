@@ -16,7 +16,7 @@ A_n    ``factors_[n]``  (I_n, F), columns sum to one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -27,14 +27,16 @@ from sklearn.utils.validation import check_is_fitted
 from consilience.engine.progress import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
 from consilience.kernels._arrays import Codes, Floats
+from consilience.pmf.cnmf_spa import cnmf_spa
 from consilience.pmf.columns import MISSING, decode
-from consilience.pmf.cpd import CPD
+from consilience.pmf.cpd import CPD, split_factors
 from consilience.pmf.em import Init, JointPMFFit, Split, Weights, fit_joint_pmf
 from consilience.pmf.filling import fill_cells
+from consilience.pmf.pairs import PairMarginals
 from consilience.pmf.rank import rank_by_held_out
 from consilience.pmf.table import DiscreteTable, encode_rows, frame_columns, index_of
 from consilience.published import AsPublished
-from consilience.validation import check_parameters, number, one_of, whole
+from consilience.validation import check_parameters, generator, number, one_of, whole
 
 __all__ = ["JointPMF", "PMFEstimator", "fit_joint_pmf"]
 
@@ -207,6 +209,35 @@ class JointPMF(AsPublished, PMFEstimator):
             table, table.names, fit_joint_pmf, _HELD_OUT, lambda model, unseen: float(model.log_prob(unseen).mean())
         )
         return self._keep(table, fit, scores)
+
+    def from_moments(self, blocks: Mapping[tuple[int, int], Any], categories: Sequence[Any] | None = None) -> Self:
+        """Learn the joint distribution from pair marginals, without rows: CNMF-SPA alone (Algorithm 1).
+
+        Parameters
+        ----------
+        blocks
+            ``blocks[j, k]`` is the joint distribution, or the counts, of variables j and k, (I_j, I_k); see
+            :meth:`~consilience.pmf.pairs.PairMarginals.from_blocks`.
+        categories
+            The categories of each variable; numbers from 0 by default.
+
+        ``n_components`` must be given: there are no rows by which to choose it.
+        """
+        self._check_parameters()
+        if self.n_components is None or self.init != "cnmf-spa":
+            raise ParameterError('from_moments needs n_components and init="cnmf-spa": there are no rows to learn from')
+        pairs = PairMarginals.from_blocks(blocks)
+        values = [np.arange(size) for size in pairs.sizes] if categories is None else list(map(np.asarray, categories))
+        if tuple(map(len, values)) != pairs.sizes:
+            raise ParameterError(f"the blocks have {pairs.sizes} categories, not {tuple(map(len, values))}")
+        split: Any = self.split
+        found = cnmf_spa(
+            pairs, self.n_components, split=split, weights=self.weights, random_state=generator(self.random_state)
+        )
+        model = CPD(found[0], split_factors(found[1], pairs.sizes))
+        names = tuple(map(str, range(len(values))))
+        nobody = DiscreteTable(np.empty((0, len(values)), np.int8), tuple(values), names)
+        return self._keep(nobody, JointPMFFit(model, [], True), {})
 
     def _keep(self, table: DiscreteTable, fit: JointPMFFit, scores: dict[int, float]) -> Self:
         self.model_ = fit.model
