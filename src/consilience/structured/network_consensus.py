@@ -113,6 +113,8 @@ class NetworkConsensus(AsPublished, CrowdEstimator):
         :mod:`consilience.structured.potts`.
     inference
         "mean-field", or "icm" for iterated conditional modes.
+    sweeps
+        Most sweeps over the items in one pass; ICM stops earlier if no label changes.
     smoothing, shrinkage
         Labels added to every cell of the confusions, evenly and as the whole crowd answers.
     max_iter, tol
@@ -149,6 +151,7 @@ class NetworkConsensus(AsPublished, CrowdEstimator):
     correlation: float | Literal["auto"] = "auto"
     field: FieldKind = "stationary"
     inference: Inference = "mean-field"
+    sweeps: int = 3
     smoothing: float = 0.0
     shrinkage: float = 0.25
     max_iter: int = 200

@@ -62,7 +62,7 @@ from consilience.structured.potts import (
     most_delta,
     pseudo_likelihood_delta,
 )
-from consilience.validation import check_parameters
+from consilience.validation import check_parameters, whole
 
 __all__ = ["Inference", "network_em"]
 
@@ -72,8 +72,8 @@ Inference = Literal["mean-field", "icm"]
 _CHANCE = 0.02
 #: δ is updated in this many passes, then held fixed.
 _SETTLE = 20
-#: Most sweeps of one E-step, and the change of a probability that ends them.
-_SWEEPS, _SWEPT = 3, 1e-4
+#: Change of a probability that ends the sweeps of one E-step.
+_SWEPT = 1e-4
 
 
 def network_em(
@@ -85,6 +85,7 @@ def network_em(
     correlation: float | Literal["auto"] = "auto",
     field: FieldKind = "stationary",
     inference: Inference = "mean-field",
+    sweeps: int = 3,
     smoothing: float = 0.0,
     shrinkage: float = 0.25,
     max_iter: int = 200,
@@ -97,6 +98,7 @@ def network_em(
     The parameters are those of :class:`consilience.NetworkConsensus`.  ``method`` may also be the fit of a crowd
     method.  The ``graph`` has the forms of :func:`consilience.structured.graph.as_graph`.
     """
+    whole("sweeps", sweeps)
     _check(field, inference, correlation, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
     joined, coupling = as_graph(graph, annotations), _coupling(delta, annotations)
     start = method if isinstance(method, Fit) else _crowd_fit(method, annotations, random_state)
@@ -129,7 +131,7 @@ def network_em(
     pseudo: float | Floats = smoothing
     if shrinkage:
         pseudo = smoothing + shrinkage * inner.n_classes * crowd_confusion(inner)
-    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference)
+    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference, sweeps)
     # known answers may contradict the votes: the confusions have learned from them, vote shares have not
     q = start.posterior if annotations.gold is None else start.model.posterior(annotations)
     fitted = em(begin, np.ascontiguousarray(q[order][:, here]), max_iter, tol, callback)
@@ -158,7 +160,9 @@ class _GraphEM:
         correlation: float | Literal["auto"],
         kind: FieldKind,
         inference: Inference,
+        sweeps: int,
     ) -> None:
+        self.sweeps = sweeps
         self.annotations, self.graph, self.step, self.kind, self.inference = annotations, graph, step, kind, inference
         self.given = delta is not None
         self.gold: Ints | None = None if annotations.gold is None else annotations.gold.astype(np.int64)
@@ -183,9 +187,9 @@ class _GraphEM:
             model = Field.of(self.graph, self.delta, at.prior, self.kind)
             evidence = model.evidence(log_labels, at.prior, self.gold)
             if self.inference == "mean-field":
-                model.mean_field(evidence, q, _SWEEPS, _SWEPT)
+                model.mean_field(evidence, q, self.sweeps, _SWEPT)
             else:
-                model.icm(evidence, state, _SWEEPS)
+                model.icm(evidence, state, self.sweeps)
                 q = model.conditional(evidence, state)
             log_likelihood = model.log_likelihood(evidence, q)
             objective = log_likelihood + self.step.penalty(at)
