@@ -115,6 +115,10 @@ class NetworkConsensus(AsPublished, CrowdEstimator):
         "mean-field", or "icm" for iterated conditional modes.
     sweeps
         Most sweeps over the items in one pass; ICM stops earlier if no label changes.
+    potentials
+        Symmetric matrix (K, K), by which ``delta`` of an edge is multiplied for every pair of classes, in the order of
+        ``annotations.classes``: negative on the diagonal if neighbours tend to differ.  None counts agreement alone.
+        It needs a number for ``delta``.
     smoothing, shrinkage
         Labels added to every cell of the confusions, evenly and as the whole crowd answers.
     max_iter, tol
@@ -152,6 +156,7 @@ class NetworkConsensus(AsPublished, CrowdEstimator):
     field: FieldKind = "stationary"
     inference: Inference = "mean-field"
     sweeps: int = 3
+    potentials: Any = None
     smoothing: float = 0.0
     shrinkage: float = 0.25
     max_iter: int = 200

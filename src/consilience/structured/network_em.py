@@ -86,6 +86,7 @@ def network_em(
     field: FieldKind = "stationary",
     inference: Inference = "mean-field",
     sweeps: int = 3,
+    potentials: Any = None,
     smoothing: float = 0.0,
     shrinkage: float = 0.25,
     max_iter: int = 200,
@@ -114,6 +115,7 @@ def network_em(
         caution = "no edge joins two labelled items: the result is that of the crowd method without a graph"
         return replace(start, cautions=(*start.cautions, (caution, FewLabelsWarning)), details=uncoupled)
     used = annotations.used_classes
+    between = _potentials(potentials, annotations, given=coupling is not None)
     classes = annotations.class_ids
     inner = annotations
     if not used.all():  # an unused class has no items
@@ -131,7 +133,7 @@ def network_em(
     pseudo: float | Floats = smoothing
     if shrinkage:
         pseudo = smoothing + shrinkage * inner.n_classes * crowd_confusion(inner)
-    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference, sweeps)
+    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference, sweeps, between)
     # known answers may contradict the votes: the confusions have learned from them, vote shares have not
     q = start.posterior if annotations.gold is None else start.model.posterior(annotations)
     fitted = em(begin, np.ascontiguousarray(q[order][:, here]), max_iter, tol, callback)
@@ -161,8 +163,9 @@ class _GraphEM:
         kind: FieldKind,
         inference: Inference,
         sweeps: int,
+        potentials: Floats | None,
     ) -> None:
-        self.sweeps = sweeps
+        self.sweeps, self.potentials = sweeps, potentials
         self.annotations, self.graph, self.step, self.kind, self.inference = annotations, graph, step, kind, inference
         self.given = delta is not None
         self.gold: Ints | None = None if annotations.gold is None else annotations.gold.astype(np.int64)
@@ -184,7 +187,7 @@ class _GraphEM:
                 most = most_delta(edge_agreement(self.graph, log_labels, at.prior), q.shape[1])
                 labelling = np.eye(q.shape[1])[state] if self.inference == "icm" else q
                 self.delta = pseudo_likelihood_delta(self.graph, labelling, at.prior, self.kind, most)
-            model = Field.of(self.graph, self.delta, at.prior, self.kind)
+            model = Field.of(self.graph, self.delta, at.prior, self.kind, self.potentials)
             evidence = model.evidence(log_labels, at.prior, self.gold)
             if self.inference == "mean-field":
                 model.mean_field(evidence, q, self.sweeps, _SWEPT)
@@ -232,6 +235,22 @@ def _coupling(delta: Any, annotations: Annotations) -> float | Floats | None:
             f"delta must be a number ≥ 0, one for each of the {annotations.n_items} items, or 'auto'; got {got}"
         )
     return float(values) if values.shape == () else values
+
+
+def _potentials(potentials: Any, annotations: Annotations, *, given: bool) -> Floats | None:
+    """Return the potentials of the pairs of classes that were used; raise unless they are symmetric and δ is given."""
+    if potentials is None:
+        return None
+    values, K = np.asarray(potentials, np.float64), annotations.n_classes
+    if values.shape != (K, K) or not np.isfinite(values).all() or not np.array_equal(values, values.T):
+        raise ParameterError(
+            f"potentials must be a symmetric matrix for the {K} classes, in the order of annotations.classes; got one "
+            f"of shape {values.shape}"
+        )
+    if not given:
+        raise ParameterError("potentials need a number for delta: 'auto' learns how often neighbours agree")
+    here = np.flatnonzero(annotations.used_classes)
+    return np.ascontiguousarray(values[np.ix_(here, here)])
 
 
 def _check(field: str, inference: str, correlation: Any, **others: Any) -> None:
