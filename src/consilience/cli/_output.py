@@ -189,9 +189,12 @@ def show_notes(notes: list[str]) -> None:
 
 
 def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose: bool = False) -> None:
-    """Print the notes of a run, its summary or tables, and the files that were written."""
-    show_notes(consensus.warnings)
+    """Print the summary or tables of a run, its notes, and the files that were written.
+
+    The notes come after the verdict, which is the first thing to read.
+    """
     if as_json:
+        show_notes(consensus.warnings)
         show_json(consensus.summary())
         return
     if consensus.run.get("answers") == "numeric":
@@ -199,22 +202,25 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     else:
         from consilience.cli._summary import show_consensus as show
     show(consensus, verbose=verbose)  # type: ignore[arg-type]
+    show_notes(consensus.warnings)
     _show_files(folder)
 
 
 def show_questions(runs: QuestionRuns, folder: str | None, *, as_json: bool, verbose: bool = False) -> None:
-    """Print the notes of the runs of several questions, their summary or tables, and the files that were written."""
+    """Print the summary or tables of the runs of several questions, their notes, and the files that were written."""
     said = {name: run.warnings for name, run in runs.items()}
     # what holds for the file is said once
     common = [note for note in next(iter(said.values())) if all(note in notes for notes in said.values())]
     own = [f"{name}: {note}" for name, notes in said.items() for note in notes if note not in common]
-    show_notes([*runs.notes, *common, *own])
+    notes = [*runs.notes, *common, *own]
     if as_json:
+        show_notes(notes)
         show_json(runs.summary())
         return
     from consilience.cli import _summary
 
     _summary.show_questions(runs, verbose=verbose)
+    show_notes(notes)
     _show_files(folder)
 
 
