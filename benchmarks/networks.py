@@ -96,10 +96,11 @@ def citations(name: str) -> tuple[Floats, Ints, Ints]:
             return np.loadtxt(file, np.int64, delimiter=",", skiprows=1)
 
     truth, words, edges = numbers("truth.csv"), numbers("features.csv.gz"), numbers("edges.csv")
-    y = np.empty(len(truth), np.int64)
-    y[truth[:, 0]] = truth[:, 1]
-    X = np.zeros((len(y), int(words[:, 1].max()) + 1))
-    X[words[:, 0], words[:, 1]] = 1.0
+    nodes, y = truth[np.argsort(truth[:, 0])].T  # some nodes of CiteSeer have no class: they are left out
+    words = words[np.isin(words[:, 0], nodes)]
+    X = np.zeros((nodes.size, int(words[:, 1].max()) + 1))
+    X[np.searchsorted(nodes, words[:, 0]), words[:, 1]] = 1.0
+    edges = np.searchsorted(nodes, edges[np.isin(edges, nodes).all(axis=1)])
     return X, y, edges
 
 

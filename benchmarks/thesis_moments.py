@@ -178,6 +178,7 @@ def sweep(
     figures.append(Figure(f"{title}: tensor-admm over the oracle at the largest {what}", over, 0.1, unit="%"))
     fall = largest["tensor-admm"].confusions / max(smallest["tensor-admm"].confusions, 1e-12)
     figures.append(Figure(f"{title}: ε_CM of tensor-admm falls to this share", fall, 1.0))
+    print(*figures, sep="\n", flush=True)
     return figures
 
 
