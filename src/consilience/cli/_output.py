@@ -42,6 +42,9 @@ _MOST_ROWS = 12
 #: Least width of a column of texts.
 _LEAST_ROOM = 20
 
+#: Longest name in a table; tables of names of 50,000 characters would take minutes to lay out.
+_LONGEST = 200
+
 #: Characters that a terminal acts on: control characters other than line end and tab, and changes of direction.
 _ACTING = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
 _ACTING |= {c: f"\\u{c:04x}" for c in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
@@ -260,15 +263,16 @@ def _table(title: str, rows: list[tuple[Any, ...]], columns: Any) -> Table:
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):
-        table.add_column(Text(safe(str(name))), justify="right" if right else "left", overflow="fold")
+        table.add_column(Text(_text(name)), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_text(value)) for value in row))
     return table
 
 
 def _text(value: Any) -> str:
-    if value is None:
+    if value is None or value != value:  # NaN: not known
         return "-"
     if isinstance(value, float):
         return "<0.001" if 0 < value < 0.0005 else f"{value:.3f}"
-    return safe(str(value))
+    text = str(value)
+    return safe(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
