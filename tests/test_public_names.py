@@ -250,7 +250,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "random_state": None,
         "callback": None,
     },
-    "PropensityDawidSkene": {**_ITERATIVE, "evidence": 200.0, "accuracy": 0.9, "silent_label": None},
+    "PropensityDawidSkene": {**_ITERATIVE, "evidence": 50.0, "accuracy": 0.9, "silent_label": None},
     "MultiSPA": {**_REFINABLE, "shrinkage": 0.25, "shrink_columns": True, "prior": "learned"},
     "CoupledNMF": {**_ITERATIVE, "shrinkage": 0.25, "init": None, "prior": "learned", "max_iter": 2000},
     "TensorADMM": {
