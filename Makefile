@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test test-browser lint types layers unit docs bench paper methods field ranking structured tables subspaces scale fuzz torture libraries features test-deep deep clean
+.PHONY: demo test test-browser lint types layers unit docs bench seeds paper methods field ranking structured tables subspaces scale fuzz torture libraries features test-deep deep clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -42,6 +42,15 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks bench
+
+# All tables and figures of the documents: published figures, ours and a verdict; TRIALS=3 runs fewer crowds of each.
+TRIALS ?= 5
+seeds: export BENCH_TRIALS = $(TRIALS)
+seeds: export CONSILIENCE_TRIALS = $(TRIALS)
+seeds: export BENCH_ITEMS = 10000
+seeds: export BENCH_SECONDS = 15
+seeds: $(VENV)/.peers
+	$(BIN)/python -m benchmarks seeds
 
 paper: $(VENV)/.peers
 	$(BIN)/python -m benchmarks paper

@@ -12,6 +12,14 @@ from benchmarks.figures import Figure, print_all
 
 #: Sets by name.
 SETS = {
+    # all tables and figures of the five documents; BENCH_TRIALS and CONSILIENCE_TRIALS make it shorter
+    "seeds": (
+        *("table6", "table7", "crowds_by_pairs", "convergence", "scattered", "ensembles"),
+        *("joint_pmf", "pmf_tables", "movielens"),
+        "provable_nmf",
+        *("sketch_kinds", "sketched_clustering", "adversaries", "thesis_moments"),
+        *("sequences", "conll", "networks"),
+    ),
     # speed and memory next to peers
     "bench": ("reading", "exports", "em_pass", "whole_fit", "memory", "pairs", "accuracy"),
     # the experiments of Ibrahim & Fu (2022)

@@ -45,6 +45,7 @@ from consilience.io.edges import read_edges as read_edges
 from consilience.io.sequences import read_sequence_truth as read_sequence_truth
 from consilience.io.sequences import read_sequences as read_sequences
 from consilience.io.writing import write as write
+from consilience.methods.base.from_moments import from_moments as from_moments
 from consilience.methods.base.registry import METHODS as METHODS
 from consilience.methods.class_one_coin import ClassOneCoin as ClassOneCoin
 from consilience.methods.cnmf import CoupledNMF as CoupledNMF

@@ -45,6 +45,8 @@ def test_the_class_passes_every_parameter_on(network: NetworkSimulation, monkeyp
         "max_iter": 77,
         "tol": 1e-3,
         "random_state": 5,
+        "sweeps": 5,
+        "potentials": np.eye(2),
         "callback": print,
     }
     NetworkConsensus(**given).fit(network.annotations, graph=network.edges)

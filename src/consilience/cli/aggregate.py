@@ -29,6 +29,7 @@ _PARAMETERS = (
     "max_iter",
     "tol",
 )
+_MORE = ("groups", "rule", "field", "inference")
 
 #: The seeds that every method takes.
 SEED = click.IntRange(0, 2**32 - 1)
@@ -78,6 +79,20 @@ _MOST_REPORTED = 200_000
 )
 @click.option(
     "--features", type=click.Path(), help="File of features: an item column, and columns of numbers or one of texts."
+)
+@click.option(
+    "--field",
+    type=click.Choice(["stationary", "prior", "uniform"]),
+    help="With --edges: how class frequencies enter.  [default: stationary]",
+)
+@click.option(
+    "--inference",
+    type=click.Choice(["mean-field", "icm"]),
+    help="With --edges: how labels are found given their neighbours.  [default: mean-field]",
+)
+@click.option("--groups", type=int, help="tensor-admm: groups of annotators within which triples are taken.")
+@click.option(
+    "--rule", type=click.Choice(["map", "ml"]), help="tensor-admm: labels by posterior, or by likelihood alone."
 )
 @click.option("--must-link", type=click.Path(), help="File of pairs (source, target) of items of the same class.")
 @click.option("--cannot-link", type=click.Path(), help="File of pairs (source, target) of items of different classes.")
@@ -138,7 +153,7 @@ def command(
     options["edges"] = edges
     networked = {name: path for name, option in _NETWORK.items() if (path := options.pop(option)) is not None}
     reading = {name: options.pop(name) for name in _READING}
-    parameters = {name: value for name in _PARAMETERS if (value := options.pop(name)) is not None}
+    parameters = {name: value for name in (*_PARAMETERS, *_MORE) if (value := options.pop(name)) is not None}
     if "order" in parameters:
         parameters["order"] = [level.strip() for level in parameters["order"].split(",")]
     options |= {"title": Path(labels).name, "encoding": reading["encoding"]}
@@ -146,8 +161,13 @@ def command(
         raise click.UsageError(_NOT_BOTH)
     if options["scheduler"] is not None and options["engine"] != "dask":
         raise click.UsageError("--scheduler needs --engine dask")
-    if delta is not None and edges is None:
-        raise click.UsageError("--delta needs --edges")
+    for name, value in (
+        ("delta", delta),
+        ("field", parameters.get("field")),
+        ("inference", parameters.get("inference")),
+    ):
+        if value is not None and edges is None:
+            raise click.UsageError(f"--{name} needs --edges")
     if not in_order and not networked and (options["engine"] == "stream" or holds_parquet(labels)):
         if reading.pop("question") is not None:
             raise click.UsageError("--question is for exports of annotation tools, which cannot be streamed")
