@@ -90,6 +90,7 @@ from consilience.structured.graph import nearest_neighbours as nearest_neighbour
 from consilience.structured.network_consensus import NetworkConsensus as NetworkConsensus
 from consilience.structured.sequence_consensus import SequenceConsensus as SequenceConsensus
 from consilience.subspace.clustering import SketchedSubspaceClustering as SketchedSubspaceClustering
+from consilience.web.start import review as review
 
 __all__: list[str]
 __version__: str

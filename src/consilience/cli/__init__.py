@@ -26,6 +26,7 @@ VERBS: Mapping[str, str] = {
     "audit": "Audit a panel of judges: errors, families, biases, and whom to keep.",
     "rank": "Rank items by pairwise comparisons.",
     "compare": "Compare methods where the truth is known.",
+    "review": "Open a local page for deciding doubtful items.",
     "report": "Write the HTML report of a run.",
     "export": "Write the labels of a run for other tools.",
     "simulate": "Simulate annotators whose truth is known.",

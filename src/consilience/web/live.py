@@ -1,0 +1,323 @@
+"""The consensus while people decide: updated at once to first order, then exactly, in the background.
+
+A :class:`Snapshot` is never changed, so pages are drawn from one without waiting.  One thread applies decisions as they
+come (:mod:`consilience.web.learning`), another fits everything again with all decisions as known answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from consilience.exceptions import ConsilienceError
+from consilience.fitting.fit import vote_posterior
+from consilience.kernels._arrays import Bools, Codes, Floats, Ints
+from consilience.runs.consensus import Consensus
+from consilience.runs.numeric_run import NumericRun
+from consilience.web import queue
+from consilience.web.learning import Beliefs, beliefs_of, decided
+from consilience.web.ledger import Ledger
+from consilience.web.material import Material, has_classes
+
+__all__ = ["Changes", "Error", "Live", "Snapshot"]
+
+_log = logging.getLogger("consilience")
+
+#: Seconds without a decision before the exact fit begins.
+QUIET = 0.4
+#: Change of an annotator's accuracy that is worth telling.
+_MOVED = 0.01
+#: Items and annotators that are listed as changed.
+_MOST_LISTED = 50
+
+
+class Error(NamedTuple):
+    """The estimated share of wrong labels among all items, decided ones included, with a 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Changes(NamedTuple):
+    """What an exact fit changed since the one before."""
+
+    decisions: int
+    flips: list[tuple[int, str, str]]  #: item, label before and after
+    n_flips: int
+    moved: list[tuple[int, float, float]]  #: annotator, accuracy before and after
+    before: Error
+    after: Error
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """All that pages show of the consensus, at one moment."""
+
+    number: int
+    stage: str  #: "votes", "updating" or "exact"
+    run: Consensus | None
+    posterior: Floats | None  #: (N, K); None where items do not share classes
+    label: list[str] | Codes  #: code of the class, (N,), or text where items do not share classes
+    confidence: Floats  #: (N,)
+    wrong: Floats  #: probability that the label is wrong, (N,); of numbers the relative width of the interval
+    value: Floats  #: of a decision, (N,)
+    order: Ints  #: items without a known answer, most valuable first
+    accuracy: Floats  #: of the annotators, (M,), NaN where unknown
+    error: Error
+    upto: int  #: newest event that the exact fit knows
+
+    def label_of(self, n: int, classes: list[str]) -> str:
+        """Return the label of item n as text."""
+        return self.label[n] if isinstance(self.label, list) else classes[int(self.label[n])]
+
+
+class Live:
+    """The current snapshot, and the threads that replace it.
+
+    Parameters
+    ----------
+    material
+        The labels.
+    ledger
+        The decisions.
+    fit
+        Returns the exact consensus under known answers, in the form of :meth:`Material.gold`.
+    run
+        A consensus that was computed before, if it has no decisions to learn from.
+    """
+
+    def __init__(
+        self, material: Material, ledger: Ledger, fit: Callable[[Any], Consensus], run: Consensus | None = None
+    ) -> None:
+        self.material, self.ledger, self._fit, self._first = material, ledger, fit, run
+        self.changes: Changes | None = None
+        self.failure = ""  #: why the last fit failed
+        self.start_error: Error | None = None  #: before the first decision of this session
+        self.fitting = False
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self._new: deque[str] = deque()  #: items with new events; its own methods are atomic
+        self._lock = threading.Lock()
+        self._updated = threading.Event()
+        self._beliefs: Beliefs | None = None
+        self.snapshot = self._by_votes()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._fit_always, self._update_always)]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask the threads to end."""
+        self._stop.set()
+        self._wake.set()
+        self._updated.set()
+
+    def tell(self, *items: str) -> None:
+        """Report that there are new events about these items."""
+        self._new.extend(items)
+        self._updated.set()
+        self._wake.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the exact fit knows all events; return whether it does."""
+        end = time.monotonic() + seconds
+        while self.snapshot.upto < self.ledger.version or self.snapshot.stage != "exact":
+            if time.monotonic() > end or self.failure:
+                return False
+            time.sleep(0.02)
+        return True
+
+    # ---- exact ------------------------------------------------------------------------------------------
+
+    def _fit_always(self) -> None:
+        took = 0.0
+        while not self._stop.is_set():
+            upto = self.ledger.version
+            if self.snapshot.stage == "votes" or self.snapshot.upto < upto:
+                begun = time.monotonic()
+                self._fit_once(upto)
+                took = time.monotonic() - begun
+            self._wake.wait()
+            self._wake.clear()
+            # the machine also has pages to serve, and decisions come in quick succession
+            self._stop.wait(max(QUIET, min(took, 30.0)))
+
+    def _fit_once(self, upto: int) -> None:
+        answers = self.ledger.answers()
+        self.fitting = True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                run = self._first if self._first is not None and not answers else self._fit(self.material.gold(answers))
+                made = self._of_run(run, answers, upto)
+            self.failure = ""
+        except ConsilienceError as error:  # such as answers that the kind of labels does not allow
+            self.failure = str(error)
+            _log.warning("the consensus could not be updated: %s", error)
+            return
+        finally:
+            self.fitting = False
+        with self._lock:
+            before = self.snapshot
+            if before.stage == "votes":
+                self.start_error = made.error
+            else:
+                self.changes = self._compared(before, made, answers)
+            self.snapshot = made
+            self._new.extend(item for item in self.ledger.items() if self.ledger.of(item).newest > upto)
+        self._updated.set()
+        self._set_teaching()
+
+    def _of_run(self, run: Consensus, answers: dict[str, str], upto: int) -> Snapshot:
+        a, known = self.material.labels, self._known(answers)
+        posterior: Floats | None = None
+        label: list[str] | Codes
+        if has_classes(run):
+            posterior = np.ascontiguousarray(run.posterior)
+            label, confidence = run.choice.best, posterior[np.arange(a.n_items), run.choice.best]
+            wrong = 1.0 - confidence
+            self._beliefs = beliefs_of(a, posterior.copy(), run.counts.copy(), str(run.run.get("method")))
+        else:
+            columns = run.label_columns
+            label = ["" if each is None else str(each) for each in columns[_main(run)].to_pylist()]
+            if isinstance(run, NumericRun):
+                low, high = (np.nan_to_num(np.asarray(columns[name], float)) for name in ("low", "high"))
+                widths = high - low
+                wrong = 0.5 * widths / max(float(widths.max(initial=0.0)), 1e-12)
+            else:
+                wrong = 1.0 - np.asarray(columns["confidence"], float)
+            confidence = 1.0 - wrong
+        accuracy = (
+            np.asarray(run.annotator_columns["accuracy"].to_numpy(zero_copy_only=False), float)
+            if "accuracy" in run.annotator_columns
+            else np.full(a.n_annotators, np.nan)
+        )
+        return Snapshot(
+            self.snapshot.number + 1, "exact", run, posterior, label, confidence, wrong, wrong,
+            queue.order_of(wrong, ~known), accuracy, self._error(run, wrong, known), upto,
+        )  # fmt: skip
+
+    def _known(self, answers: dict[str, str]) -> Bools:
+        known = self.material.known_before.copy()
+        known[[n for item in answers if (n := self.material.find(item)) is not None]] = True
+        return known
+
+    def _error(self, run: Consensus | None, wrong: Floats, known: Bools) -> Error:
+        """Return the share of wrong labels among all items: known answers count as right."""
+        share = float((~known).mean()) if known.size else 0.0
+        if run is not None and not isinstance(run, NumericRun):
+            found = run.estimated_error
+            return Error(found.value * share, found.low * share, found.high * share)
+        value = float(wrong[~known].sum() / max(known.size, 1))
+        return Error(value, value, value)
+
+    def _set_teaching(self) -> None:
+        """Add what decisions on the most doubtful items would teach, once it is known."""
+        now, beliefs = self.snapshot, self._beliefs
+        if now.posterior is None or beliefs is None or not now.order.size:
+            return
+        items = now.order[: queue.CANDIDATES]
+        fixed = Beliefs(now.posterior, beliefs.counts.copy(), beliefs.weight)
+        value = now.value.copy()
+        value[items] += queue.teaching(self.material.labels, self.material.by_annotator, fixed, items)
+        with self._lock:
+            if self.snapshot is now:
+                head = items[np.argsort(-value[items], kind="stable")]
+                order = np.concatenate([head, now.order[items.size :]])
+                self.snapshot = replace(now, value=value, order=order)
+
+    def _compared(self, before: Snapshot, after: Snapshot, answers: dict[str, str]) -> Changes:
+        """Compare two exact fits; items that somebody decided do not count as flipped."""
+        if isinstance(before.label, list) or isinstance(after.label, list):
+            differ = np.asarray([x != y for x, y in zip(before.label, after.label, strict=True)], bool)
+        else:
+            differ = before.label != after.label
+        flips = np.flatnonzero(differ & ~self._known(answers))
+        names = self.material.classes
+        listed = flips[np.argsort(-after.confidence[flips], kind="stable")][:_MOST_LISTED].tolist()
+        move = np.nan_to_num(np.abs(after.accuracy - before.accuracy))
+        moved = [m for m in np.argsort(-move, kind="stable")[:_MOST_LISTED].tolist() if move[m] >= _MOVED]
+        return Changes(
+            len(answers),
+            [(n, before.label_of(n, names), after.label_of(n, names)) for n in listed],
+            int(flips.size),
+            [(m, float(before.accuracy[m]), float(after.accuracy[m])) for m in moved],
+            before.error,
+            after.error,
+        )
+
+    # ---- at once ----------------------------------------------------------------------------------------
+
+    def _update_always(self) -> None:
+        while not self._stop.is_set():
+            self._updated.wait()
+            self._updated.clear()
+            with self._lock:
+                if self.snapshot.stage != "votes":
+                    items = [self._new.popleft() for _ in range(len(self._new))]
+                    self._update(list(dict.fromkeys(items)))
+
+    def _update(self, items: list[str]) -> None:
+        """Apply the decisions on these items to first order; the exact fit replaces this."""
+        now, beliefs = self.snapshot, self._beliefs
+        if now.posterior is None or beliefs is None:
+            return
+        touched: list[Ints] = []
+        done = np.flatnonzero(self._known(self.ledger.answers()))
+        for item in items:
+            n, answer = self.material.find(item), self.ledger.of(item).answer
+            if n is not None and answer in self.material.class_code:
+                k = self.material.class_code[answer]
+                touched += [
+                    decided(self.material.labels, self.material.by_annotator, beliefs, n, k, done),
+                    np.array([n]),
+                ]
+        if not touched:
+            return
+        at = np.unique(np.concatenate(touched))
+        posterior, value, wrong = beliefs.posterior.copy(), now.value.copy(), now.wrong.copy()
+        best = np.array(now.label, copy=True)
+        best[at] = posterior[at].argmax(axis=1)
+        change = (1.0 - posterior[at].max(axis=1)) - wrong[at]
+        wrong[at] += change
+        value[at] += change
+        open_ = np.ones(value.size, bool)
+        open_[done] = False
+        error = now.error.value + float(change.sum()) / max(value.size, 1)
+        scale = error / now.error.value if now.error.value > 0 else 1.0
+        self.snapshot = replace(
+            now, number=now.number + 1, stage="updating", posterior=posterior, label=best, value=value, wrong=wrong,
+            confidence=posterior[np.arange(best.size), best], order=queue.order_of(value, open_),
+            error=Error(*(max(each * scale, 0.0) for each in now.error)),
+        )  # fmt: skip
+
+    def _by_votes(self) -> Snapshot:
+        """Return what is shown until the first fit is done: shares of votes."""
+        a = self.material.labels
+        small = a.n_items * a.n_classes <= 50_000_000
+        posterior = vote_posterior(a) if small else None
+        known = self._known(self.ledger.answers())
+        label: list[str] | Codes
+        if posterior is not None:
+            label = posterior.argmax(axis=1).astype(np.int32)
+            wrong = queue.direct(posterior)
+        else:
+            label, wrong = [""] * a.n_items, np.full(a.n_items, 0.5)
+        return Snapshot(
+            0, "votes", None, posterior, label, 1.0 - wrong, wrong, wrong, queue.order_of(wrong, ~known),
+            np.full(a.n_annotators, np.nan), self._error(None, wrong, known), 0,
+        )  # fmt: skip
+
+
+def _main(run: Consensus) -> str:
+    return "value" if isinstance(run, NumericRun) else "label"
