@@ -38,7 +38,7 @@ def command(labels: str, method: str, no_browser: bool, gold: str | None, answer
 
     reading = {p.name: value for p in reading_options if (value := options.pop(str(p.name))) is not None}
     known = None if gold is None else cs.read_truth(gold, encoding=reading.get("encoding", "utf-8"))
-    given = {} if answers is None else {"answers": answers}
+    given: dict[str, Any] = {} if answers is None else {"answers": answers}
 
     def announce(address: str) -> None:
         click.echo(f"Review of {_output.safe(labels)}: {address}")

@@ -1,4 +1,4 @@
-"""Files of a review: final labels in every format that :func:`consilience.write` has, decisions as gold, the audit log."""
+"""Files of a review: final labels in every format of :func:`consilience.write`, decisions as gold, the audit log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def final(review: Review) -> Consensus:
         raise ParameterError(review.live.failure or "the first fit is still running; try again in a moment")
     answers = {item: kept.answer for item, kept in review.ledger.accepted.items()} | review.ledger.answers()
     if now.posterior is None:
-        if review.live.snapshot.upto < review.ledger.version:
+        if not review.live.current:
             raise ParameterError(review.live.failure or "the fit is still running; try again in a moment")
         return now.run
     places = [(n, review.material.class_code.get(answer, -1)) for item, answer in answers.items()

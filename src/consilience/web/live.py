@@ -103,11 +103,13 @@ class Live:
         self.failure = ""  #: why the last fit failed
         self.start_error: Error | None = None  #: before the first decision of this session
         self.fitting = False
+        self.told = ledger.version  #: newest event that the consensus should know
         self._wake, self._stop = threading.Event(), threading.Event()
         self._new: deque[str] = deque()  #: items with new events; its own methods are atomic
         self._lock = threading.Lock()
         self._updated = threading.Event()
         self._beliefs: Beliefs | None = None
+        self._exact: Snapshot | None = None
         self.snapshot = self._by_votes()
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._fit_always, self._update_always)]
 
@@ -124,6 +126,7 @@ class Live:
 
     def tell(self, *items: str) -> None:
         """Report that there are new events about these items."""
+        self.told = self.ledger.version
         self._new.extend(items)
         self._updated.set()
         self._wake.set()
@@ -131,18 +134,24 @@ class Live:
     def wait(self, seconds: float) -> bool:
         """Wait until the exact fit knows all events; return whether it does."""
         end = time.monotonic() + seconds
-        while self.snapshot.upto < self.ledger.version or self.snapshot.stage != "exact":
+        while not self.current:
             if time.monotonic() > end or self.failure:
                 return False
             time.sleep(0.02)
         return True
+
+    @property
+    def current(self) -> bool:
+        """Whether the snapshot is exact and knows all decisions."""
+        now = self.snapshot
+        return now.stage == "exact" and now.upto >= self.told
 
     # ---- exact ------------------------------------------------------------------------------------------
 
     def _fit_always(self) -> None:
         took = 0.0
         while not self._stop.is_set():
-            upto = self.ledger.version
+            upto = self.told
             if self.snapshot.stage == "votes" or self.snapshot.upto < upto:
                 begun = time.monotonic()
                 self._fit_once(upto)
@@ -168,12 +177,11 @@ class Live:
         finally:
             self.fitting = False
         with self._lock:
-            before = self.snapshot
-            if before.stage == "votes":
+            if self._exact is None:
                 self.start_error = made.error
             else:
-                self.changes = self._compared(before, made, answers)
-            self.snapshot = made
+                self.changes = self._compared(self._exact, made, answers)
+            self.snapshot = self._exact = made
             self._new.extend(item for item in self.ledger.items() if self.ledger.of(item).newest > upto)
         self._updated.set()
         self._set_teaching()

@@ -140,8 +140,8 @@ def _problem(scope: Scope, headers: dict[bytes, bytes], *, known: bool) -> tuple
         return 403, "The request came from another site, and was refused."
     if not known and not path.startswith(_OPEN):
         return 403, (
-            "This page needs the address that consilience review printed; it works once. For another browser, make a new "
-            "one on the page Export, or start the command again."
+            "This page needs the address that consilience review printed; it works once. For another browser, make a "
+            "new one on the page Export, or start the command again."
         )
     return None
 

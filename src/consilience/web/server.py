@@ -22,7 +22,7 @@ from consilience.data.names import marked, shown
 from consilience.diagnose.agreement import agreement
 from consilience.exceptions import ConsilienceError, ParameterError
 from consilience.io.writing import WRITABLE
-from consilience.web import pages
+from consilience.web import card, lists, progress
 from consilience.web.bulk import accept_sampled, draw_sample
 from consilience.web.exports import audit_table, csv_of, gold_table, labels_file
 from consilience.web.security import Guard, Keys, form_of
@@ -182,8 +182,8 @@ class _Site:
         return self._page(request, "review.html", **self._desk(n, request.state.reviewer, chosen))
 
     def _desk(self, n: int | None, reviewer: str, chosen: Filter) -> dict[str, Any]:
-        card = None if n is None else pages.card(self.review, n, reviewer, chosen)
-        return {"card": card, "status": pages.status(self.review), "within": bool(chosen.parameters)}
+        shown_card = None if n is None else card.card(self.review, n, reviewer, chosen)
+        return {"card": shown_card, "status": card.status(self.review), "within": bool(chosen.parameters)}
 
     def _next(self, request: Request, fields: dict[str, str], told: str, n: int | None = None) -> Response:
         """Answer a step with the next item, or with item n again."""
@@ -234,7 +234,7 @@ class _Site:
 
     def status(self, request: Request) -> Response:
         """Return the panel of the consensus, or nothing if it has not changed."""
-        found = pages.status(self.review)
+        found = card.status(self.review)
         if found["version"] == request.query_params.get("version"):
             return Response(status_code=204)
         told = ""
@@ -249,20 +249,20 @@ class _Site:
         """List items."""
         chosen, page = Filter.of(request.query_params), _page_number(request)
         return self._page(
-            request, "items.html", list=pages.items_page(self.review, chosen, request.state.reviewer, page)
+            request, "items.html", list=lists.items_page(self.review, chosen, request.state.reviewer, page)
         )
 
     def annotators(self, request: Request) -> Response:
         """List annotators."""
         q = request.query_params.get("q", "")[:200]
-        return self._page(request, "annotators.html", list=pages.annotators_page(self.review, _page_number(request), q))
+        return self._page(request, "annotators.html", list=lists.annotators_page(self.review, _page_number(request), q))
 
     def annotator(self, request: Request) -> Response:
         """Show the report card of an annotator."""
         m, names = request.path_params["m"], self.review.material.annotators
         if m >= len(names):
             return self._message(request, "There is no such annotator", f"There are {len(names)}.", 404)
-        return self._page(request, "annotator.html", a=pages.annotator_page(self.review, m), raw=names[m])
+        return self._page(request, "annotator.html", a=lists.annotator_page(self.review, m), raw=names[m])
 
     def agreement(self, request: Request) -> Response:
         """Show how far annotators and reviewers agree; the coefficients are computed once, in the background."""
@@ -270,11 +270,11 @@ class _Site:
             self._measuring = True
             threading.Thread(target=self._measure, daemon=True).start()
         measures, failure = self._agreement
-        return self._page(request, "agreement.html", measures=measures, failure=failure, pairs=pages.pairs(self.review))
+        return self._page(request, "agreement.html", measures=measures, failure=failure, pairs=lists.pairs(self.review))
 
     def _measure(self) -> None:
         try:
-            self._agreement = pages.measures(agreement(self.review.material.labels)), ""
+            self._agreement = lists.measures(agreement(self.review.material.labels)), ""
         except ConsilienceError as error:
             self._agreement = [], str(error)
 
@@ -284,8 +284,8 @@ class _Site:
         return self._page(
             request,
             "progress.html",
-            status=pages.status(self.review),
-            p=pages.progress_page(self.review),
+            status=card.status(self.review),
+            p=progress.progress_page(self.review),
             target=target,
         )
 
@@ -302,8 +302,8 @@ class _Site:
     def accept(self, request: Request) -> Response:
         """Show how many labels could be accepted, and the sample."""
         threshold = _share(request.query_params.get("threshold", "95"))
-        content = pages.accept_page(self.review, request.state.reviewer, threshold)
-        return self._page(request, "accept.html", a=content, status=pages.status(self.review))
+        content = progress.accept_page(self.review, request.state.reviewer, threshold)
+        return self._page(request, "accept.html", a=content, status=card.status(self.review))
 
     def draw(self, request: Request, fields: dict[str, str]) -> Response:
         """Draw a sample."""
@@ -374,8 +374,8 @@ class _Site:
             if self.review.store.session(request.state.secret) is not None:
                 return RedirectResponse("/", 303)
             return Response(
-                "This address was used before, or is wrong; it works once. For another browser, make a new one on the page "
-                "Export, or start the command again.\n",
+                "This address was used before, or is wrong; it works once. For another browser, make a new one on the "
+                "page Export, or start the command again.\n",
                 403,
             )
         return HTMLResponse(

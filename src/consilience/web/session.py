@@ -61,16 +61,14 @@ class Filter:
     @classmethod
     def of(cls, query: Any) -> Filter:
         """Return the filter in the parameters of an address; what is not understood is an error."""
-        given = {f.name: str(query[f.name])[:200] for f in fields(cls) if query.get(f.name)}
+        given: dict[str, Any] = {f.name: str(query[f.name])[:200] for f in fields(cls) if query.get(f.name)}
         if given.get("flag", "open") not in FLAGS:
             raise ParameterError(f"there is no list {given['flag']!r}; the lists are {', '.join(FLAGS)}")
         try:
-            shares = {
-                name: min(max(float(given.pop(name)) / 100.0, 0.0), 1.0) for name in ("low", "high") if name in given
-            }
+            given |= {name: min(max(float(given[name]) / 100.0, 0.0), 1.0) for name in ("low", "high") if name in given}
         except ValueError as error:
             raise ParameterError("confidence must be a number from 0 to 100") from error
-        return cls(**given, **shares)
+        return cls(**given)
 
     @property
     def parameters(self) -> dict[str, str]:

@@ -133,7 +133,7 @@ class Store:
         with self._lock, self._database:
             self._database.execute("BEGIN IMMEDIATE")
             made = self._database.execute(
-                "INSERT INTO events (at, reviewer, kind, item, answer, note, ref, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO events ({_COLUMNS[4:]}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
             number = int(made.lastrowid or 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -29,8 +30,10 @@ MEDIA = {
 }  # fmt: skip
 #: Fields of records that hold answers or bookkeeping, not what is shown.
 _ANSWERS = frozenset(
-    "annotations completions predictions drafts label labels entities relations spans boxes answer accept responses "
-    "suggestions options annotator completed_by id".split()
+    (
+        *("annotations", "completions", "predictions", "drafts", "label", "labels", "entities", "relations", "spans"),
+        *("boxes", "answer", "accept", "responses", "suggestions", "options", "annotator", "completed_by", "id"),
+    )
 )
 #: Limits on the fields of an item, and the characters of each.
 _MOST_FIELDS, _MOST_TEXT = 20, 20_000
@@ -144,7 +147,7 @@ def _shown(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         and not name.startswith("_") and str(value).strip()
     }  # fmt: skip
     first = text_name(plain)
-    names = [name for name in ([first] if first else []) + [name for name in plain if name != first]]
+    names = sorted(plain, key=lambda name: name != first)
     yield from ((name, plain[name]) for name in names[:_MOST_FIELDS])
 
 
@@ -230,7 +233,7 @@ def _parts(text: str, spans: Iterable[Span]) -> Iterator[tuple[str, str]]:
     """Yield the pieces of a text between the ends of spans, each with the labels that cover it."""
     spans = [span for span in spans if span.end <= len(text)]
     ends = sorted({0, len(text), *(span.start for span in spans), *(span.end for span in spans)})
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in pairwise(ends):
         over: dict[str, list[str]] = {}
         for span in spans:
             if span.start <= start and end <= span.end:
