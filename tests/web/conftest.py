@@ -70,6 +70,8 @@ class Client:
         sent: list[Any] = []
 
         async def receive() -> dict[str, Any]:
+            if not chunks:
+                await asyncio.Event().wait()  # a browser that stays
             return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
 
         async def send(message: Any) -> None:
@@ -85,7 +87,7 @@ class Client:
 def labels_frame(names: tuple[str, str, str] = ("cat", "dog", "owl"), n: int = 60) -> pd.DataFrame:
     crowd = cs.simulate(n, 8, len(names), labels_per_item=4, seed=1)
     frame = pd.DataFrame(crowd.annotations.to_frame("pandas"))
-    classes = {c: name for c, name in zip(crowd.annotations.classes, names, strict=True)}
+    classes = dict(zip(crowd.annotations.classes, names, strict=True))
     return frame.assign(label=frame["label"].map(classes), item="i" + frame["item"].astype(str))
 
 

@@ -25,7 +25,11 @@ def crowd() -> tuple[Annotations, LabelsByAnnotator, Beliefs]:
 def by_loops(a: Annotations, now: Beliefs, n: int, k: int) -> Floats:
     """The posterior of all items after a decision, label by label."""
     K = a.n_classes
-    triples = [(j, int(a.annotator[at]), int(a.label[at])) for j in range(a.n_items) for at in range(a.indptr[j], a.indptr[j + 1])]
+    triples = [
+        (j, int(a.annotator[at]), int(a.label[at]))
+        for j in range(a.n_items)
+        for at in range(a.indptr[j], a.indptr[j + 1])
+    ]
     after = now.counts.copy()
     for j, m, i in triples:
         if j == n:
@@ -114,7 +118,5 @@ def test_order() -> None:
 @pytest.mark.parametrize("target", [0.0, 0.3, 1.0, 2.5, 9.0])
 def test_needed_decisions(target: float) -> None:
     wrong = np.random.default_rng(0).random(30) / 4
-    best = next(
-        n for n in range(31) if sum(sorted(wrong, reverse=True)[n:]) <= target + 1e-12
-    )
+    best = next(n for n in range(31) if sum(sorted(wrong, reverse=True)[n:]) <= target + 1e-12)
     assert needed(wrong, target) == best

@@ -73,14 +73,9 @@ def labels_file(review: Review, name: str) -> tuple[str, bytes]:
 def gold_table(review: Review) -> pa.Table:
     """Return the decisions as known answers, to be given to ``aggregate`` as gold."""
     answers = review.ledger.answers()
-    origin, material = review.material.labels.origin, review.material
-    rows = [(n, answer) for item, answer in answers.items() if (n := material.find(item)) is not None]
-    at = pa.array([n for n, _ in rows], pa.int64())
-    if material.sequences is not None:
-        columns = {name: column.take(at) for name, column in material.sequences.token_columns().items()}
-    else:
-        columns = {origin.item: material.labels.item_ids.to_arrow().take(at)}
-    return pa.table({**columns, "label": pa.array([answer for _, answer in rows], pa.string())})
+    return review.material.answer_table(
+        {n: answer for item, answer in answers.items() if (n := review.material.find(item)) is not None}
+    )
 
 
 def audit_table(review: Review) -> pa.Table:

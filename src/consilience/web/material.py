@@ -51,12 +51,17 @@ class Material:
         self.labels: Annotations = data.tokens if isinstance(data, SequenceAnnotations) else data
 
     @cached_property
+    def id_columns(self) -> dict[str, pa.Array]:
+        """The columns that name an item, under the names of the source: its id, or sequence and position of a token."""
+        if self.sequences is None:
+            return {self.labels.origin.item: self.labels.item_ids.to_arrow()}
+        columns, s = self.sequences.token_columns(), self.sequences
+        return {name: columns[name] for name in (s.sequence_column, s.position_column)}
+
+    @cached_property
     def keys(self) -> pa.Array:
         """The name of every item as text, (N,)."""
-        if self.sequences is None:
-            return self.labels.item_ids.to_arrow().cast(pa.string())
-        sequence, position = (column.cast(pa.string()) for column in self.sequences.token_columns().values())
-        return pc.binary_join_element_wise(sequence, position, _BETWEEN)
+        return pc.binary_join_element_wise(*(c.cast(pa.string()) for c in self.id_columns.values()), _BETWEEN)
 
     @cached_property
     def _place(self) -> dict[str, int]:
@@ -114,11 +119,13 @@ class Material:
             known = {int(n): self.classes[int(self.labels.gold[n])] for n in before} | known
         if not known:
             return None
-        rows = pa.array(list(known))
-        if self.sequences is None:
-            return pa.table({"item": self.labels.item_ids.to_arrow().take(rows), "label": pa.array(known.values())})
-        columns = {name: column.take(rows) for name, column in self.sequences.token_columns().items()}
-        return pa.table({**columns, "label": pa.array(known.values())})
+        return self.answer_table(known)
+
+    def answer_table(self, answers: dict[int, str]) -> pa.Table:
+        """Return answers by number of the item as a table, with the columns that name items."""
+        rows = pa.array(list(answers), pa.int64())
+        columns = {name: column.take(rows) for name, column in self.id_columns.items()}
+        return pa.table({**columns, "label": pa.array(answers.values(), pa.string())})
 
     def options(self, run: Consensus | None, posterior: Floats | None, n: int) -> list[Option]:
         """Return what a reviewer can choose for item n: all classes in their order, or the answers to this item."""

@@ -118,10 +118,12 @@ class Guard:
             return
         scope["state"] = {**scope.get("state", {}), "reviewer": reviewer or "", "secret": secret}
 
-        async def again() -> MutableMapping[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
+        whole = [{"type": "http.request", "body": body, "more_body": False}] if scope["method"] == "POST" else []
 
-        await self._app(scope, again if scope["method"] == "POST" else receive, guarded)
+        async def again() -> MutableMapping[str, Any]:
+            return whole.pop() if whole else await receive()
+
+        await self._app(scope, again, guarded)
 
 
 def _problem(scope: Scope, headers: dict[bytes, bytes], *, known: bool) -> tuple[int, str] | None:
