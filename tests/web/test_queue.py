@@ -12,7 +12,7 @@ from consilience.auto import constants
 from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Floats
 from consilience.web.learning import Beliefs, LabelsByAnnotator, beliefs_of, decided, shifted
-from consilience.web.queue import needed, order_of, teaching
+from consilience.web.queue import needed, order_of, reordered, teaching
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,20 @@ def test_order() -> None:
 
 
 @pytest.mark.parametrize("target", [0.0, 0.3, 1.0, 2.5, 9.0])
-def test_needed_decisions(target: float) -> None:
-    wrong = np.random.default_rng(0).random(30) / 4
-    best = next(n for n in range(31) if sum(sorted(wrong, reverse=True)[n:]) <= target + 1e-12)
-    assert needed(wrong, target) == best
+@pytest.mark.parametrize("size", [1, 7, 30])
+def test_needed_decisions(target: float, size: int) -> None:
+    wrong = np.sort(np.random.default_rng(0).random(30) / 4)[::-1]
+    best = next(n for n in range(31) if sum(wrong[n:]) <= target + 1e-9)
+    assert needed((wrong[at : at + size] for at in range(0, 30, size)), wrong.sum(), target) == best
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_moved_items_find_their_place(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    value, open_ = rng.random(50), rng.random(50) < 0.8
+    order = order_of(value, open_)
+    moved = rng.choice(50, 10, replace=False)
+    value[moved] = rng.random(10)
+    open_[moved[:3]] = False
+    open_[moved[3]] = True
+    np.testing.assert_array_equal(reordered(order, value, moved, open_), order_of(value, open_))

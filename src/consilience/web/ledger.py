@@ -62,6 +62,7 @@ class Ledger:
         self.undone: set[int] = set()
         self.accepted: dict[str, Accepted] = {}
         self._events: dict[int, Event] = {}
+        self._answers: dict[str, str] = {}
         self._by_item: dict[str, list[Event]] = defaultdict(list)
         self._by_reviewer: dict[str, list[Event]] = defaultdict(list)
         self._batches: dict[int, list[tuple[str, str]]] = {}
@@ -116,6 +117,7 @@ class Ledger:
             self.accepted |= {item: Accepted(event.id, answer) for item, answer in labels}
         else:
             self._by_item[event.item].append(event)
+            self._settle(event.item)
 
     def _take_back(self, number: int) -> None:
         event = self._events.get(number)
@@ -130,6 +132,14 @@ class Ledger:
                 self.accepted |= {item: Accepted(batch, answer) for item, answer in self._batches[batch]}
         else:
             self._by_item[event.item] = [e for e in self._by_item[event.item] if e.id != number]
+            self._settle(event.item)
+
+    def _settle(self, item: str) -> None:
+        answer = self.of(item).answer
+        if answer is None:
+            self._answers.pop(item, None)
+        else:
+            self._answers[item] = answer
 
     # ---- what follows -----------------------------------------------------------------------------------
 
@@ -157,8 +167,8 @@ class Ledger:
 
     def answers(self) -> dict[str, str]:
         """Return the answers that reviewers agree on: the known answers of the next fit."""
-        found = ((item, self.of(item).answer) for item in self.items())
-        return {item: answer for item, answer in found if answer is not None}
+        with self._lock:
+            return dict(self._answers)
 
     def events(self) -> list[Event]:
         """Return all events in order, also those that were taken back."""

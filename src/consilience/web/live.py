@@ -71,6 +71,7 @@ class Snapshot:
     wrong: Floats  #: probability that the label is wrong, (N,); of numbers the relative width of the interval
     value: Floats  #: of a decision, (N,)
     order: Ints  #: items without a known answer, most valuable first
+    total: float  #: sum of ``wrong`` over these
     accuracy: Floats  #: of the annotators, (M,), NaN where unknown
     error: Error
     upto: int  #: newest event that the exact fit knows
@@ -212,7 +213,8 @@ class Live:
         )
         return Snapshot(
             self.snapshot.number + 1, "exact", run, posterior, label, confidence, wrong, wrong,
-            queue.order_of(wrong, ~known), accuracy, self._error(run, wrong, known), upto,
+            queue.order_of(wrong, ~known), float(wrong[~known].sum()), accuracy,
+            self._error(run, wrong, known), upto,
         )  # fmt: skip
 
     def _known(self, answers: dict[str, str]) -> Bools:
@@ -301,12 +303,12 @@ class Live:
         value[at] += change
         open_ = np.ones(value.size, bool)
         open_[done] = False
-        error = now.error.value + float(change.sum()) / max(value.size, 1)
-        scale = error / now.error.value if now.error.value > 0 else 1.0
+        total = max(now.total + float(change.sum()), 0.0)
+        scale = total / now.total if now.total > 0 else 1.0
         self.snapshot = replace(
             now, number=now.number + 1, stage="updating", posterior=posterior, label=best, value=value, wrong=wrong,
-            confidence=posterior[np.arange(best.size), best], order=queue.order_of(value, open_),
-            error=Error(*(max(each * scale, 0.0) for each in now.error)),
+            confidence=posterior[np.arange(best.size), best], total=total,
+            order=queue.reordered(now.order, value, at, open_), error=Error(*(each * scale for each in now.error)),
         )  # fmt: skip
 
     def _by_votes(self) -> Snapshot:
@@ -323,7 +325,7 @@ class Live:
             label, wrong = [""] * a.n_items, np.full(a.n_items, 0.5)
         return Snapshot(
             0, "votes", None, posterior, label, 1.0 - wrong, wrong, wrong, queue.order_of(wrong, ~known),
-            np.full(a.n_annotators, np.nan), self._error(None, wrong, known), 0,
+            float(wrong[~known].sum()), np.full(a.n_annotators, np.nan), self._error(None, wrong, known), 0,
         )  # fmt: skip
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ FLAGS = {
 }
 #: Seconds for which an item on somebody's screen is not given to others.
 _HELD = 120.0
-_STEP = 4096
+_STEP, _PART = 4096, 1 << 16
 #: Limits on names of reviewers, notes, typed answers and the JSON of what was on screen.
 MOST_NAME, MOST_NOTE, MOST_ANSWER, MOST_SEEN = 60, 2000, 500, 8000
 
@@ -130,6 +132,8 @@ class Review:
         self._held: dict[int, tuple[str, float]] = {}
         self._lock = threading.Lock()
         self._searched: dict[str, Bools] = {}
+        self._marks: dict[str, str] = {}  #: what became of items with events
+        self._counts: Counter[str] = Counter()
         for item in self.ledger.items():
             self._settle(item)
         self._mark_accepted()
@@ -205,6 +209,12 @@ class Review:
         if n is not None:
             state = self.ledger.of(item)
             self._settled[n] = bool(state.decisions) or state.discuss or self.material.known_before[n]
+            self._counts[self._marks.get(item, "")] -= 1
+            mark = (
+                "discuss" if state.discuss else "conflict" if state.conflict else "decided" if state.decisions else ""
+            )
+            self._marks[item] = mark
+            self._counts[mark] += 1
 
     def _mark_accepted(self) -> None:
         accepted = np.zeros_like(self._accepted)
@@ -284,15 +294,18 @@ class Review:
             mask &= one
         return mask & self._found(chosen.q) if chosen.q else mask
 
+    @cached_property
+    def searchable(self) -> list[pa.Array]:
+        """The names and texts of all items in lower case, (N,) each."""
+        labels = self.material.labels
+        texts = [] if labels.origin.texts is None else [labels.origin.texts.of(labels.item_ids.to_arrow())]
+        return [pc.utf8_lower(column) for column in (self.material.keys, *texts)]
+
     def _found(self, text: str) -> Bools:
         """Return the items whose name or content contains a text, whatever its case."""
         if text not in self._searched:
-            columns = [self.material.keys]
-            if self.material.labels.origin.texts is not None:
-                columns.append(
-                    self.material.labels.origin.texts.of(self.material.labels.item_ids.to_arrow()).fill_null("")
-                )
-            hits = np.logical_or.reduce([np.asarray(pc.match_substring(c, text, ignore_case=True)) for c in columns])
+            found = (pc.match_substring(column, text.lower()) for column in self.searchable)
+            hits = np.logical_or.reduce([np.asarray(column.fill_null(False)) for column in found])
             low = text.lower()
             more = [n for n, each in self.tasks.fields.items() if any(low in value.lower() for value in each.values())]
             hits[more] = True
@@ -314,23 +327,19 @@ class Review:
 
     def needed(self) -> int:
         """Return how many more decisions the target takes, if each corrects what it is expected to."""
-        now = self.now
-        order = now.order[~self._settled[now.order] & ~self._accepted[now.order]]
-        wrong = now.wrong[order]
-        total = float(now.wrong[now.order].sum())
+        now, N = self.now, self._settled.size
         # the estimate of the whole run also knows what confidences do not show
-        scale = now.error.value * self._settled.size / total if total > 0 else 0.0
-        accepted = scale * float(now.wrong[self._accepted].sum())
-        return queue.needed(scale * wrong, self.target * self._settled.size - accepted)
+        scale = now.error.value * N / now.total if now.total > 0 else 0.0
+        settled = self._settled | self._accepted if self._accepted.any() else self._settled
+        parts = (now.order[start : start + _PART] for start in range(0, now.order.size, _PART))
+        wrong = (scale * now.wrong[part[~settled[part]]] for part in parts)
+        return queue.needed(wrong, scale * now.total, self.target * N)
 
     def progress(self) -> dict[str, int]:
         """Return how many items are decided, accepted, open, and so on."""
-        states = [self.ledger.of(item) for item in self.ledger.items()]
         return {
             "items": int(self._settled.size),
-            "decided": sum(state.answer is not None for state in states),
-            "conflict": sum(state.conflict for state in states),
-            "discuss": sum(state.discuss for state in states),
+            **{mark: self._counts[mark] for mark in ("decided", "conflict", "discuss")},
             "accepted": int((self._accepted & ~self._settled).sum()),
             "known": int(self.material.known_before.sum()),
             "open": int((~self._settled & ~self._accepted).sum()),

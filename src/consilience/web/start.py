@@ -170,6 +170,7 @@ def serve(made: Review, *, port: int = 0, browser: bool = False, announce: Calla
         keys = Keys(made.store, number)
         address = f"http://127.0.0.1:{number}/open?token={keys.invite()}"
         made.live.start()
+        threading.Thread(target=lambda: made.searchable, daemon=True).start()
         announce(address)
         if browser:
             threading.Timer(0.3, webbrowser.open, (address,)).start()

@@ -1,0 +1,257 @@
+"""``consilience review``: how many decisions halve the error, how fast pages and decisions are, and what a kill loses.
+
+Replay: the truth of the most valuable item is revealed, a hundredth of the items at a time, and everything is fitted
+again with all revealed truths as known answers; error counts all items with a truth, revealed ones as right.  Next to
+it: the same with the smallest margin first, and the smallest margins of the first fit without fitting again, which is
+what a list of doubtful items gives.
+
+Latency: decisions are posted to a server of 10^5 items and 10^6 labels, also while it fits; pages are fetched from one
+of 10^6 items.  Kills: decisions are posted as fast as they are answered, and the server is killed at a random moment;
+every answered decision must be there after a restart.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+import consilience as cs
+from benchmarks.breaking import print_table
+from benchmarks.figures import Figure
+from benchmarks.public import crowd, skipped
+from consilience.data.annotations import Annotations
+from consilience.exceptions import ConsilienceWarning
+from consilience.kernels._arrays import Codes, Floats
+from consilience.runs.consensus import Consensus
+from consilience.web.learning import LabelsByAnnotator, beliefs_of
+from consilience.web.ledger import Ledger
+from consilience.web.queue import CANDIDATES, direct, teaching
+from consilience.web.store import Store
+
+FIVE = ("bluebird", "dog52", "rte", "trec", "labelme")
+ORDERS = ("value", "margin", "margin, fitted once")
+#: Share of the items that are revealed at most.
+MOST = 0.6
+KILLS = 30
+
+
+def run() -> list[Figure]:
+    return [*latency(), *pages(), *kills(KILLS), *replay()]
+
+
+# ---- replay ------------------------------------------------------------------------------------------------------
+
+
+def replay() -> list[Figure]:
+    if skipped():
+        return []
+    figures, rows = [], []
+    for name in FIVE:
+        needed = {order: decisions(name, order) for order in ORDERS}
+        rows.append([name, *(str(n) for n in needed.values())])
+        print(f"{name}: {needed}", flush=True)
+        for other, target in (("margin", 0.7), ("margin, fitted once", None)):
+            ratio = needed["value"] / needed[other]
+            figures.append(Figure(f"decisions that halve the error, {name}: value / {other}", ratio, target))
+    print_table("Decisions that halve the error", ["", *ORDERS], rows)
+    return figures
+
+
+def decisions(name: str, order: str) -> int:
+    """Return the number of decisions that halve the error, interpolated within the last hundredth."""
+    on = crowd(name)
+    a, truth = on.annotations, np.where(on.truth < on.annotations.n_classes, on.truth, -1)
+    kept = np.flatnonzero(truth >= 0)
+    a, truth = a.select_items(kept), truth[kept]
+    known = np.full(truth.size, -1)
+    step = max(truth.size // 100, 1)
+    found = fitted(a, known)
+    first = int((found.choice.best != truth).sum())
+    before, done = first, 0
+    while done < MOST * truth.size:
+        worth = np.where(known < 0, value(a, found, known) if order == "value" else -found.choice.margin, -np.inf)
+        chosen = np.argsort(-worth, kind="stable")[:step]
+        known[chosen] = truth[chosen]
+        if order != "margin, fitted once":
+            found = fitted(a, known)
+        wrong = int((np.where(known >= 0, known, found.choice.best) != truth).sum())
+        if wrong <= first / 2:
+            return done + int(np.ceil(step * (before - first / 2) / (before - wrong)))
+        before, done = wrong, done + step
+    return done
+
+
+def fitted(a: Annotations, known: Codes) -> Consensus:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        return cs.aggregate(a, gold=np.where(known >= 0, a.classes[known], None) if (known >= 0).any() else None)
+
+
+def value(a: Annotations, found: Consensus, known: Codes) -> Floats:
+    """Return the value of every decision, as the queue of a review computes it."""
+    worth = np.where(known < 0, direct(found.posterior), -np.inf)
+    some = np.argsort(-worth, kind="stable")[:CANDIDATES]
+    now = beliefs_of(a, found.posterior, found.counts, "auto")
+    worth[some] += teaching(a, LabelsByAnnotator.of(a), now, some)
+    return worth
+
+
+# ---- a server and a browser that counts ----------------------------------------------------------------------------
+
+
+class Browser:
+    """A connection to a review, with its cookie."""
+
+    def __init__(self, line: str) -> None:
+        found = re.search(r"http://(127\.0\.0\.1:(\d+))(/open\S+)", line)
+        assert found, line
+        self.host, self.headers = found[1], {"Host": found[1], "Origin": f"http://{found[1]}"}
+        self.connection = http.client.HTTPConnection("127.0.0.1", int(found[2]), timeout=120)
+        self.connection.request("GET", found[3], headers=self.headers)
+        answer = self.connection.getresponse()
+        answer.read()
+        self.headers["Cookie"] = str(answer.getheader("set-cookie")).split(";")[0]
+        self.post("/name", {"name": "Ada"})
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and text of a page."""
+        self.connection.request("GET", path, headers=self.headers)
+        answer = self.connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def post(self, path: str, fields: dict[str, str]) -> int:
+        """Send a form as the script of the page does, and return the status."""
+        form = {**self.headers, "Content-Type": "application/x-www-form-urlencoded", "X-Fragment": "1"}
+        self.connection.request("POST", path, urlencode(fields), form)
+        answer = self.connection.getresponse()
+        answer.read()
+        return answer.status
+
+
+@contextmanager
+def serving(labels: Path, *options: str) -> Iterator[tuple[Browser, subprocess.Popen[str]]]:
+    """Start the command line, and end it."""
+    command = [sys.executable, "-m", "consilience", "review", str(labels), "--no-browser", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield Browser(process.stdout.readline()), process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def written(folder: Path, n_items: int, per_item: int) -> Path:
+    """Write the labels of a simulated crowd."""
+    labels = cs.simulate(n_items, 500, 4, labels_per_item=per_item, seed=0).annotations
+    frame = labels.to_frame("pyarrow")
+    path = folder / f"labels{n_items}.csv"
+    pyarrow.csv.write_csv(pa.table({name: frame[name] for name in frame.column_names}), path)
+    return path
+
+
+def milliseconds(browser: Browser, path: str, fields: dict[str, str] | None = None) -> float:
+    begun = time.perf_counter()
+    status = browser.get(path)[0] if fields is None else browser.post(path, fields)
+    assert status == 200, (path, status)
+    return 1000.0 * (time.perf_counter() - begun)
+
+
+def ready(browser: Browser, seconds: float = 600.0) -> float:
+    """Wait for the first fit; return the seconds that it took."""
+    begun = time.perf_counter()
+    while "Up to date" not in browser.get("/status?version=")[1]:
+        assert time.perf_counter() - begun < seconds, "the first fit takes too long"
+        time.sleep(0.5)
+    return time.perf_counter() - begun
+
+
+def latency() -> list[Figure]:
+    """Time decisions, before, during and after fits; the slowest counts as well as the median."""
+    with tempfile.TemporaryDirectory() as folder:
+        labels = written(Path(folder), 100_000, 10)
+        with serving(labels) as (browser, _):
+            first = [milliseconds(browser, "/decide", {"item": str(n), "answer": "0"}) for n in range(100)]
+            seconds = ready(browser)
+            later = []
+            for n in range(200, 400):  # fits begin and end meanwhile
+                later.append(milliseconds(browser, "/decide", {"item": str(n), "answer": "1"}))
+                time.sleep(0.05)
+    print(f"first fit of 10^6 labels: {seconds:.0f} s after the first hundred decisions", flush=True)
+    return [
+        Figure("decision at 10^6 labels, during the first fit: median", float(np.median(first)), 100, unit="ms"),
+        Figure("decision at 10^6 labels, during the first fit: slowest of 100", max(first), unit="ms"),
+        Figure("decision at 10^6 labels, later: median", float(np.median(later)), 100, unit="ms"),
+        Figure("decision at 10^6 labels, later: 99th percentile", float(np.quantile(later, 0.99)), 100, unit="ms"),
+        Figure("decision at 10^6 labels, later: slowest of 200", max(later), unit="ms"),
+    ]
+
+
+def pages() -> list[Figure]:
+    """Time the pages of a million items: the second request of each, once the first fit is done."""
+    addresses = {
+        "review": "/",
+        "items": "/items",
+        "items, page 10,000": "/items?page=10000",
+        "items, filtered": "/items?annotator=a7&label=2&low=50&high=90",
+        "items, search": "/items?q=99999",
+        "annotators": "/annotators",
+        "annotator": "/annotator/3",
+        "progress": "/progress",
+        "accept": "/accept?threshold=90",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        labels = written(Path(folder), 1_000_000, 3)
+        with serving(labels, "--method", "ds-em") as (browser, _):
+            ready(browser)
+            for n in range(20):
+                browser.post("/decide", {"item": str(n), "answer": "0"})
+            ready(browser)
+            timed = {name: [milliseconds(browser, path) for _ in range(5)] for name, path in addresses.items()}
+    figures = [Figure(f"page at 10^6 items: {name}", float(np.median(t)), 200, unit="ms") for name, t in timed.items()]
+    return [*figures, Figure("page at 10^6 items: first search", timed["items, search"][0], unit="ms")]
+
+
+def kills(times: int) -> list[Figure]:
+    """Kill the server at random moments while it answers; count answered decisions that are missing afterwards."""
+    rng, missing, answered = np.random.default_rng(0), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        labels = written(Path(folder), 2000, 5)
+        acknowledged: dict[str, str] = {}
+        for _ in range(times):
+            with serving(labels, "--method", "majority") as (browser, process):
+                moment = float(rng.uniform(0.02, 0.8))
+                timer = threading.Timer(moment, os.kill, (process.pid, signal.SIGKILL))
+                timer.start()
+                item = ""
+                try:
+                    while True:
+                        item, answer = str(rng.integers(2000)), str(rng.integers(4))
+                        if browser.post("/decide", {"item": item, "answer": answer, "ref": "999999"}) == 200:
+                            acknowledged[item] = answer
+                            answered += 1
+                except (http.client.HTTPException, OSError):
+                    acknowledged.pop(item, None)  # the last decision may be kept although nobody heard of it
+                    timer.join()
+            store = Store(labels.with_name(f"{labels.name}.review.db"))
+            found = Ledger(store).answers()
+            missing += sum(found.get(item) != answer for item, answer in acknowledged.items())
+            store.close()
+    print(f"{answered} decisions were answered before {times} kills", flush=True)
+    return [Figure(f"answered decisions missing after {times} kills", missing, 0)]
