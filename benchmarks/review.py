@@ -100,7 +100,8 @@ def decisions(name: str, order: str) -> int:
 def fitted(a: Annotations, known: Codes) -> Consensus:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
-        return cs.aggregate(a, gold=np.where(known >= 0, a.classes[known], None) if (known >= 0).any() else None)
+        at = np.flatnonzero(known >= 0)
+        return cs.aggregate(a, gold=dict(zip(a.items[at], a.classes[known[at]], strict=True)) if at.size else None)
 
 
 def value(a: Annotations, found: Consensus, known: Codes) -> Floats:

@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consilience.auto.expected_error import estimated_error
 from consilience.exceptions import ConsilienceError
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.runs.consensus import Consensus
+from consilience.runs.estimated_error import estimate
 from consilience.runs.numeric_run import NumericRun
 from consilience.web import queue
 from consilience.web.learning import Beliefs, beliefs_of, decided
@@ -223,13 +225,21 @@ class Live:
         return known
 
     def _error(self, run: Consensus | None, wrong: Floats, known: Bools) -> Error:
-        """Return the share of wrong labels among all items: known answers count as right."""
+        """Return the share of wrong labels among all items: known answers count as right.
+
+        Reviewers decide the doubtful items, which are wrong more often than others.  So, unlike random known answers,
+        decisions must not count as a sample of the labels; they only teach the model how sure to be.
+        """
         share = float((~known).mean()) if known.size else 0.0
-        if run is not None and not isinstance(run, NumericRun):
-            found = run.estimated_error
-            return Error(found.value * share, found.low * share, found.high * share)
-        value = float(wrong[~known].sum() / max(known.size, 1))
-        return Error(value, value, value)
+        if run is None or isinstance(run, NumericRun):
+            value = float(wrong[~known].sum() / max(known.size, 1))
+            return Error(value, value, value)
+        if has_classes(run) and run.annotations is not None:
+            alone = run.with_run({name: value for name, value in run.run.items() if name != "known_answers"})
+            found = estimated_error(run.annotations, alone)
+        else:
+            found = estimate(float(wrong[~known].mean()) if share else 0.0, int((~known).sum()))
+        return Error(found.value * share, found.low * share, found.high * share)
 
     def _set_teaching(self) -> None:
         """Add what decisions on the most doubtful items would teach, once it is known."""

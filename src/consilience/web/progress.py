@@ -44,7 +44,7 @@ def progress_page(review: Review) -> dict[str, Any]:
 def _error_chart(errors: list[float], target: float) -> Markup:
     """Draw the estimated error over the decisions, with the target."""
     top = 1.1 * max(*errors, target, 1e-3)
-    frame = Frame(520.0, 230.0, (0.0, float(len(errors) - 1)), (0.0, top), margins=(30.0, 14.0, 40.0, 46.0))
+    frame = Frame(520.0, 230.0, (0.0, float(len(errors) - 1)), (0.0, top), margins=(30.0, 14.0, 40.0, 52.0))
     points = [*enumerate(errors)][:: max(len(errors) // 400, 1)]
     aim = frame.y(target)
     parts = [
