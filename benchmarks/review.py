@@ -237,7 +237,7 @@ def kills(times: int) -> list[Figure]:
         acknowledged: dict[str, str] = {}
         for _ in range(times):
             with serving(labels, "--method", "majority") as (browser, process):
-                moment = float(rng.uniform(0.02, 0.8))
+                moment = float(rng.uniform(0.05, 3.0))
                 timer = threading.Timer(moment, os.kill, (process.pid, signal.SIGKILL))
                 timer.start()
                 item = ""

@@ -100,6 +100,7 @@ PUBLIC = [
     "read_truth",
     "recognise",
     "report",
+    "review",
     "scan",
     "simulate",
     "spans",
