@@ -1,9 +1,9 @@
 """``consilience review``: how many decisions halve the error, how fast pages and decisions are, and what a kill loses.
 
-Replay: the truth of the most valuable item is revealed, a hundredth of the items at a time, and everything is fitted
-again with all revealed truths as known answers; error counts all items with a truth, revealed ones as right.  Next to
-it: the same with the smallest margin first, and the smallest margins of the first fit without fitting again, which is
-what a list of doubtful items gives.
+Replay: the truth of the most valuable item is revealed and the consensus updated to first order; after every hundredth
+of the items, everything is fitted again with all revealed truths as known answers.  The error counts all items with a
+truth, revealed ones as right.  Next to it: the same with the smallest margin first, and the smallest margins of the
+first fit without fitting again, which is what a list of doubtful items gives.
 
 Latency: decisions are posted to a server of 10^5 items and 10^6 labels, also while it fits; pages are fetched from one
 of 10^6 items.  Kills: decisions are posted as fast as they are answered, and the server is killed at a random moment;
@@ -37,9 +37,9 @@ from benchmarks.figures import Figure
 from benchmarks.public import crowd, skipped
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning
-from consilience.kernels._arrays import Codes, Floats
+from consilience.kernels._arrays import Codes
 from consilience.runs.consensus import Consensus
-from consilience.web.learning import LabelsByAnnotator, beliefs_of
+from consilience.web.learning import LabelsByAnnotator, beliefs_of, decided
 from consilience.web.ledger import Ledger
 from consilience.web.queue import CANDIDATES, direct, teaching
 from consilience.web.store import Store
@@ -85,9 +85,11 @@ def decisions(name: str, order: str) -> int:
     first = int((found.choice.best != truth).sum())
     before, done = first, 0
     while done < MOST * truth.size:
-        worth = np.where(known < 0, value(a, found, known) if order == "value" else -found.choice.margin, -np.inf)
-        chosen = np.argsort(-worth, kind="stable")[:step]
-        known[chosen] = truth[chosen]
+        if order == "value":
+            reveal(a, found, known, truth, step)
+        else:
+            chosen = np.argsort(np.where(known < 0, found.choice.margin, np.inf), kind="stable")[:step]
+            known[chosen] = truth[chosen]
         if order != "margin, fitted once":
             found = fitted(a, known)
         wrong = int((np.where(known >= 0, known, found.choice.best) != truth).sum())
@@ -104,13 +106,16 @@ def fitted(a: Annotations, known: Codes) -> Consensus:
         return cs.aggregate(a, gold=dict(zip(a.items[at], a.classes[known[at]], strict=True)) if at.size else None)
 
 
-def value(a: Annotations, found: Consensus, known: Codes) -> Floats:
-    """Return the value of every decision, as the queue of a review computes it."""
-    worth = np.where(known < 0, direct(found.posterior), -np.inf)
-    some = np.argsort(-worth, kind="stable")[:CANDIDATES]
-    now = beliefs_of(a, found.posterior, found.counts, "auto")
-    worth[some] += teaching(a, LabelsByAnnotator.of(a), now, some)
-    return worth
+def reveal(a: Annotations, found: Consensus, known: Codes, truth: Codes, step: int) -> None:
+    """Decide items as the queue of a review offers them: updated to first order after every decision."""
+    by, now = LabelsByAnnotator.of(a), beliefs_of(a, found.posterior.copy(), found.counts.copy(), "auto")
+    taught = np.zeros(truth.size)
+    some = np.argsort(np.where(known < 0, -direct(now.posterior), np.inf), kind="stable")[:CANDIDATES]
+    taught[some] = teaching(a, by, now, some)
+    for _ in range(step):
+        n = int(np.argmax(np.where(known < 0, direct(now.posterior) + taught, -np.inf)))
+        known[n] = truth[n]
+        decided(a, by, now, n, int(truth[n]), np.flatnonzero(known >= 0))
 
 
 # ---- a server and a browser that counts ----------------------------------------------------------------------------

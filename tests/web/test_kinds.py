@@ -15,7 +15,7 @@ from tests.web.conftest import client_of, labels_frame
 
 import consilience as cs
 from consilience.exceptions import DataError, ParameterError
-from consilience.web.session import Filter
+from consilience.web.filters import Filter
 from consilience.web.start import open_review
 
 

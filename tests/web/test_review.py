@@ -17,7 +17,8 @@ import consilience as cs
 from consilience.exceptions import ParameterError
 from consilience.web.bulk import accept_sampled, clopper_pearson, draw_sample, sample_of
 from consilience.web.exports import final, gold_table
-from consilience.web.session import Filter, Review
+from consilience.web.filters import Filter
+from consilience.web.session import Review
 from consilience.web.start import open_review
 
 EVERYTHING = Filter()

@@ -57,6 +57,8 @@ def clopper_pearson(wrong: int, n: int, level: float = 0.95) -> tuple[float, flo
 
 def draw_sample(review: Review, reviewer: str, threshold: float, rng: np.random.Generator | None = None) -> Sample:
     """Draw a sample of the open items with at least this confidence, and keep it for this reviewer."""
+    if review.now.run is None or review.now.posterior is None:
+        raise ParameterError("labels can be accepted in bulk once the first fit is done, where items share classes")
     items = review.eligible(threshold)
     if not items.size:
         raise ParameterError(f"no open item has a confidence of {threshold:.0%} or more")

@@ -10,8 +10,9 @@ import numpy as np
 
 from consilience.data.names import marked, percent, shown
 from consilience.report.svg import bar
-from consilience.web.live import Snapshot
-from consilience.web.session import Filter, Review
+from consilience.web.filters import Filter
+from consilience.web.session import Review
+from consilience.web.snapshot import Snapshot
 from consilience.web.task_data import blocks_of
 
 __all__ = ["card", "sentence", "status"]

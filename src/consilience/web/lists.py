@@ -14,7 +14,8 @@ from consilience.diagnose.agreement import Agreement
 from consilience.kernels._arrays import Ints
 from consilience.report.svg import bar
 from consilience.web.card import sentence
-from consilience.web.session import FLAGS, Filter, Review
+from consilience.web.filters import FLAGS, Filter
+from consilience.web.session import Review
 
 __all__ = ["annotator_page", "annotators_page", "items_page", "measures", "pairs", "texts_of"]
 

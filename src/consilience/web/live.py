@@ -1,7 +1,8 @@
 """The consensus while people decide: updated at once to first order, then exactly, in the background.
 
-A :class:`Snapshot` is never changed, so pages are drawn from one without waiting.  One thread applies decisions as they
-come (:mod:`consilience.web.learning`), another fits everything again with all decisions as known answers.
+A snapshot (:mod:`consilience.web.snapshot`) is never changed, so pages are drawn from one without waiting.  One thread
+applies decisions as they come (:mod:`consilience.web.learning`), another fits everything again with all decisions as
+known answers.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from consilience.auto.expected_error import estimated_error
-from consilience.exceptions import ConsilienceError
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.runs.consensus import Consensus
@@ -28,8 +28,9 @@ from consilience.web import queue
 from consilience.web.learning import Beliefs, beliefs_of, decided
 from consilience.web.ledger import Ledger
 from consilience.web.material import Material, has_classes
+from consilience.web.snapshot import Changes, Error, Snapshot
 
-__all__ = ["Changes", "Error", "Live", "Snapshot"]
+__all__ = ["Live"]
 
 _log = logging.getLogger("consilience")
 
@@ -39,48 +40,6 @@ QUIET = 0.4
 _MOVED = 0.01
 #: Items and annotators that are listed as changed.
 _MOST_LISTED = 50
-
-
-class Error(NamedTuple):
-    """The estimated share of wrong labels among all items, decided ones included, with a 90 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-class Changes(NamedTuple):
-    """What an exact fit changed since the one before."""
-
-    decisions: int
-    flips: list[tuple[int, str, str]]  #: item, label before and after
-    n_flips: int
-    moved: list[tuple[int, float, float]]  #: annotator, accuracy before and after
-    before: Error
-    after: Error
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """All that pages show of the consensus, at one moment."""
-
-    number: int
-    stage: str  #: "votes", "updating" or "exact"
-    run: Consensus | None
-    posterior: Floats | None  #: (N, K); None where items do not share classes
-    label: list[str] | Codes  #: code of the class, (N,), or text where items do not share classes
-    confidence: Floats  #: (N,)
-    wrong: Floats  #: probability that the label is wrong, (N,); of numbers the relative width of the interval
-    value: Floats  #: of a decision, (N,)
-    order: Ints  #: items without a known answer, most valuable first
-    total: float  #: sum of ``wrong`` over these
-    accuracy: Floats  #: of the annotators, (M,), NaN where unknown
-    error: Error
-    upto: int  #: newest event that the exact fit knows
-
-    def label_of(self, n: int, classes: list[str]) -> str:
-        """Return the label of item n as text."""
-        return self.label[n] if isinstance(self.label, list) else classes[int(self.label[n])]
 
 
 class Live:
@@ -173,7 +132,7 @@ class Live:
                 run = self._first if self._first is not None and not answers else self._fit(self.material.gold(answers))
                 made = self._of_run(run, answers, upto)
             self.failure = ""
-        except ConsilienceError as error:  # such as answers that the kind of labels does not allow
+        except Exception as error:  # the thread must go on, and the page must say so
             self.failure = str(error)
             _log.warning("the consensus could not be updated: %s", error)
             return
@@ -285,7 +244,10 @@ class Live:
             with self._lock:
                 if self.snapshot.stage != "votes":
                     items = [self._new.popleft() for _ in range(len(self._new))]
-                    self._update(list(dict.fromkeys(items)))
+                    try:
+                        self._update(list(dict.fromkeys(items)))
+                    except Exception as error:  # the exact fit follows anyway
+                        _log.warning("the first update failed: %s", error)
 
     def _update(self, items: list[str]) -> None:
         """Apply the decisions on these items to first order; the exact fit replaces this."""

@@ -64,14 +64,17 @@ def _error_chart(errors: list[float], target: float) -> Markup:
 
 def accept_page(review: Review, reviewer: str, threshold: float) -> dict[str, Any]:
     """Return the sample that a reviewer looks at, what it implies, and how many labels could be accepted."""
-    sample, classes = sample_of(review, reviewer), review.now.posterior is not None
+    sample = sample_of(review, reviewer)
+    classes = review.now.run is not None and review.now.posterior is not None
     items = review.eligible(threshold)
+    wrong = float(review.now.wrong[items].sum())
     found: dict[str, Any] = {
         "threshold": f"{100 * threshold:g}",
         "eligible": count(items.size),
-        "expected": f"{float(review.now.wrong[items].sum()):.0f}",
-        "expected_share": percent(float(review.now.wrong[items].mean()) if items.size else 0.0),
+        "expected": f"{wrong:.0f}",
+        "expected_share": percent(wrong / items.size if items.size else 0.0),
         "classes": classes,
+        "first": review.now.run is None,
         "sample": None,
     }
     if sample is not None and classes:

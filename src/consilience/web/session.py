@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,75 +21,21 @@ from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Bools, Ints
 from consilience.runs.consensus import Consensus
 from consilience.web import queue
+from consilience.web.filters import Filter
 from consilience.web.ledger import Ledger
-from consilience.web.live import Live, Snapshot
+from consilience.web.live import Live
 from consilience.web.material import Material
+from consilience.web.snapshot import Snapshot
 from consilience.web.store import Event, Store
 from consilience.web.task_data import TaskData
 
-__all__ = ["FLAGS", "Filter", "Review"]
+__all__ = ["Review"]
 
-#: Which items a list shows, by name.
-FLAGS = {
-    "open": "to review",
-    "decided": "decided",
-    "conflict": "in conflict",
-    "discuss": "needs discussion",
-    "note": "with a note",
-    "skipped": "skipped by me",
-    "accepted": "accepted in bulk",
-    "flipped": "changed by the last fit",
-    "all": "all items",
-}
 #: Seconds for which an item on somebody's screen is not given to others.
 _HELD = 120.0
 _STEP, _PART = 4096, 1 << 16
 #: Limits on names of reviewers, notes, typed answers and the JSON of what was on screen.
 MOST_NAME, MOST_NOTE, MOST_ANSWER, MOST_SEEN = 60, 2000, 500, 8000
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Which items to review or list; empty texts and None do not filter."""
-
-    flag: str = "open"
-    annotator: str = ""
-    label: str = ""
-    low: float = 0.0
-    high: float = 1.0
-    q: str = ""
-
-    @classmethod
-    def of(cls, query: Any) -> Filter:
-        """Return the filter in the parameters of an address; what is not understood is an error."""
-        given: dict[str, Any] = {f.name: str(query[f.name])[:200] for f in fields(cls) if query.get(f.name)}
-        if given.get("flag", "open") not in FLAGS:
-            raise ParameterError(f"there is no list {given['flag']!r}; the lists are {', '.join(FLAGS)}")
-        try:
-            given |= {name: min(max(float(given[name]) / 100.0, 0.0), 1.0) for name in ("low", "high") if name in given}
-        except ValueError as error:
-            raise ParameterError("confidence must be a number from 0 to 100") from error
-        return cls(**given)
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The parameters of an address, without those that do not filter."""
-        shares = {
-            "low": f"{100 * self.low:g}" if self.low else "",
-            "high": f"{100 * self.high:g}" if self.high < 1 else "",
-        }
-        texts = {
-            "flag": "" if self.flag == "open" else self.flag,
-            "annotator": self.annotator,
-            "label": self.label,
-            "q": self.q,
-        }
-        return {name: value for name, value in {**texts, **shares}.items() if value}
-
-    @property
-    def narrows(self) -> bool:
-        """Whether it filters by more than the list."""
-        return bool(self.annotator or self.label or self.q or self.low > 0 or self.high < 1)
 
 
 class Review:
@@ -134,6 +79,7 @@ class Review:
         self._searched: dict[str, Bools] = {}
         self._marks: dict[str, str] = {}  #: what became of items with events
         self._counts: Counter[str] = Counter()
+        self._needed: tuple[Any, int] = (None, 0)
         for item in self.ledger.items():
             self._settle(item)
         self._mark_accepted()
@@ -327,7 +273,13 @@ class Review:
 
     def needed(self) -> int:
         """Return how many more decisions the target takes, if each corrects what it is expected to."""
-        now, N = self.now, self._settled.size
+        key = self.now, self.ledger.version, self.target
+        if self._needed[0] != key:
+            self._needed = key, self._count_needed(self.now)
+        return self._needed[1]
+
+    def _count_needed(self, now: Snapshot) -> int:
+        N = self._settled.size
         # the estimate of the whole run also knows what confidences do not show
         scale = now.error.value * N / now.total if now.total > 0 else 0.0
         settled = self._settled | self._accepted if self._accepted.any() else self._settled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Mapping
@@ -169,6 +170,8 @@ def serve(made: Review, *, port: int = 0, browser: bool = False, announce: Calla
         number = listening.getsockname()[1]
         keys = Keys(made.store, number)
         address = f"http://127.0.0.1:{number}/open?token={keys.invite()}"
+        # requests wait for the fit in the background to let go of the interpreter: rather often than long
+        sys.setswitchinterval(0.001)
         made.live.start()
         threading.Thread(target=lambda: made.searchable, daemon=True).start()
         announce(address)
@@ -176,7 +179,7 @@ def serve(made: Review, *, port: int = 0, browser: bool = False, announce: Calla
             threading.Timer(0.3, webbrowser.open, (address,)).start()
         config = uvicorn.Config(
             application(made, keys), log_level="warning", access_log=False, server_header=False, lifespan="off",
-            limit_concurrency=200, timeout_graceful_shutdown=2, ws="none",
+            limit_concurrency=200, proxy_headers=False, timeout_graceful_shutdown=2, ws="none",
         )  # fmt: skip
         try:
             uvicorn.Server(config).run(sockets=[listening])
