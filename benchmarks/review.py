@@ -37,13 +37,15 @@ from benchmarks.figures import Figure
 from benchmarks.public import crowd, skipped
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning
-from consilience.kernels._arrays import Codes
+from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
 from consilience.web.learning import LabelsByAnnotator, beliefs_of, decided
 from consilience.web.ledger import Ledger
+from consilience.web.live import error_of
 from consilience.web.queue import CANDIDATES, direct, teaching
 from consilience.web.store import Store
 
+EIGHT = ("bluebird", "rte", "dog52", "labelme", "trec", "sentence_polarity", "adult2", "music")
 FIVE = ("bluebird", "dog52", "rte", "trec", "labelme")
 ORDERS = ("value", "margin", "margin, fitted once")
 #: Share of the items that are revealed at most.
@@ -52,7 +54,7 @@ KILLS = 30
 
 
 def run() -> list[Figure]:
-    return [*latency(), *pages(), *kills(KILLS), *replay()]
+    return [*latency(), *pages(), *kills(KILLS), *replay(), *foreseeable(), *stated()]
 
 
 # ---- replay ------------------------------------------------------------------------------------------------------
@@ -73,12 +75,16 @@ def replay() -> list[Figure]:
     return figures
 
 
+def with_truth(name: str, most: int | None = None) -> tuple[Annotations, Codes]:
+    """Return the items of a crowd whose truth is known, or the first of them."""
+    on = crowd(name)
+    kept = np.flatnonzero((on.truth >= 0) & (on.truth < on.annotations.n_classes))[:most]
+    return on.annotations.select_items(kept), on.truth[kept]
+
+
 def decisions(name: str, order: str) -> int:
     """Return the number of decisions that halve the error, interpolated within the last hundredth."""
-    on = crowd(name)
-    a, truth = on.annotations, np.where(on.truth < on.annotations.n_classes, on.truth, -1)
-    kept = np.flatnonzero(truth >= 0)
-    a, truth = a.select_items(kept), truth[kept]
+    a, truth = with_truth(name)
     known = np.full(truth.size, -1)
     step = max(truth.size // 100, 1)
     found = fitted(a, known)
@@ -116,6 +122,59 @@ def reveal(a: Annotations, found: Consensus, known: Codes, truth: Codes, step: i
         n = int(np.argmax(np.where(known < 0, direct(now.posterior) + taught, -np.inf)))
         known[n] = truth[n]
         decided(a, by, now, n, int(truth[n]), np.flatnonzero(known >= 0))
+
+
+def foreseeable() -> list[Figure]:
+    """Compare the confidence with a model that has seen the truth of nine tenths of the items, as a sign of errors.
+
+    Its features are the confidence, the votes, the posterior and the number of labels; both orders are judged by how
+    many items of the first fit have to be looked at to find half of its errors.
+    """
+    if skipped():
+        return []
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+
+    figures = []
+    for name in FIVE:
+        a, truth = with_truth(name)
+        found = fitted(a, np.full(truth.size, -1))
+        wrong, doubt = found.choice.best != truth, np.clip(direct(found.posterior), 1e-6, 1 - 1e-6)
+        votes = np.zeros((a.n_items, a.n_classes))
+        np.add.at(votes, (a.item_of_label(), a.label), 1.0)
+        n = votes.sum(axis=1, keepdims=True)
+        features = np.column_stack([np.log(doubt / (1 - doubt)), votes / n, found.posterior, n])
+        model = LogisticRegression(max_iter=2000, C=0.3)
+        learned = cross_val_predict(model, features, wrong, cv=10, method="predict_proba")[:, 1]
+
+        def half(sign: Floats, wrong: Bools = wrong) -> int:
+            return int(np.searchsorted(np.cumsum(wrong[np.argsort(-sign, kind="stable")]), wrong.sum() / 2) + 1)
+
+        ratio = half(learned) / half(doubt)
+        figures.append(Figure(f"items to find half of the errors, {name}: learned from truth / confidence", ratio))
+    return figures
+
+
+def stated() -> list[Figure]:
+    """Compare the stated error with the true one, after decisions on the most doubtful 5, 10 and 20 % of the items."""
+    if skipped():
+        return []
+    inside, cases = 0, 0
+    for name in EIGHT:
+        a, truth = with_truth(name, 1500 if name in ("sentence_polarity", "adult2") else None)
+        known = np.full(truth.size, -1)
+        found = fitted(a, known)
+        for share in (0.05, 0.1, 0.2):
+            many = int(share * truth.size) - int((known >= 0).sum())
+            chosen = np.argsort(np.where(known < 0, -direct(found.posterior), np.inf), kind="stable")[:many]
+            known[chosen] = truth[chosen]
+            found = fitted(a, known)
+            live = error_of(found, direct(found.posterior), known >= 0)
+            true = float((found.choice.best != truth)[known < 0].sum() / truth.size)
+            inside, cases = inside + (live.low <= true <= live.high), cases + 1
+            sample = found.estimated_error.value * float((known < 0).mean())
+            print(f"{name}, {share:.0%} decided: true {true:.3f}, stated {live.value:.3f}, as a sample {sample:.3f}")
+    return [Figure(f"stated intervals that hold the true error, of {cases}", inside, 0.9 * cases, up=True)]
 
 
 # ---- a server and a browser that counts ----------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from consilience.web.ledger import Ledger
 from consilience.web.material import Material, has_classes
 from consilience.web.snapshot import Changes, Error, Snapshot
 
-__all__ = ["Live"]
+__all__ = ["Live", "error_of"]
 
 _log = logging.getLogger("consilience")
 
@@ -175,30 +175,13 @@ class Live:
         return Snapshot(
             self.snapshot.number + 1, "exact", run, posterior, label, confidence, wrong, wrong,
             queue.order_of(wrong, ~known), float(wrong[~known].sum()), accuracy,
-            self._error(run, wrong, known), upto,
+            error_of(run, wrong, known), upto,
         )  # fmt: skip
 
     def _known(self, answers: dict[str, str]) -> Bools:
         known = self.material.known_before.copy()
         known[[n for item in answers if (n := self.material.find(item)) is not None]] = True
         return known
-
-    def _error(self, run: Consensus | None, wrong: Floats, known: Bools) -> Error:
-        """Return the share of wrong labels among all items: known answers count as right.
-
-        Reviewers decide the doubtful items, which are wrong more often than others.  So, unlike random known answers,
-        decisions must not count as a sample of the labels; they only teach the model how sure to be.
-        """
-        share = float((~known).mean()) if known.size else 0.0
-        if run is None or isinstance(run, NumericRun):
-            value = float(wrong[~known].sum() / max(known.size, 1))
-            return Error(value, value, value)
-        if has_classes(run) and run.annotations is not None:
-            alone = run.with_run({name: value for name, value in run.run.items() if name != "known_answers"})
-            found = estimated_error(run.annotations, alone)
-        else:
-            found = estimate(float(wrong[~known].mean()) if share else 0.0, int((~known).sum()))
-        return Error(found.value * share, found.low * share, found.high * share)
 
     def _set_teaching(self) -> None:
         """Add what decisions on the most doubtful items would teach, once it is known."""
@@ -297,9 +280,27 @@ class Live:
             label, wrong = [""] * a.n_items, np.full(a.n_items, 0.5)
         return Snapshot(
             0, "votes", None, posterior, label, 1.0 - wrong, wrong, wrong, queue.order_of(wrong, ~known),
-            float(wrong[~known].sum()), np.full(a.n_annotators, np.nan), self._error(None, wrong, known), 0,
+            float(wrong[~known].sum()), np.full(a.n_annotators, np.nan), error_of(None, wrong, known), 0,
         )  # fmt: skip
 
 
 def _main(run: Consensus) -> str:
     return "value" if isinstance(run, NumericRun) else "label"
+
+
+def error_of(run: Consensus | None, wrong: Floats, known: Bools) -> Error:
+    """Return the share of wrong labels among all items: known answers count as right.
+
+    Reviewers decide the doubtful items, which are wrong more often than others.  So, unlike random known answers,
+    decisions must not count as a sample of the labels; they only teach the model how sure to be.
+    """
+    share = float((~known).mean()) if known.size else 0.0
+    if run is not None and has_classes(run) and run.annotations is not None:
+        alone = run.with_run({name: value for name, value in run.run.items() if name != "known_answers"})
+        found = estimated_error(run.annotations, alone)
+    else:
+        mean = float(wrong[~known].mean()) if share else 0.0
+        if run is None or isinstance(run, NumericRun):
+            return Error(mean * share, mean * share, mean * share)
+        found = estimate(mean, int((~known).sum()))
+    return Error(found.value * share, found.low * share, found.high * share)
