@@ -1,4 +1,4 @@
-"""Attacks on what is written: kills, concurrent writers, full disks, read-only folders, memory limits, flipped bytes.
+"""Attacks on what is written: kills, concurrent writers, full disks, read-only folders, memory limits.
 
 Each attack yields a sentence for every try: None if it was survived, otherwise what went wrong.
 """
@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 
 import consilience as cs
 from benchmarks.torture.calls import call, fault, kill_at_random, start
-from consilience.exceptions import ConsilienceError, ConsilienceWarning
+from benchmarks.torture.damage import flipped_bytes
+from consilience.exceptions import ConsilienceWarning
 
 __all__ = ["ATTACKS", "Outcome"]
 
@@ -33,6 +35,13 @@ def _crowd(folder: Path, n_items: int = 3000, seed: int = 0) -> Path:
         options = ["--items", n_items, "--annotators", 40, "--labels-per-item", 5, "--seed", seed]
         assert call(["simulate", *options, "--out", place]).status == 0
     return place / "labels.csv"
+
+
+def _pairs(folder: Path) -> Path:
+    """Write simulated comparisons; return their file."""
+    drawn = cs.datasets.simulate_comparisons(20, 8, 400, seed=0).comparisons
+    pyarrow.csv.write_csv(pa.table({name: drawn[name].to_numpy() for name in drawn.columns}), folder / "pairs.csv")
+    return folder / "pairs.csv"
 
 
 def _state(path: Path) -> dict[str, bytes] | bytes | None:
@@ -49,12 +58,12 @@ def _shape(state: dict[str, bytes] | bytes | None) -> Any:
     return state and state[-8:] if state is None or state[-8:].endswith(b">\n") else len(state)
 
 
-def _whole(path: Path) -> str | None:
+def _whole(path: Path, load: Callable[[Path], Any] = cs.load) -> str | None:
     """Return what is wrong with the folder of a run."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConsilienceWarning)
-            cs.load(path)
+            load(path)
     except Exception as error:  # whatever it is, it goes into the report
         return f"{type(error).__name__}: {error}"
     return None
@@ -71,7 +80,7 @@ def kills(folder: Path, seconds: float, rng: random.Random) -> Outcome:
     """Kill every verb that writes at random moments: the old content or the new is there, and no leftovers stay."""
     labels, more = _crowd(folder), _crowd(folder, 300, 1)
     truth = labels.with_name("truth.csv")
-    run, out = folder / "run", folder / "out"
+    run, out, pairs = folder / "run", folder / "out", _pairs(folder)
     assert call(["aggregate", labels, "--method", "ds-em", "--out", run]).status == 0
     fit = ["aggregate", labels, "--method", "ds-em"]
     verbs: dict[str, tuple[list[Any], Path]] = {
@@ -84,6 +93,11 @@ def kills(folder: Path, seconds: float, rng: random.Random) -> Outcome:
         "report": (["report", run, "--out", out / "report.html"], out / "report.html"),
         "export": (["export", run, "--out", out / "labels.csv"], out / "labels.csv"),
         "plan": (["plan", more, "--budget", 50, "--out", out / "plan.csv"], out / "plan.csv"),
+        "rank": (["rank", pairs, "--out", out / "ranking"], out / "ranking"),
+        "estimate": (
+            ["estimate", more, "--of", "0", "--sample", 20, "--out", out / "sample.csv"],
+            out / "sample.csv",
+        ),
         "compare": (
             ["compare", labels, "--truth", truth, "--methods", "majority,ds-em", "--out", out / "c"],
             out / "c",
@@ -106,7 +120,7 @@ def kills(folder: Path, seconds: float, rng: random.Random) -> Outcome:
             after = _state(target)
             wrong = None
             if isinstance(after, dict) and "checksums.json" in after:
-                wrong = _whole(target)
+                wrong = _whole(target, cs.Ranking.load if name == "rank" else cs.load)
             elif before is not None and _shape(after) != _shape(before):
                 wrong = f"{_shape(after)} where {_shape(before)} was"
             yield wrong and f"{name}: {wrong}"
@@ -155,7 +169,7 @@ def full_disk(folder: Path, seconds: float, rng: random.Random) -> Outcome:
 
 def read_only(folder: Path, seconds: float, rng: random.Random) -> Outcome:
     """Write where nothing can be written: one sentence."""
-    labels, closed = _crowd(folder), folder / "closed"
+    labels, closed, pairs = _crowd(folder), folder / "closed", _pairs(folder)
     closed.mkdir(exist_ok=True)
     closed.chmod(0o555)
     places = [Path("/proc/run"), Path("/sys/run"), *([] if os.geteuid() == 0 else [closed / "run"])]
@@ -165,6 +179,8 @@ def read_only(folder: Path, seconds: float, rng: random.Random) -> Outcome:
             ["aggregate", labels, "--method", "ds-em", "--checkpoint", place],
             ["simulate", "--items", 50, "--annotators", 5, "--out", place],
             ["demo", "--out", place],
+            ["rank", pairs, "--out", place],
+            ["estimate", labels, "--of", "0", "--sample", 20, "--out", place],
         ):
             yield fault(call(arguments), 1)
 
@@ -183,44 +199,6 @@ def memory_limits(folder: Path, seconds: float, rng: random.Random) -> Outcome:
                 done = call(["aggregate", labels, "--method", method], {resource.RLIMIT_AS: megabytes << 20})
                 wrong = fault(done, (0, 1), "" if done.status == 0 else "memory")
                 yield wrong and f"{labels.name}, {method} in {megabytes} MB: {wrong}"
-
-
-# ---- damage ------------------------------------------------------------------------------------------------------
-
-
-def flipped_bytes(folder: Path, seconds: float, rng: random.Random) -> Outcome:
-    """Flip, cut and lengthen every file of a run: loading it says so."""
-    crowd = cs.simulate(300, 12, 3, labels_per_item=4, seed=2)
-    run, target = cs.aggregate(crowd.annotations.with_gold({0: int(crowd.truth[0])}), "ds-em"), folder / "flipped"
-    run.save(target)
-    changes: list[Callable[[bytes], bytes]] = [
-        lambda raw: _flip(raw, rng),
-        lambda raw: _flip(_flip(raw, rng), rng),
-        lambda raw: raw[: rng.randrange(len(raw))],
-        lambda raw: raw + bytes(rng.randrange(1, 99)),
-        lambda raw: b"\0" * len(raw),
-    ]
-    for path in sorted(target.iterdir()):
-        whole = path.read_bytes()
-        for at in range(60):
-            path.write_bytes(changes[at % len(changes)](whole))
-            try:
-                again = cs.load(target)
-            except ConsilienceError:
-                yield None
-            except Exception as error:
-                yield f"{path.name}: {type(error).__name__}: {error}"
-            else:
-                same = np.array_equal(again.posterior, run.posterior) and again.model == run.model
-                yield None if same and path.read_bytes() == whole else f"{path.name}: loaded although it was changed"
-        path.write_bytes(whole)
-    yield _whole(target)
-
-
-def _flip(raw: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(raw)
-    changed[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
 
 
 #: Attacks, and their share of the time.

@@ -45,6 +45,18 @@ def _with(*arguments: str) -> tuple[str, ...]:
     return ("aggregate", "{}", "--method", "ds-em", *arguments)
 
 
+def _rank(*arguments: str) -> tuple[str, ...]:
+    return ("rank", "{}", *arguments)
+
+
+def _estimate(*arguments: str) -> tuple[str, ...]:
+    return ("estimate", "{good}", *arguments)
+
+
+def _audit(*arguments: str) -> tuple[str, ...]:
+    return ("audit", "{good}", "--no-without", *arguments)
+
+
 def _array(values: object, kind: str) -> bytes:
     file = io.BytesIO()
     np.save(file, np.asarray(values, kind))
@@ -83,6 +95,16 @@ _ONE_DENSE = _HEADER + "".join(f"t0,w{j},{'abc'[j % 3]}\n" for j in range(10_000
 _WIDE = (
     "task," + ",".join(f"w{j}" for j in range(50_000)) + "\nt0," + ",".join("abc"[j % 3] for j in range(50_000)) + "\n"
 )
+_NAMES = {"a": "😀\u200d", "b": "\u202eنعم", "c": "e\u0301"}
+_STRANGE = _HEADER + "".join(f"{i}\u2028,👩‍👧{j},{_NAMES[k]}\n" for i, j, k in _ROWS)
+_LONG = _HEADER + "".join(f"{i},{j},{k * 50_000}\n" for i, j, k in _ROWS)
+_NUMBERS = _HEADER + "".join(f"{i},{j},{7919 * n % 1000}e305\n" for n, (i, j, _) in enumerate(_ROWS))
+_PAIRS = "left,right,worker,winner\n" + "".join(
+    f"{'abcd'[n % 4]},{'abcd'[(n + 1 + n // 4 % 3) % 4]},j{n % 5},{('left', 'right', 'tie')[n * n % 7 % 3]}\n"
+    for n in range(60)
+)
+_GOLD = "task,label\n" + "".join(f"t{i},{'abc'[i % 3]}\n" for i in range(20))
+_FIRST = "task,worker,first\n" + "".join(f"{i},{j},{'ab'[n % 2]}\n" for n, (i, j, _) in enumerate(_ROWS))
 _BOMB = gzip.compress((_HEADER + "t,w,a\n" * 3_000_000).encode(), 6)
 _LIMIT = ("--max-bytes", "1MB")
 
@@ -115,11 +137,33 @@ CASES: tuple[Case, ...] = (
     Case("line of a megabyte", "a.csv", GOOD + "x" * (1 << 20) + ",w,a\n", status=0),
     Case("terminal escapes", "a.csv", GOOD.replace("w1", "\x1b[2J\x9b31m"), status=0),
     Case("formulas", "a.csv", GOOD.replace("t1,", "=cmd|x!A0,"), _with("--out", "{folder}/run"), 0, "formula"),
+    Case("lines that end in CR", "a.csv", GOOD.replace("\n", "\r"), status=0),
+    Case("line ends of all kinds", "a.csv", GOOD.replace("\n", "\r\n", 40).replace("a\n", "a\r"), status=0),
+    Case("two byte order marks", "a.csv", "\ufeff\ufeff" + GOOD, status=0),
+    Case("blank line first", "a.csv", "\n" + GOOD, says="first line is blank"),
+    Case("zero bytes in the header", "a.csv", GOOD.replace("task", "ta\0sk"), says="zero bytes"),
+    Case(
+        "two label columns",
+        "a.csv",
+        "label," + GOOD.replace("\nt", "\nx,t"),
+        _with("--label", "label"),
+        says="rename all",
+    ),
+    Case("labels named like columns", "a.csv", GOOD.replace(",a\n", ",task\n").replace(",b\n", ",label\n"), status=0),
+    Case("emoji, directions, accents", "a.csv", _STRANGE, ("aggregate", "{}"), 0),
+    Case("zero-width characters", "a.csv", GOOD.replace("a\n", "a\u200b\n", 20), status=0, says="invisible"),
+    Case("labels of 50,000 characters", "a.csv", _LONG, ("diagnose", "{}"), 0),
+    Case("labels true and inf", "a.csv", GOOD.replace(",a\n", ",true\n").replace(",b\n", ",inf\n"), status=0),
+    Case("numbers near overflow", "a.csv", _NUMBERS, ("aggregate", "{}"), says="other units"),
+    Case(
+        "100,000 classes", "a.csv", _HEADER + "".join(f"t{n // 3},w{n % 3},c{n}\n" for n in range(100_000)), says="GB"
+    ),
     # encodings
     Case("latin-1", "a.csv", GOOD.replace("w1", "wé").encode("latin-1"), says="--encoding latin-1"),
     Case("latin-1, named", "a.csv", GOOD.replace("w1", "wé").encode("latin-1"), _with("--encoding", "latin-1"), 0),
     Case("UTF-16", "a.csv", GOOD.encode("utf-16"), says="--encoding utf-16"),
     Case("UTF-16, named", "a.csv", GOOD.encode("utf-16"), _with("--encoding", "utf-16"), 0),
+    Case("UTF-32", "a.csv", GOOD.encode("utf-32"), says="--encoding utf-32"),
     Case("unknown encoding", "a.csv", GOOD, _with("--encoding", "klingon"), says="klingon"),
     # what is not a file
     Case("a pipe", "pipe.csv", os.mkfifo, says="is a pipe"),
@@ -182,5 +226,35 @@ CASES: tuple[Case, ...] = (
     ),
     Case("out is a file", "a.csv", GOOD, _with("--out", "{}"), says="not a folder"),
     Case("out below a file", "a.csv", GOOD, _with("--out", "{}/run"), says="a.csv"),
+    # comparisons
+    Case("comparisons", "a.csv", _PAIRS, _rank("--out", "{folder}/run"), 0),
+    Case("no comparisons", "a.csv", "left,right,worker,winner\n", _rank(), says="no comparisons"),
+    Case("unknown winner", "a.csv", _PAIRS + "a,b,j0,zebra\n", _rank(), says="zebra"),
+    Case("an item against itself", "a.csv", "left,right,worker,winner\na,a,j,left\n", _rank(), says="with itself"),
+    Case("groups without comparison", "a.csv", _PAIRS + "x,y,j0,left\n", _rank(), 0, "2 groups"),
+    Case("one column for both sides", "a.csv", _PAIRS, _rank("--left", "right"), says="is the left column"),
+    Case("two winner columns", "a.csv", _PAIRS.replace("worker", "winner"), _rank(), says="rename all"),
+    Case("length of one side", "a.csv", _PAIRS.replace("worker", "left_length"), _rank(), 0, "no counterpart"),
+    Case("huge spread", "a.csv", _PAIRS, _rank("--spread", "1e300"), 2, "spread"),
+    Case("tiny spread", "a.csv", _PAIRS, _rank("--spread", "1e-300"), 2, "spread"),
+    Case("comparisons from a device", "/dev/zero", "", _rank(), says="is a device"),
+    # estimates and audits
+    Case("estimate", "a.csv", _GOLD, _estimate("--of", "a", "--gold", "{}"), 0),
+    Case("estimate of nothing", "a.csv", _GOLD, _estimate("--gold", "{}"), 2, "say what to estimate"),
+    Case("estimate of inf", "a.csv", GOOD, _estimate("--of", "a=inf", "--of", "b=0", "--of", "c=1"), 2, "finite"),
+    Case("mean with inf", "a.csv", _HEADER + "t,w,1\nt,v,inf\n", ("estimate", "{}"), 2, "say what to estimate"),
+    Case(
+        "gold nobody used", "a.csv", _GOLD + "t25,z\n", _estimate("--of", "a", "--gold", "{}"), 0, "no annotator used"
+    ),
+    Case("too few answers", "a.csv", "task,label\nt1,a\n", _estimate("--of", "a", "--gold", "{}"), 1, "too few"),
+    Case(
+        "sample to no folder", "a.csv", _GOLD, _estimate("--of", "a", "--sample", "12", "--out", "{}/x"), says="a.csv"
+    ),
+    Case("audit", "a.csv", _FIRST, _audit("--order", "{}"), 0),
+    Case("audit of one judge", "a.csv", _HEADER + "t,w,a\nu,w,b\n", ("audit", "{}"), 0),
+    Case("audit of numbers", "a.csv", _NUMBERS.replace("e305", "5.5"), ("audit", "{}"), says="is for classes"),
+    Case("order from a pipe", "pipe.csv", os.mkfifo, _audit("--order", "{}"), says="is a pipe"),
+    Case("order of nothing", "a.csv", "", _audit("--order", "{}"), says="empty"),
+    Case("two judges of one", "a.csv", "worker,judge\nw0,x\nw0,y\n", _audit("--judges", "{}"), says="two different"),
     Case("no run", "a.csv", GOOD, ("report", "{folder}"), says="not the folder of a run"),
 )

@@ -201,8 +201,14 @@ _SUMS = {"format": "consilience.Checksums", "version": 1}
 
 
 def write_checksums(folder: Path, leave_out: tuple[str, ...] = ()) -> None:
-    """Write the checksums of all files of a folder, but those that may change later."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in (CHECKSUMS, *leave_out))
+    """Write the checksums of all files of a folder, but those that may change later or have checksums of their own."""
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and path.name not in (CHECKSUMS, *leave_out)
+        and (path.parent == folder or not (path.parent / CHECKSUMS).exists())
+    )
     sums = {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
     (folder / CHECKSUMS).write_text(json.dumps({**_SUMS, "sha256": sums}, indent=2) + "\n", "utf-8")
 

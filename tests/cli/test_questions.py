@@ -50,7 +50,8 @@ def export(tmp_path: Path) -> Path:
 def test_one_folder_holds_a_run_for_each_question(run: Run, tmp_path: Path, export: Path) -> None:
     done = run("aggregate", export, "--question", "all", "--annotator", "email", "--out", tmp_path / "all")
     assert done.status == 0
-    assert sorted(p.name for p in (tmp_path / "all").iterdir()) == ["mood_tone", "report.html", "summary.json", "topic"]
+    names = ["checksums.json", "mood_tone", "report.html", "summary.json", "topic"]
+    assert sorted(p.name for p in (tmp_path / "all").iterdir()) == names
     summary = strict_json((tmp_path / "all/summary.json").read_text("utf-8"))
     assert [(one["question"], one["folder"]) for one in summary["questions"]] == [
         ("topic", "topic"),

@@ -32,6 +32,9 @@ def merged_by(*spellings: str) -> bool:
         ("2.5", "2.50"),
         ("0", "0.0"),
         ("-3", "-03.00"),
+        ("yes", "yes\u200b"),
+        ("\ufeffno", "no"),
+        ("é", "e\u0301"),
     ],
 )
 def test_equal_but_for_spelling(spellings: tuple[str, str]) -> None:
@@ -60,7 +63,7 @@ def crowd() -> pd.DataFrame:
 
 def test_the_line_in_the_note_merges_the_labels() -> None:
     frame = crowd()
-    with pytest.warns(DataWarning, match="differ only in case, white space or number format") as caught:
+    with pytest.warns(DataWarning, match="differ only in case, white space, invisible") as caught:
         apart = cs.Annotations.from_frame(frame)
     line = re.search(r"to merge them: (.*)$", str(caught[0].message))
     assert line is not None

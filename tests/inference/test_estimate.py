@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import consilience as cs
-from consilience.exceptions import ConsilienceWarning, DataError, ParameterError
+from consilience.exceptions import ConsilienceWarning, DataError, DataWarning, ParameterError
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.predictors import panel_predictors
 from consilience.inference.regression_estimate import fit_predictors, mean_estimate, sample_mean
@@ -240,7 +240,8 @@ def test_means_and_win_rates_are_values_of_classes() -> None:
 def test_answers_of_a_class_that_no_judge_names_count() -> None:
     consensus, truth = panel(400)
     answers = dict.fromkeys(range(40), "unusable") | known(truth, range(40, 200))
-    found = cs.estimate(consensus, gold=answers, of="unusable")
+    with pytest.warns(DataWarning, match="'unusable', which no annotator used"):
+        found = cs.estimate(consensus, gold=answers, of="unusable")
     assert found.value == pytest.approx(0.2, abs=0.1)
 
 

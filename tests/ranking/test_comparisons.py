@@ -115,6 +115,7 @@ def test_missing_lengths_are_left_out() -> None:
         (FRAME.assign(worker=["x", "x", "", "y"]), IdError, "no judge in row 3"),
         (FRAME.assign(left_length="long", right_length=1), DataError, "must be numbers"),
         (FRAME.assign(left="a", right="a"), DataError, "no comparison is left"),
+        (FRAME.assign(left=["a", 1, "b", "b"]), IdError, "mixes types"),
     ],
 )
 def test_what_bad_frames_get(frame: pd.DataFrame, error: type[Exception], message: str) -> None:
@@ -126,6 +127,8 @@ def test_what_bad_frames_get(frame: pd.DataFrame, error: type[Exception], messag
     ("options", "error", "message"),
     [
         ({"spread": -1}, ParameterError, "spread must be"),
+        ({"spread": 1e300}, ParameterError, "spread must be between"),
+        ({"left": "right"}, ColumnError, "'right' is the left column"),
         ({"judges": 3}, ParameterError, "judges must be True or False"),
         ({"seed": -1}, ParameterError, "seed"),
         ({"max_iter": -1}, ParameterError, "max_iter"),
@@ -135,6 +138,12 @@ def test_what_bad_frames_get(frame: pd.DataFrame, error: type[Exception], messag
 def test_what_bad_options_get(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         cs.rank(FRAME, **options)
+
+
+def test_swapped_bytes() -> None:
+    frame = pd.DataFrame({"left": [0, 1, 0], "right": [1, 2, 2], "worker": 0, "winner": ["left", "right", "tie"]})
+    swapped = frame.assign(left=frame["left"].to_numpy().astype(">i4"))
+    assert from_frame(swapped).item_ids == from_frame(frame).item_ids
 
 
 def test_what_is_no_frame_gets() -> None:

@@ -52,6 +52,7 @@ def test_a_folder_outside_is_not_read(saved: Path) -> None:
     content = json.loads((saved / "summary.json").read_text("utf-8"))
     content["questions"][0]["folder"] = "../elsewhere"
     (saved / "summary.json").write_text(json.dumps(content), "utf-8")
+    (saved / "checksums.json").unlink()
     with pytest.raises(FormatError, match="other folders"):
         QuestionRuns.load(saved)
 
@@ -62,6 +63,14 @@ def test_a_folder_outside_is_not_read(saved: Path) -> None:
 def test_damage_is_a_sentence(saved: Path, broken: str) -> None:
     (saved / "summary.json").write_text(broken, "utf-8")
     with pytest.raises(FormatError):
+        QuestionRuns.load(saved)
+
+
+def test_a_changed_figure_is_noticed(saved: Path) -> None:
+    content = json.loads((saved / "summary.json").read_text("utf-8"))
+    content["questions"][0]["N"] = 31
+    (saved / "summary.json").write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    with pytest.raises(FormatError, match=r"summary\.json is not as it was written"):
         QuestionRuns.load(saved)
 
 

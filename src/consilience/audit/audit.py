@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.answers.kinds import require_classes
 from consilience.audit.constants import FEWEST, MOST_FITS
 from consilience.audit.effects import ALL, KNOWN, Effect, effects_of, holm, mean_effect, trends_of
 from consilience.audit.families import Families, find_families
@@ -25,6 +26,7 @@ from consilience.data.annotations import Annotations
 from consilience.diagnose.health import effective_annotators
 from consilience.exceptions import DataError, ParameterError
 from consilience.inference.known import blind_consensus, known_answers
+from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes, Floats
 from consilience.runs.annotator_table import accuracy_columns
 from consilience.runs.consensus import Consensus
@@ -89,6 +91,9 @@ def audit(
     """
     if not 0.5 <= level < 1:
         raise ParameterError(f"level must be a number from 0.5 up to 1, not {level!r}")
+    if not isinstance(data, Consensus):
+        data = as_annotations(data)
+        require_classes(data, "audit")
     consensus = blind_consensus(data, seed, "audit")
     a = consensus.annotations
     assert a is not None

@@ -104,7 +104,10 @@ def _by_labels(judges: list[dict[str, Any]]) -> list[str]:
 
 def _without(judges: list[dict[str, Any]]) -> list[str]:
     lines = ["Labels of the consensus that change without a judge:"]
-    for row in sorted(judges, key=lambda row: (-row["changed_without"], str(row["judge"])))[:_MOST]:
+    compared = [row for row in judges if row["changed_without"] == row["changed_without"]]  # NaN: no label is left
+    if not compared:
+        return ["No label is left without a judge."]
+    for row in sorted(compared, key=lambda row: (-row["changed_without"], str(row["judge"])))[:_MOST]:
         more = row.get("more_errors_without")
         change = ""
         if more is not None and more == more:

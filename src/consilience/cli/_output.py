@@ -42,6 +42,9 @@ _MOST_ROWS = 12
 #: Least width of a column of texts.
 _LEAST_ROOM = 20
 
+#: Longest name in a table; tables of names of 50,000 characters would take minutes to lay out.
+_LONGEST = 200
+
 #: Characters that a terminal acts on: control characters other than line end and tab, and changes of direction.
 _ACTING = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
 _ACTING |= {c: f"\\u{c:04x}" for c in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
@@ -189,9 +192,12 @@ def show_notes(notes: list[str]) -> None:
 
 
 def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose: bool = False) -> None:
-    """Print the notes of a run, its summary or tables, and the files that were written."""
-    show_notes(consensus.warnings)
+    """Print the summary or tables of a run, its notes, and the files that were written.
+
+    The notes come after the verdict, which is the first thing to read.
+    """
     if as_json:
+        show_notes(consensus.warnings)
         show_json(consensus.summary())
         return
     if consensus.run.get("answers") == "numeric":
@@ -199,22 +205,25 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     else:
         from consilience.cli._summary import show_consensus as show
     show(consensus, verbose=verbose)  # type: ignore[arg-type]
+    show_notes(consensus.warnings)
     _show_files(folder)
 
 
 def show_questions(runs: QuestionRuns, folder: str | None, *, as_json: bool, verbose: bool = False) -> None:
-    """Print the notes of the runs of several questions, their summary or tables, and the files that were written."""
+    """Print the summary or tables of the runs of several questions, their notes, and the files that were written."""
     said = {name: run.warnings for name, run in runs.items()}
     # what holds for the file is said once
     common = [note for note in next(iter(said.values())) if all(note in notes for notes in said.values())]
     own = [f"{name}: {note}" for name, notes in said.items() for note in notes if note not in common]
-    show_notes([*runs.notes, *common, *own])
+    notes = [*runs.notes, *common, *own]
     if as_json:
+        show_notes(notes)
         show_json(runs.summary())
         return
     from consilience.cli import _summary
 
     _summary.show_questions(runs, verbose=verbose)
+    show_notes(notes)
     _show_files(folder)
 
 
@@ -254,15 +263,16 @@ def _table(title: str, rows: list[tuple[Any, ...]], columns: Any) -> Table:
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):
-        table.add_column(Text(safe(str(name))), justify="right" if right else "left", overflow="fold")
+        table.add_column(Text(_text(name)), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_text(value)) for value in row))
     return table
 
 
 def _text(value: Any) -> str:
-    if value is None:
+    if value is None or value != value:  # NaN: not known
         return "-"
     if isinstance(value, float):
         return "<0.001" if 0 < value < 0.0005 else f"{value:.3f}"
-    return safe(str(value))
+    text = str(value)
+    return safe(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")

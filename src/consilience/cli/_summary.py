@@ -151,7 +151,7 @@ def _show_details(console: Console, consensus: Consensus) -> None:
         items = consensus.items_per_class()
         shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
         classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))
-        show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=len(classes))
+        show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=200)
     annotators = nw.from_native(consensus.annotators, eager_only=True).sort("information", descending=True)
     shown = annotators.drop("bias") if "bias" in annotators.columns else annotators
     show_table(console, "Annotators, most informative first", shown.rows(), shown.columns, most=200)

@@ -72,25 +72,27 @@ def command(
         click.echo(_output.safe(line))
 
 
-def _table(path: str, encoding: str | None) -> Any:
-    """Read a CSV file as a table."""
+def _table(path: str, encoding: str) -> Any:
+    """Read all columns of a table, with ids as :func:`consilience.read` reads them."""
     import pyarrow as pa
-    from pyarrow import csv
 
-    from consilience.exceptions import FormatError
+    from consilience.io.tables import read_columns
 
-    try:
-        return csv.read_csv(path, read_options=csv.ReadOptions(encoding=encoding or "utf-8"))
-    except (pa.ArrowException, LookupError) as error:
-        raise FormatError(f"{path} cannot be read as a CSV file: {error}") from error
+    read = read_columns(path, None, encoding, lambda names: dict(zip(names, names, strict=True)), "says nothing")
+    return pa.table({name: read.ids(name) for name in read.names})
 
 
-def _mapping(path: str, encoding: str | None) -> dict[Any, Any]:
+def _mapping(path: str, encoding: str) -> dict[Any, Any]:
     """Read two columns as a mapping from the first to the second."""
     from consilience.exceptions import DataError
 
     table = _table(path, encoding)
     if table.num_columns != 2:
         raise DataError(f"{path} must have two columns, annotator and judge, not {table.num_columns}")
-    first, second = (column.to_pylist() for column in table.columns)
-    return dict(zip(first, second, strict=True))
+    made: dict[Any, Any] = {}
+    for name, judge in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        if judge is None:
+            raise DataError(f"{path} has no judge for the annotator {name!r}; leave the row out, or fill it in")
+        if made.setdefault(name, judge) != judge:
+            raise DataError(f"{path} gives the annotator {name!r} two different judges")
+    return made

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+#: Classes that are printed.
+_MOST_CLASSES = 100
 _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold red"}
 
 
@@ -83,7 +85,7 @@ def _show(found: Diagnosis) -> None:
     tables = Console(highlight=False)
     classes = nw.from_native(found.classes, eager_only=True).with_columns(nw.col("items").round(0).cast(nw.Int64))
     rows = _rows(classes)
-    show_table(tables, "Classes, and who comes nearest to knowing each", rows, classes.columns, most=len(rows))
+    show_table(tables, "Classes, and who comes nearest to knowing each", rows, classes.columns, most=_MOST_CLASSES)
     people = nw.from_native(found.annotators, eager_only=True)
     people = people.sort("standard_error", "common_items", descending=[True, False], nulls_last=True)
     # spaces let long headings break between words

@@ -49,12 +49,12 @@ def command(comparisons: str, out: str | None, as_json: bool, **options: Any) ->
 
     if out is not None:
         check_replaceable(out, "summary.json")
-    with _output.caught(), _output.waiting("fitting scores and judges"):  # its notes say the same
+    with _output.caught() as sentences, _output.waiting("fitting scores and judges"):
         found = cs.rank(comparisons, **options)
     if out is not None:
         with _output.waiting("writing the tables"):
             found.save(out)
-    _output.show_notes(found.notes)
+    _output.show_notes(list(dict.fromkeys([*sentences, *found.notes])))
     if as_json:
         _output.show_json(found.summary())
         return

@@ -124,13 +124,16 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
     if given is not None:
         if given not in columns:
             raise no_column(given, columns, where)
+        if columns.count(given) > 1:
+            raise ColumnError(f"{where} has several columns named {given!r}; rename all but one")
         return given
     for alias in ALIASES[role]:
         found = [name for name in columns if str(name).strip().lower() == alias]
         if len(found) == 1:
             return found[0]
         if found:
-            raise ColumnError(f"{where} has several columns named {alias!r}; say which with {role}=… (--{role} …)")
+            what_to_do = f"say which with {role}=… (--{role} …)" if len(set(found)) > 1 else "rename all but one"
+            raise ColumnError(f"{where} has several columns named {alias!r}; {what_to_do}")
     guess = suggested(columns).get(role)
     say = f"{role}={guess!r} (--{role} {guess})" if guess else f"{role}=… (--{role} …)"
     raise ColumnError(

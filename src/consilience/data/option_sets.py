@@ -93,7 +93,10 @@ def joined_options(options: Ids, first: Ints, option: Codes) -> pa.Array:
 def joined_lists(column: Any) -> Any:
     """Return a column of lists as text, the options joined by ``|``; any other column as it is."""
     if isinstance(column, list) and any(isinstance(value, list | tuple | set) for value in column):
-        column = pa.array([sorted(v, key=str) if isinstance(v, set) else v for v in column])
+        try:
+            column = pa.array([sorted(v, key=str) if isinstance(v, set) else v for v in column])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DataError("labels are lists with different contents; expected lists of texts, or texts") from error
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     kind = getattr(column, "type", None)

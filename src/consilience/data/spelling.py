@@ -1,4 +1,7 @@
-"""Labels that are written in several ways: ``Yes`` and ``yes``, ``no`` and ``no␣``, ``1``, ``1.0`` and ``01``."""
+"""Labels that are written in several ways: ``Yes`` and ``yes``, ``no`` and ``no␣``, ``1``, ``1.0`` and ``01``.
+
+So are labels that look the same: with zero-width characters, or accents that are characters of their own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from consilience.kernels._arrays import Codes
 
 __all__ = ["notes_on_spelling", "without_spelling_notes"]
 
-_SAME = "differ only in case, white space or number format"
+_SAME = "differ only in case, white space, invisible characters or number format"
+#: Characters without width: spaces, joiners, marks of direction and of byte order.
+_INVISIBLE = "[\u200b-\u200f\u2060\ufeff]"
 #: Groups of spellings that a note names.
 _MOST = 5
 
@@ -57,7 +62,8 @@ def without_spelling_notes(notes: tuple[str, ...]) -> tuple[str, ...]:
 
 def _plain_form(names: pa.Array) -> pa.Array:
     """Return text in lower case, with single spaces between words, and numbers without zeros that say nothing."""
-    text = pc.utf8_lower(pc.utf8_trim_whitespace(names))
+    text = pc.replace_substring_regex(pc.utf8_normalize(names, form="NFC"), _INVISIBLE, "")
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(text))
     text = pc.replace_substring_regex(text, r"\s+", " ")
     number = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)$")
     whole = pc.replace_substring_regex(text, r"^\+?(-?)0*(\d)", r"\1\2")

@@ -9,7 +9,7 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.data.truth import classes_with_truths, truth_codes
-from consilience.exceptions import DataError
+from consilience.exceptions import DataError, DataWarning, warn
 from consilience.kernels._arrays import Codes
 from consilience.runs.consensus import Consensus
 
@@ -25,6 +25,9 @@ def known_answers(data: Any, gold: Any, annotations: Annotations) -> tuple[Codes
             return np.full(a.n_items, -1, np.int32), a.class_ids
         return kept.gold, a.class_ids
     classes = classes_with_truths(gold, a.item_ids, a.class_ids, column=a.origin.item, what="gold")
+    if len(classes) > a.n_classes:
+        strange = classes[a.n_classes]
+        warn(f"gold has the label {strange!r}, which no annotator used: it counts as a class of its own", DataWarning)
     codes = truth_codes(gold, a.item_ids, classes, column=a.origin.item, what="gold", strict=True)
     return codes, classes
 

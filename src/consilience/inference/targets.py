@@ -57,7 +57,9 @@ def _code(name: Any, classes: Ids) -> int:
 def _mapped(of: Mapping[Any, Any], classes: Ids) -> Floats:
     values = np.full(len(classes), np.nan)
     for name, value in of.items():
-        values[_code(name, classes)] = float(value)
+        if not np.isfinite(number := float(value)):
+            raise ParameterError(f"of gives the class {name!r} the value {number}; values must be finite numbers")
+        values[_code(name, classes)] = number
     if np.isnan(values).any():
         missing = [name for name, value in zip(classes, values, strict=True) if np.isnan(value)]
         raise ParameterError(f"of has no value for the class {missing[0]!r}; give one for each of {_listed(classes)}")
@@ -66,12 +68,15 @@ def _mapped(of: Mapping[Any, Any], classes: Ids) -> Floats:
 
 def _numbers(classes: Ids, of: Any) -> Floats:
     try:
-        return np.array([float(name) for name in classes])
+        values = np.array([float(name) for name in classes])
     except (TypeError, ValueError):
-        asked = "say what to estimate" if of is None else f"of={of!r} needs classes that are numbers"
-        raise ParameterError(
-            f"{asked}: of=… names a class, several, or maps each class to a value; the classes are {_listed(classes)}"
-        ) from None
+        values = np.array([np.nan])
+    if np.isfinite(values).all():
+        return values
+    asked = "say what to estimate" if of is None else f"of={of!r} needs classes that are finite numbers"
+    raise ParameterError(
+        f"{asked}: of=… names a class, several, or maps each class to a value; the classes are {_listed(classes)}"
+    )
 
 
 def _listed(names: Any) -> str:

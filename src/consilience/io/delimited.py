@@ -39,7 +39,8 @@ def header_of(file: File, delimiter: str | None = None) -> tuple[list[str], str]
     if not first:
         raise FormatError(f"{file.name} is empty: it has not even a header")
     try:
-        header = first.decode(file.encoding).removeprefix("\ufeff").rstrip("\r\n")
+        text = first.decode(file.encoding).lstrip("\ufeff").rstrip("\r\n")
+        header = text.partition("\r")[0]  # old Macintosh programs end lines so
         if "\0" in header:
             raise FormatError(f"{file.name}: the header has zero bytes; {how_encoded(first)}")
     except UnicodeDecodeError as error:
@@ -47,6 +48,8 @@ def header_of(file: File, delimiter: str | None = None) -> tuple[list[str], str]
         raise FormatError(f"{file.name}: the header is not text in {file.encoding}; {why}") from error
     except (UnicodeError, LookupError) as error:
         raise FormatError(f"{file.name}: the header is not text in {file.encoding}: {error}") from error
+    if not header.strip():
+        raise FormatError(f"{file.name}: the first line is blank, where the names of the columns should be")
     delimiter = delimiter or max(",;\t|", key=header.count)
     try:
         return next(csv.reader([header], delimiter=delimiter), []), delimiter
@@ -130,7 +133,7 @@ def encode(file: File, pick: Pick, delimiter: str | None = None) -> list[tuple[C
     from consilience.kernels.delimited import encode_text
 
     header = file.first_line()
-    if len(header) == 1 or not header.endswith(b"\n"):
+    if len(header) == 1 or not header.endswith(b"\n") or b"\r" in header.removesuffix(b"\r\n"):
         return None
     coded = encode_text(np.memmap(path, np.uint8, "r"), len(header), len(names), wanted, delimiter)
     if coded is None:

@@ -262,10 +262,17 @@ def parse(content: bytes, encoding: str, where: str) -> Any:
 
 
 def how_encoded(content: bytes) -> str:
-    """Return the advice for text that is not in the encoding expected: UTF-16 has marks or zero bytes at its start."""
-    wide = content.startswith((b"\xff\xfe", b"\xfe\xff")) or content[:64].count(0) > 8
-    name = "utf-16" if wide else "latin-1"
-    guess = "it looks like UTF-16: say so with" if wide else "say how the file is encoded, for example"
+    """Return the advice for text that is not in the encoding expected.
+
+    UTF-16 and UTF-32 have marks or many zero bytes at their start.
+    """
+    zeros, mark = content[:64].count(0), content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if 0 < zeros <= 8 and not mark:
+        return "take the zero bytes out"
+    longest = content.startswith(b"\xff\xfe\0\0") or zeros > 2 * len(content[:64]) / 3
+    wide = mark or zeros > 0
+    name = "utf-32" if longest else "utf-16" if wide else "latin-1"
+    guess = f"it looks like {name.upper()}: say so with" if wide else "say how the file is encoded, for example"
     return f"{guess} encoding={name!r} (--encoding {name})"
 
 

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from consilience.data.frames import ALIASES, Origin, columns_of, is_frame, kind_of
 from consilience.data.ids import Ids, encode, joined, name_rows, numbers_where_all_are, to_column
+from consilience.data.truth import arrow_or_values
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.comparisons import Passes
@@ -157,8 +158,13 @@ def find_columns(columns: Sequence[str], where: str, given: Mapping[str, str | N
         if own is not None and own not in columns:
             raise ColumnError(f"{where} has no column {own!r}; its columns are {', '.join(map(repr, columns))}")
         found = own or next((called[alias] for alias in aliases if alias in called), None)
-        if found is not None and found not in names.values():
+        if found is not None and list(columns).count(found) > 1:
+            raise ColumnError(f"{where} has several columns named {found!r}; rename all but one")
+        taken = next((other for other, name in names.items() if name == found), None)
+        if found is not None and taken is None:
             names[role] = found
+        elif found is not None and (own or role in _REQUIRED):
+            raise ColumnError(f"{where}: {found!r} is the {taken} column, so another must be the {role} column")
         elif role in _REQUIRED:
             raise ColumnError(
                 f"{where} has no {role} column: looked for {', '.join(aliases)} among "
@@ -181,7 +187,7 @@ def from_frame(data: Any, given: Mapping[str, str | None] | None = None) -> Comp
         )
     names = find_columns(columns_of(data), "the frame", given)
     frame = nw.from_native(data, eager_only=True)
-    columns = {role: to_column(frame[name].to_arrow(), name) for role, name in names.items()}
+    columns = {role: to_column(arrow_or_values(frame[name]), name) for role, name in names.items()}
     return from_columns(columns, names, "the frame", frame=kind_of(data))
 
 

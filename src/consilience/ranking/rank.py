@@ -19,6 +19,9 @@ from consilience.validation import check_parameters, number, whole
 
 __all__ = ["rank"]
 
+#: Spreads below this, and above its inverse, are beyond the accuracy of the fit.
+_LEAST_SPREAD = 1e-6
+
 
 def rank(
     comparisons: Any,
@@ -77,6 +80,8 @@ def rank(
     begun = time.perf_counter()
     check_parameters({"max_iter": max_iter, "tol": tol, "callback": callback})
     number("spread", spread, none=True)
+    if spread is not None and not _LEAST_SPREAD <= spread <= 1 / _LEAST_SPREAD:
+        raise ParameterError(f"spread must be between {_LEAST_SPREAD:g} and {1 / _LEAST_SPREAD:g}, not {spread:g}")
     whole("seed", seed, least=0)
     for name, flag in (("judges", judges), ("position", position), ("length", length)):
         if not isinstance(flag, bool | np.bool_):

@@ -99,12 +99,17 @@ def chosen_columns(
     columns = (
         items.to_arrow(),
         classes.to_arrow().take(pa.array(choice.best, mask=unlabelled)),
-        pa.array(np.where(unlabelled, 0.0, confidence)),
+        pa.array(_zero_where(unlabelled, confidence)),
         classes.to_arrow().take(pa.array(choice.second, mask=alone)),
-        pa.array(np.where(unlabelled, 0.0, choice.margin)),
+        pa.array(_zero_where(unlabelled, choice.margin)),
         pa.array(n_labels),
     )
     return dict(zip(names, columns, strict=True))
+
+
+def _zero_where(mask: Bools, values: Floats) -> Floats:
+    """Return values with zeros where the mask is set; no copy where it is not: there may be millions of items."""
+    return np.where(mask, 0.0, values) if mask.any() else values
 
 
 def free_names(first: str, others: tuple[str, ...], fallback: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from consilience.exceptions import FormatError
-from consilience.files import atomic_folder
+from consilience.files import atomic_folder, check_checksums, write_checksums
 from consilience.runs.consensus import SUMMARY, Consensus
 from consilience.runs.label_table import TableFormat
 
@@ -96,6 +96,7 @@ class QuestionRuns(Mapping[str, Consensus]):
                 add(fresh)
             content = json.dumps(self.summary(), indent=2, ensure_ascii=False, default=float)
             (fresh / SUMMARY).write_text(content + "\n", "utf-8")
+            write_checksums(fresh, leave_out=("report.html",))
 
     @staticmethod
     def is_saved_in(folder: str | os.PathLike[str]) -> bool:
@@ -108,6 +109,7 @@ class QuestionRuns(Mapping[str, Consensus]):
         from consilience.runs.loading import load_run
 
         place, content = Path(folder), _content(Path(folder))
+        check_checksums(place)
         if {key: content.get(key) for key in _FORMAT} != _FORMAT:
             raise FormatError(f"{place} is not the folder of a run with several questions")
         try:

@@ -17,7 +17,11 @@ from consilience.exceptions import FolderError, FormatError, MethodError, Parame
 from consilience.files import load_arrays, save_arrays
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.runs.consensus import Consensus
+from consilience.runs.multi_run import MultiRun
 from consilience.runs.numeric_run import NumericRun
+from consilience.runs.open_run import OpenRun
+from consilience.runs.ordinal_run import OrdinalRun
+from consilience.runs.question_runs import QuestionRuns
 from consilience.runs.sequence_run import SequenceRun
 from consilience.streams.archive import Archive
 from consilience.streams.learning import Learning, check_limits
@@ -33,6 +37,16 @@ _SUMS = ("n_labels", "log_likelihood", "log_keep")
 _PLAIN = ("method", "seed", "parameters", "forget", "window", "remember", "updates", "seconds", "notes")
 
 S = TypeVar("S", bound=Learning)
+
+#: Kinds of runs that need all labels at once.
+_WHOLE: dict[Any, str] = {
+    SequenceRun: "sequences",
+    NumericRun: "numbers",
+    OrdinalRun: "levels of a scale",
+    MultiRun: "sets of options",
+    OpenRun: "open answers",
+    QuestionRuns: "several questions",
+}
 
 
 def save_stream(
@@ -93,14 +107,8 @@ def load_stream(
     remember: int | None,
 ) -> S:
     """Read a stream, or start one from a run; ``make`` is the class of the stream."""
-    if SequenceRun.is_saved_in(folder):
-        raise MethodError(
-            f"{folder} is a run over sequences, which cannot continue from sums; aggregate all labels again"
-        )
-    if NumericRun.is_saved_in(folder):
-        raise MethodError(
-            f"{folder} is a run over numbers, which cannot continue from sums; aggregate all labels again"
-        )
+    if what := next((name for kind, name in _WHOLE.items() if kind.is_saved_in(folder)), None):
+        raise MethodError(f"{folder} is a run over {what}, which cannot continue from sums; aggregate all labels again")
     state = _state_of(folder)
     if (folder / _FILE).is_file():
         stream = _saved(make, folder, method)

@@ -33,7 +33,7 @@ from consilience.kernels._arrays import Floats
 from consilience.subspace.encoding import ridge_lams
 from consilience.subspace.missing import lsr_missing
 
-__all__ = ["dictionary_of", "filled", "totals"]
+__all__ = ["dictionary_of", "error_of_hidden", "filled", "totals"]
 
 #: Rounds of filling the gaps from the dictionary.
 _ROUNDS = 2
@@ -89,14 +89,19 @@ def dictionary_of(sketched: Callable[[Callable[[Any], Any]], Any], totals: Float
 
 def _best_lam(some: Any, means: Floats, B: Floats) -> float | None:
     """Return the λ that predicts hidden entries best, or None if the means of features predict them better."""
+
+    def with_lam(lam: float) -> Callable[[Floats], Floats]:
+        return lambda asked: lsr_missing(asked, B, lam) @ B
+
+    errors = {lam: error_of_hidden(some, with_lam(lam)) for lam in ridge_lams(B)}
+    best = min(errors, key=lambda lam: errors[lam])
+    by_means = error_of_hidden(some, lambda asked: np.broadcast_to(means, asked.shape))
+    return best if errors[best] < by_means else None
+
+
+def error_of_hidden(some: Any, predict: Callable[[Floats], Any]) -> float:
+    """Return Σ (x̂ - x)² over observed entries that are hidden from ``predict``, the same at every call."""
     rng = np.random.default_rng(0)
     X = np.asarray(some[np.sort(rng.permutation(len(some))[:_ASKED])], np.float64)
     hidden = ~np.isnan(X) & (rng.random(X.shape) < _HIDDEN)
-    asked = np.where(hidden, np.nan, X)
-
-    def error(guess: Floats) -> float:
-        return float(((guess - X)[hidden] ** 2).sum())
-
-    errors = {lam: error(lsr_missing(asked, B, lam) @ B) for lam in ridge_lams(B)}
-    best = min(errors, key=lambda lam: errors[lam])
-    return best if errors[best] < error(np.broadcast_to(means, X.shape)) else None
+    return float(((predict(np.where(hidden, np.nan, X)) - X)[hidden] ** 2).sum())

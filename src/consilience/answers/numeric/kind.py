@@ -28,6 +28,8 @@ _NEAR = 0.95
 _ROUND = 0.6
 #: Share of the whole numbers from 0 or 1 upwards that codes of classes use: of those, nothing is said.
 _FILLED = 0.9
+#: Largest number, and the inverse of the smallest that may be the largest.
+_LARGEST = 1e100
 #: Pairs of labels that are looked at.
 _PAIRS = 400_000
 
@@ -98,6 +100,12 @@ def numbers_of(ids: Ids, what: str) -> Floats:
         raise DataError(
             f"{what} must be finite numbers for answers='numeric', but there is {strange!r}. Write it as a number, "
             "such as 12.5, without unit and without separators of thousands, or leave the row out"
+        )
+    size = float(np.abs(values).max(initial=0.0))
+    if not 1.0 / _LARGEST <= size <= _LARGEST and size > 0.0:  # squares would overflow, or be zero
+        raise DataError(
+            f"{what} must be between {1 / _LARGEST:g} and {_LARGEST:g} in size for answers='numeric', but the largest "
+            f"is {size:g}. Write them in other units"
         )
     return values
 
