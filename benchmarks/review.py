@@ -254,10 +254,16 @@ def latency() -> list[Figure]:
         with serving(labels) as (browser, _):
             first = [milliseconds(browser, "/decide", {"item": str(n), "answer": "0"}) for n in range(100)]
             seconds = ready(browser)
-            later = []
+            later, file, disk = [], [], []
+            alone = Store(Path(folder, "alone.db"))
             for n in range(200, 400):  # fits begin and end meanwhile
                 later.append(milliseconds(browser, "/decide", {"item": str(n), "answer": "1"}))
+                file.append(milliseconds(browser, "/static/review.css"))
+                begun = time.perf_counter()
+                alone.append("decide", "Ada", str(n), "1")
+                disk.append(1000.0 * (time.perf_counter() - begun))
                 time.sleep(0.05)
+            alone.close()
     print(f"first fit of 10^6 labels: {seconds:.0f} s after the first hundred decisions", flush=True)
     return [
         Figure("decision at 10^6 labels, during the first fit: median", float(np.median(first)), 100, unit="ms"),
@@ -265,6 +271,8 @@ def latency() -> list[Figure]:
         Figure("decision at 10^6 labels, later: median", float(np.median(later)), 100, unit="ms"),
         Figure("decision at 10^6 labels, later: 99th percentile", float(np.quantile(later, 0.99)), 100, unit="ms"),
         Figure("decision at 10^6 labels, later: slowest of 200", max(later), unit="ms"),
+        Figure("the style sheet meanwhile: 99th percentile", float(np.quantile(file, 0.99)), unit="ms"),
+        Figure("a bare commit meanwhile: 99th percentile", float(np.quantile(disk, 0.99)), unit="ms"),
     ]
 
 

@@ -32,7 +32,7 @@ def test_it_prints_one_address_and_listens_on_loopback(labels: Path) -> None:
         line = process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/open\?token=(\S{30,})$", line.strip())
         assert found, line
-        server = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=20)
+        server = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
         server.request("GET", f"/open?token={found[2]}")
         answer = server.getresponse()
         assert answer.status == 200
@@ -42,7 +42,7 @@ def test_it_prints_one_address_and_listens_on_loopback(labels: Path) -> None:
         assert server.getresponse().status == 403
     finally:
         os.kill(process.pid, signal.SIGINT)
-        assert process.wait(20) in (0, -signal.SIGINT, 1, 130)
+        assert process.wait(60) in (0, -signal.SIGINT, 1, 130)
 
 
 def test_the_missing_extra_is_named(labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:

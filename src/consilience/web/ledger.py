@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from consilience.web.store import Event, Store
 
@@ -70,20 +70,10 @@ class Ledger:
         for event in store.events():
             self._add(event, store.accepted(event.id) if event.kind == "accept" else [])
 
-    def record(
-        self,
-        kind: str,
-        reviewer: str,
-        item: str = "",
-        answer: str = "",
-        *,
-        note: str = "",
-        ref: int = 0,
-        seen: object = None,
-    ) -> Event:
-        """Commit an event about an item, then count it."""
+    def record(self, kind: str, reviewer: str, item: str = "", answer: str = "", **details: Any) -> Event:
+        """Commit an event about an item, then count it; ``details`` are those of :meth:`Store.append`."""
         with self._lock:
-            event = self.store.append(kind, reviewer, item, answer, note=note, ref=ref, seen=seen)
+            event = self.store.append(kind, reviewer, item, answer, **details)
             self._add(event, [])
         return event
 
