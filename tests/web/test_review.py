@@ -305,12 +305,14 @@ def test_a_restart_continues(labels: Path) -> None:
     client = client_of(first)
     client.post("/decide", {"item": "i2", "answer": "owl"})
     client.post("/act", {"item": "i3", "kind": "discuss"})
+    target = first.target  # half of the error at the start, whatever follows
     first.live.stop()
     first.store.close()
     again = open_review(labels, "majority")
     again.live.start()
     assert again.live.wait(30)
     assert again.ledger.answers() == {"i2": "owl"}
+    assert again.target == target
     assert again.next("Ada", Filter(q="i2")) not in (again.material.find("i2"),)
     from consilience.web.security import Keys
     from consilience.web.server import application

@@ -142,7 +142,7 @@ def status(review: Review) -> dict[str, Any]:
         "error": percent(now.error.value),
         "low": percent(now.error.low),
         "high": percent(now.error.high),
-        "start": None if live.start_error is None else percent(live.start_error.value),
+        "start": None if review.start is None else percent(review.start),
         "target": percent(review.target),
         "needed": None if now.stage == "votes" else review.needed(),
         "changes": changes,

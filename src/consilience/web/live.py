@@ -63,7 +63,7 @@ class Live:
         self.material, self.ledger, self._fit, self._first = material, ledger, fit, run
         self.changes: Changes | None = None
         self.failure = ""  #: why the last fit failed
-        self.start_error: Error | None = None  #: before the first decision of this session
+        self.start_error: Error | None = None  #: of the first fit of this session
         self.fitting = False
         self.told = ledger.version  #: newest event that the consensus should know
         self._wake, self._stop = threading.Event(), threading.Event()

@@ -266,10 +266,17 @@ class Review:
     def target(self) -> float:
         """The share of wrong labels to reach: as set, or half of what it was at the start."""
         value = self.store.setting("target")
-        if value is not None:
-            return float(value)
-        start = self.live.start_error or self.now.error
-        return 0.5 * start.value
+        return float(value) if value is not None else 0.5 * (self.start or self.now.error.value)
+
+    @property
+    def start(self) -> float | None:
+        """The estimated share of wrong labels when the review began; None before its first fit."""
+        value = self.store.setting("start")
+        if value is None and self.live.start_error is not None:
+            value = repr(self.live.start_error.value)
+            if not self.read_only:
+                self.store.set("start", value)
+        return None if value is None else float(value)
 
     def needed(self) -> int:
         """Return how many more decisions the target takes, if each corrects what it is expected to."""

@@ -102,6 +102,8 @@
   }
   if (byId("status")) setTimeout(look, 1200);
 
+  const here = document.querySelector("header [aria-current]");
+  if (here) here.scrollIntoView({ block: "nearest", inline: "center" });
   const waiting = document.querySelector("[data-refresh]");
   if (waiting) setTimeout(() => location.reload(), 1000 * waiting.dataset.refresh);
   const address = document.querySelector("input.address");
