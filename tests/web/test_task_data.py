@@ -11,6 +11,7 @@ import pytest
 from tests.web.conftest import client_of
 
 import consilience as cs
+from consilience.web.filters import Filter
 from consilience.web.material import Material
 from consilience.web.start import open_review
 from consilience.web.task_data import blocks_of, file_behind, read_task_data
@@ -78,6 +79,7 @@ def test_an_export_shows_text_image_spans_and_boxes(tmp_path: Path) -> None:
     assert f'<img src="/media/{n}/1"' in text
     assert text.count('<rect x="10.0" y="20.0" width="30.0" height="40.0">') == 3
     assert 'href="https://example.org/a" target="_blank" rel="noopener noreferrer"' in text
+    assert [made.material.key(int(n)) for n in made.listed(Filter(flag="all", q="MONEY 2"), "Ada")] == ["102"]
     image = client.get(f"/media/{n}/1")
     assert image.body == PIXEL
     assert image.headers["content-type"] == "image/gif"

@@ -242,19 +242,21 @@ class Review:
 
     @cached_property
     def searchable(self) -> list[pa.Array]:
-        """The names and texts of all items in lower case, (N,) each."""
-        labels = self.material.labels
-        texts = [] if labels.origin.texts is None else [labels.origin.texts.of(labels.item_ids.to_arrow())]
-        return [pc.utf8_lower(column) for column in (self.material.keys, *texts)]
+        """The names and contents of all items in lower case, (N,) each."""
+        labels, fields = self.material.labels, self.tasks.fields
+        columns = [self.material.keys]
+        if labels.origin.texts is not None:
+            columns.append(labels.origin.texts.of(labels.item_ids.to_arrow()))
+        if fields:
+            joined = ("\n".join(fields[n].values()) if n in fields else None for n in range(labels.n_items))
+            columns.append(pa.array(joined, pa.string()))
+        return [pc.utf8_lower(column) for column in columns]
 
     def _found(self, text: str) -> Bools:
         """Return the items whose name or content contains a text, whatever its case."""
         if text not in self._searched:
             found = (pc.match_substring(column, text.lower()) for column in self.searchable)
             hits = np.logical_or.reduce([np.asarray(column.fill_null(False)) for column in found])
-            low = text.lower()
-            more = [n for n, each in self.tasks.fields.items() if any(low in value.lower() for value in each.values())]
-            hits[more] = True
             if len(self._searched) > 16:
                 self._searched.clear()
             self._searched[text] = hits
