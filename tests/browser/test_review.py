@@ -175,19 +175,20 @@ def test_bulk_acceptance(browser: Any, server: Server) -> None:
     ada = Reviewer(browser, server.address, "Ada")
     ada.up_to_date()
     ada.page.goto(f"{server.site}/accept?threshold=80")
-    ada.page.click("text=Draw a random sample of 20")
+    with ada.page.expect_navigation():
+        ada.page.click("text=Draw a random sample of 20")
     for left in range(20, 0, -1):
         assert ada.page.locator("button:text-is('Right')").count() == left
-        ada.page.locator("button:text-is('Right')").first.click()
-        ada.page.wait_for_load_state()
+        with ada.page.expect_navigation():
+            ada.page.locator("button:text-is('Right')").first.click()
     assert "0.0\u00a0% to 16.8\u00a0%" in ada.page.inner_text("main")
-    ada.page.locator("form.final button").click()
-    ada.page.wait_for_load_state()
+    with ada.page.expect_navigation():
+        ada.page.locator("form.final button").click()
     ada.page.goto(f"{server.site}/items?flag=accepted")
     assert not ada.page.inner_text("main p").startswith("0 items")
     ada.page.goto(f"{server.site}/accept")
-    ada.page.keyboard.press("u")
-    ada.page.wait_for_load_state()
+    with ada.page.expect_navigation():
+        ada.page.keyboard.press("u")
     ada.page.goto(f"{server.site}/items?flag=accepted")
     assert ada.page.inner_text("main p").startswith("0 items")
     assert ada.said == []
