@@ -26,6 +26,8 @@ SETS = {
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     # sketched subspace clustering
     "subspaces": ("sketch_kinds", "sketched_clustering", "subspace_scale"),
+    # directions of chapter 5 of the thesis: kernels, links, ensembles of clusterings, collusion, moments of order four
+    "directions": ("directions", "moment_orders"),
     # figures of a population from panels of judges
     "judges": ("judges", "audit"),
     # labels larger than memory, Dask, killed runs, streams

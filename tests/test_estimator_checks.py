@@ -18,6 +18,7 @@ from consilience.methods.base.registry import METHODS
 ELSEWHERE = {
     *(method.estimator for method in METHODS.values()),
     *("SymNMF", "SPA", "AND", "JointPMF", "JointPMFClassifier", "JointPMFRecommender", "SketchedSubspaceClustering"),
+    *("SubspaceClustering", "EnsembleClustering"),
 }
 #: Estimators that cannot learn from the matrix of numbers that the checks pass, and the refusal that explains it.
 REFUSES = {

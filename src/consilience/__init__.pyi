@@ -4,6 +4,7 @@ from consilience import crowdkit as crowdkit
 from consilience import datasets as datasets
 from consilience import exceptions as exceptions
 from consilience import factor as factor
+from consilience import guarantees as guarantees
 from consilience import metrics as metrics
 from consilience import moments as moments
 from consilience import plot as plot
@@ -72,6 +73,7 @@ from consilience.models.multi import MultiModel as MultiModel
 from consilience.models.numeric import NumericModel as NumericModel
 from consilience.models.open_answers import OpenModel as OpenModel
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
+from consilience.pmf.ensemble import EnsembleClustering as EnsembleClustering
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender
 from consilience.questions import aggregate_questions as aggregate_questions
@@ -89,6 +91,7 @@ from consilience.streams.stream import Stream as Stream
 from consilience.structured.graph import nearest_neighbours as nearest_neighbours
 from consilience.structured.network_consensus import NetworkConsensus as NetworkConsensus
 from consilience.structured.sequence_consensus import SequenceConsensus as SequenceConsensus
+from consilience.subspace.batch import SubspaceClustering as SubspaceClustering
 from consilience.subspace.clustering import SketchedSubspaceClustering as SketchedSubspaceClustering
 from consilience.web.start import review as review
 

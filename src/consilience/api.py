@@ -58,7 +58,8 @@ def aggregate(
         Names of the columns of a frame or a file, unless they have their usual names.
     graph
         Which items are neighbours, if that is known: a frame or a file with ``source`` and ``target``, pairs of ids, a
-        scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.
+        scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.  ``must_link`` and ``cannot_link``
+        are pairs of items that have the same class, or different ones; with them, a graph is optional.
     gold
         Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
     answers
@@ -112,7 +113,8 @@ def aggregate(
             from consilience.io.sequences import read_sequences
 
             data = read_sequences(data, **(reading or {}))
-    if not isinstance(data, SequenceAnnotations) and graph is None:
+    networked = graph is not None or any(parameters.get(links) is not None for links in ("must_link", "cannot_link"))
+    if not isinstance(data, SequenceAnnotations) and not networked:
         data, taken = take_answers(data, answers, method, engine=engine, reading=reading, order=order)
         if taken.kind == "ordinal":
             from consilience.answers.ordinal_consensus import aggregate_ordinal
@@ -149,9 +151,11 @@ def aggregate(
         what = repr(answers) if order is None else "an order"
         raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {what}")
     check_engine(engine)
-    if engine == "stream" or (engine != "local" and graph is not None):
-        kind = "networks run on the engine 'local' alone" if graph is not None else "sequences cannot be streamed"
-        raise ParameterError(f"{kind}, not on {engine!r}")
+    if engine == "stream" or (engine != "local" and networked):
+        kind = "sequences cannot be streamed"
+        if networked:
+            kind = "networks need all labels and edges in memory, since neighbours depend on each other: use 'local'"
+        raise ParameterError(f"{kind}, not {engine!r}")
     if not isinstance(data, SequenceAnnotations):
         from consilience.structured.network_consensus import aggregate_network
 
@@ -163,7 +167,7 @@ def aggregate(
         if silence not in (None, "auto", "random"):
             raise ParameterError(f"on a graph, silence must be a label or 'random', not {silence!r}")
         return aggregate_network(annotations, graph, *start, **rest)
-    if graph is not None:
+    if networked:
         raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
     from consilience.structured.sequence_consensus import aggregate_sequences
 

@@ -96,6 +96,17 @@ def test_edges_let_neighbours_decide(run: Run, tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "run" / "labels.csv")["label"].tolist() == ["c", "c", "d", "d"]
 
 
+def test_links_from_files(run: Run, tmp_path: Path) -> None:
+    """p1 and p3 have one label each way: what they are linked to decides."""
+    (tmp_path / "labels.csv").write_text(ITEMS)
+    (tmp_path / "same.csv").write_text("source,target\np0,p1\n")
+    (tmp_path / "differ.csv").write_text("source,target\np0,p3\n")
+    links = ["--must-link", tmp_path / "same.csv", "--cannot-link", tmp_path / "differ.csv"]
+    result = run("aggregate", tmp_path / "labels.csv", *links, "--out", tmp_path / "run")
+    assert result.status == 0
+    assert pd.read_csv(tmp_path / "run" / "labels.csv")["label"].tolist() == ["c", "c", "d", "d"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -321,3 +321,13 @@ def test_all_annotators_may_play_one_role() -> None:
     assert set(simulate(10, 10, experts=1.0).roles) == {"expert"}
     # tenths do not add up to one exactly
     assert simulate(10, 10, experts=0.1, spammers=0.2, adversaries=0.3, specialists=0.4).roles.count("ordinary") == 0
+
+
+def test_colluding_adversaries_have_one_plan() -> None:
+    plans = {}
+    for colluding in (False, True):
+        drawn = simulate(10, 20, 4, adversaries=0.5, colluding=colluding, seed=3)
+        who = [m for m, role in enumerate(drawn.roles) if role == "adversary"]
+        plans[colluding] = {tuple(drawn.model.confusions[m].argmax(axis=0).tolist()) for m in who}
+    assert len(plans[True]) == 1 < len(plans[False])
+    assert all(k != said for plan in plans[True] for k, said in enumerate(plan))

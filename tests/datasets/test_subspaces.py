@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilience.datasets.subspaces import simulate_subspaces
+from consilience.datasets.subspaces import simulate_curves, simulate_subspaces
 from consilience.exceptions import ParameterError
 
 
@@ -66,3 +66,17 @@ def test_bad_parameters_are_refused() -> None:
     for wrong in [*bad, {"offset": -1.0}, {"balance": 0.0}]:
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             simulate_subspaces(**wrong)
+
+
+def test_curves_lie_in_one_subspace_and_on_closed_lines() -> None:
+    data, truth = simulate_curves(600, 12, 3, noise=0.0, random_state=1)
+    assert np.linalg.matrix_rank(data - data.mean(axis=0), tol=1e-8) == 3
+    assert np.bincount(truth).tolist() == [200, 200, 200]
+    # neighbours on a curve are near; 200 points on a line leave small gaps, 200 points in a volume would not
+    own = data[truth == 0]
+    gaps = np.sort(np.linalg.norm(own[:, None] - own[None], axis=2), axis=1)[:, 1]
+    assert np.median(gaps) < 0.05 * np.ptp(own, axis=0).max()
+    noisy, _ = simulate_curves(600, 12, 3, noise=0.3, random_state=1)
+    assert np.sqrt(np.mean(np.sum((noisy - data) ** 2, axis=1))) == pytest.approx(0.3, rel=0.1)
+    with pytest.raises(ParameterError, match="noise"):
+        simulate_curves(noise=-1.0)

@@ -24,6 +24,7 @@ from consilience.subspace.lrr import lrr
 from consilience.subspace.lsr import lsr
 from consilience.subspace.missing import lsr_missing
 from consilience.subspace.preparation import sparse_lams
+from consilience.subspace.selection import GraphOptions, separation
 
 REPRESENTATIONS = ["lsr", "ssc", "lrr"]
 
@@ -46,6 +47,7 @@ def accuracy(labels: Ints, truth: Ints) -> float:
 )
 @pytest.mark.filterwarnings("ignore::consilience.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::consilience.exceptions.DataWarning")  # sparse samples of zeros
 def test_scikit_learn_checks(estimator: Any) -> None:
     """No check is expected to fail."""
     assert failed_checks(estimator, 36) == {}
@@ -96,7 +98,9 @@ def test_the_chosen_lam_is_that_of_the_least_cut(representation: Any) -> None:
     model = SketchedSubspaceClustering(3, representation=representation).fit(X)
     B = model.dictionary_
     lams = sparse_lams(X, B) if representation == "ssc" else ridge_lams(B)
-    cuts = [model._cut(make_encoder(B, representation, lam, gram=X.T @ X), X, 0) for lam in lams]
+    graph = GraphOptions(3, model.n_neighbors_, "absolute", "binary", 0)
+    encoders = [make_encoder(B, representation, lam, gram=X.T @ X) for lam in lams]
+    cuts = [separation(encoder.encode(X), graph) for encoder in encoders]
     assert model.lam_ == pytest.approx(lams[int(np.argmin(cuts))])
     assert np.argmin(cuts) > 0
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from consilience.datasets.subspaces import simulate_subspaces
+from consilience.datasets.subspaces import simulate_curves, simulate_subspaces
 from consilience.exceptions import DataError, DataWarning, ParameterError
 from consilience.subspace import distributed as module
 from consilience.subspace.clustering import SketchedSubspaceClustering
@@ -47,6 +47,17 @@ def test_every_kind_of_sketch_is_cut(kind: Any) -> None:
     spread = SketchedSubspaceClustering(4, **options).fit(da.from_array(drawn.data, chunks=(1999, -1)))
     np.testing.assert_array_equal(spread.labels_, local.labels_)
     np.testing.assert_allclose(spread.dictionary_, local.dictionary_, atol=1e-10)
+
+
+def test_kernels_of_chunks() -> None:
+    X, _ = simulate_curves(400, 10, 2, random_state=1)
+    local = SketchedSubspaceClustering(2, kernel="rbf").fit(X)
+    spread = SketchedSubspaceClustering(2, kernel="rbf").fit(da.from_array(X, chunks=(150, -1)))
+    np.testing.assert_array_equal(spread.labels_, local.labels_)
+    np.testing.assert_array_equal(spread.predict(da.from_array(X, chunks=(90, -1))).compute(), local.predict(X))
+    for options in ({"refine": 3}, {"representation": "lrr", "fit_norm": "l21"}):
+        with pytest.raises(ParameterError, match="in memory"):
+            SketchedSubspaceClustering(2, **options).fit(da.from_array(X, chunks=(150, -1)))
 
 
 def test_on_workers() -> None:
@@ -92,7 +103,8 @@ def test_tasks_carry_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     lazy = spread.predict(X)
     model_parts = pickle.dumps(dict(lazy.dask))
     assert b"SketchedSubspaceClustering" not in model_parts
-    assert model_parts.count(spread.codes_[:50].tobytes()) == 1
+    assert model_parts.count(spread.bases_[0].tobytes()) == 1
+    assert spread.codes_[:50].tobytes() not in model_parts
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(lazy)).compute(), spread.labels_)
 
 

@@ -25,6 +25,7 @@ VERBS: Mapping[str, str] = {
     "estimate": "Estimate a share, a mean or a win rate with a valid interval.",
     "audit": "Audit a panel of judges: errors, families, biases, and whom to keep.",
     "rank": "Rank items by pairwise comparisons.",
+    "cluster": "Cluster samples near subspaces or curves by their features.",
     "compare": "Compare methods where the truth is known.",
     "review": "Open a local page for deciding doubtful items.",
     "report": "Write the HTML report of a run.",

@@ -14,6 +14,7 @@ __all__ = ["SEED", "command", "reading_options", "run_aggregate"]
 
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
+_NETWORK = {"graph": "edges", "must_link": "must_link", "cannot_link": "cannot_link"}
 _READING = ("format", "question", *_COLUMNS, "encoding", "max_bytes", "duplicates")
 _PARAMETERS = ("silence", "items", "answers", "order", "prior", "smoothing", "shrinkage", "max_iter", "tol")
 
@@ -57,6 +58,8 @@ _MOST_REPORTED = 200_000
     "--edges", type=click.Path(), help="File of edges (source, target) between items whose labels tend to agree."
 )
 @click.option("--delta", type=float, help="With --edges: how strongly neighbours agree.  [default: estimated]")
+@click.option("--must-link", type=click.Path(), help="File of pairs (source, target) of items of the same class.")
+@click.option("--cannot-link", type=click.Path(), help="File of pairs (source, target) of items of different classes.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
 @click.option(
     "--max-bytes", help="Size that a gzipped file or a JSON document may have, such as 20GB.  [default: by memory]"
@@ -111,18 +114,20 @@ def command(
     from consilience.engine.place import holds_parquet
 
     in_order = bool(sequence or position)
+    options["edges"] = edges
+    networked = {name: path for name, option in _NETWORK.items() if (path := options.pop(option)) is not None}
     reading = {name: options.pop(name) for name in _READING}
     parameters = {name: value for name in _PARAMETERS if (value := options.pop(name)) is not None}
     if "order" in parameters:
         parameters["order"] = [level.strip() for level in parameters["order"].split(",")]
     options |= {"title": Path(labels).name, "encoding": reading["encoding"]}
-    if in_order and (edges is not None or reading["item"] is not None):
+    if in_order and (networked or reading["item"] is not None):
         raise click.UsageError(_NOT_BOTH)
     if options["scheduler"] is not None and options["engine"] != "dask":
         raise click.UsageError("--scheduler needs --engine dask")
     if delta is not None and edges is None:
         raise click.UsageError("--delta needs --edges")
-    if not in_order and edges is None and (options["engine"] == "stream" or holds_parquet(labels)):
+    if not in_order and not networked and (options["engine"] == "stream" or holds_parquet(labels)):
         if reading.pop("question") is not None:
             raise click.UsageError("--question is for exports of annotation tools, which cannot be streamed")
         del reading["max_bytes"]  # a stream needs no memory for the whole file
@@ -130,8 +135,8 @@ def command(
         run_aggregate(labels, **options, reading=reading, **parameters)
         return
     if reading["question"] == "all" and not in_order:
-        if edges is not None:
-            raise click.UsageError("--question all and --edges do not go together")
+        if networked:
+            raise click.UsageError("--question all does not go with --edges, --must-link and --cannot-link")
         del reading["question"]
         run_questions(labels, **options, reading=reading, **parameters)
         return
@@ -143,10 +148,10 @@ def command(
             data = cs.read(labels, **reading)
         if not isinstance(data, cs.Annotations):
             parameters["valid"] = valid
-            if edges is not None:
+            if networked:
                 raise click.UsageError(_NOT_BOTH)
-        if edges is not None:
-            parameters["graph"] = cs.read_edges(edges, like=data, encoding=reading["encoding"])
+        for name, path in networked.items():
+            parameters[name] = cs.read_edges(path, like=data, encoding=reading["encoding"])
         if delta is not None:
             parameters["delta"] = delta
     run_aggregate(data, **options, **parameters)

@@ -115,6 +115,8 @@ def _numbers(found: Diagnosis) -> list[str]:
         lines.append(f"independent annotators: {found.effective_annotators:.1f} of {(g.n_labels > 0).sum()} at most")
     if found.agreement is not None:
         lines.append(f"agreement: {found.agreement}")
+    if found.guarantees is not None:
+        lines.extend(found.guarantees.sentences)
     if t.draws:
         lines.append(f"bootstrap: {t.draws} draws of {t.items} items change {100 * t.changed:.1f} % of the labels")
     return lines

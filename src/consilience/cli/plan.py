@@ -119,6 +119,8 @@ def _show(found: Plan) -> None:
         f"expected wrong labels: {found.wrong_now:.0f} now, {found.wrong_then:.0f} then, if the model is right",
         markup=False,
     )
+    if found.guarantees is not None:
+        console.print(found.guarantees.sentences[0], markup=False)
     tables = Console(highlight=False)
     # gains are in the file and in JSON; costs are shown if they differ
     hidden = {"gain"} if len(set(found.cost.tolist())) > 1 else {"gain", "cost"}

@@ -24,6 +24,7 @@ __all__ = ["command"]
 @click.option("--spammers", default=0.0, show_default=True, help="Share whose labels are random.")
 @click.option("--adversaries", default=0.0, show_default=True, help="Share who are systematically wrong.")
 @click.option("--specialists", default=0.0, show_default=True, help="Share who always recognise one class.")
+@click.option("--colluding", is_flag=True, help="Adversaries agree on their wrong answers.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option(
     "--out", type=click.Path(), required=True, help="Folder for labels.csv, truth.csv, model.npz and simulation.json."
@@ -39,6 +40,7 @@ def command(
     spammers: float,
     adversaries: float,
     specialists: float,
+    colluding: bool,
     seed: int,
     out: str,
 ) -> None:
@@ -56,6 +58,7 @@ def command(
         "spammers": spammers,
         "adversaries": adversaries,
         "specialists": specialists,
+        "colluding": colluding,
         "seed": seed,
     }
     made = cs.simulate(**options)

@@ -6,7 +6,7 @@ role           label of an item of class k
 ``ordinary``   right with a probability drawn from ``accuracy`` for each class and annotator
 ``expert``     the same, right with probability 0.9 to 0.99
 ``spammer``    independent of k: uniform, always the same class, or drawn from the prior
-``adversary``  almost always the same wrong class, which depends on k
+``adversary``  almost always the same wrong class, which depends on k; those who collude agree on it
 ``specialist`` for one class: recognises nearly all its items, hardly ever gives it to others; else ordinary
 ============== ==========================================================================================
 
@@ -63,6 +63,7 @@ def simulate(
     spammers: float = 0.0,
     adversaries: float = 0.0,
     specialists: float = 0.0,
+    colluding: bool = False,
     accuracy: tuple[float, float] = (0.5, 0.9),
     seed: int = 0,
 ) -> Simulation:
@@ -85,6 +86,8 @@ def simulate(
         Share of the annotators with this role, between 0 and 1, rounded to a whole number of them; the rest are
         ordinary.  Roles are assigned at random.  In the order of the annotators, spammers alternate between the
         three ways to spam, and specialist j knows class j mod K.
+    colluding
+        Whether adversaries give the same wrong class; else each has a plan of its own.
     accuracy
         Range of the probability that an ordinary annotator is right.
     seed
@@ -123,7 +126,7 @@ def simulate(
     confusions[who["ordinary"]] = _fallible(rng, who["ordinary"].size, n_classes, accuracy)
     confusions[who["expert"]] = _fallible(rng, who["expert"].size, n_classes, _EXPERT_ACCURACY)
     confusions[who["spammer"]] = _spamming(rng, who["spammer"].size, class_share)
-    confusions[who["adversary"]] = _adverse(rng, who["adversary"].size, n_classes)
+    confusions[who["adversary"]] = _adverse(rng, who["adversary"].size, n_classes, colluding)
     confusions[who["specialist"]] = _special(rng, who["specialist"].size, n_classes, accuracy)
 
     model = DawidSkene(class_share, confusions, Ids.range(n_classes), Ids([f"a{m}" for m in range(n_annotators)]))
@@ -193,9 +196,11 @@ def _spamming(rng: np.random.Generator, n: int, prior: Floats) -> Floats:
     return np.repeat(said[:, :, None], K, axis=2)
 
 
-def _adverse(rng: np.random.Generator, n: int, K: int) -> Floats:
-    """Draw confusions that mostly give class k - shift instead of k."""
+def _adverse(rng: np.random.Generator, n: int, K: int, colluding: bool) -> Floats:
+    """Draw confusions that mostly give class k - shift instead of k; those who collude have one shift."""
     shift = rng.integers(1, K, n)
+    if colluding:
+        shift[:] = shift[:1]
     planned = np.eye(K)[(np.arange(K) + shift[:, None]) % K]
     plan = rng.uniform(*_ADVERSARY_PLAN, (n, 1, 1))
     unplanned = _columns(rng, rng.uniform(0, 0.5 / K, (n, K)))

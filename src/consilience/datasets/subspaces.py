@@ -1,4 +1,4 @@
-"""Data on a union of subspaces, simulated with a known truth.
+"""Data on a union of subspaces, or of curves, simulated with a known truth.
 
     x_n = C_k ψ_n + μ_k + v_n,     k the subspace of sample n          (Traganitis 2019, eq. (2.2))
 
@@ -26,7 +26,7 @@ from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.validation import whole
 
-__all__ = ["SubspaceSimulation", "simulate_subspaces"]
+__all__ = ["SubspaceSimulation", "simulate_curves", "simulate_subspaces"]
 
 #: Samples drawn at once, to save memory.
 _BLOCK = 1 << 14
@@ -126,3 +126,57 @@ def _fill(
         gone = rng.random(data.shape) < missing
         gone[np.arange(len(data)), rng.integers(0, D, len(data))] = False
         data[gone] = np.nan
+
+
+def simulate_curves(
+    n_samples: int = 1000,
+    n_features: int = 30,
+    n_curves: int = 3,
+    *,
+    dimension: int = 3,
+    harmonics: int = 3,
+    noise: float = 0.05,
+    random_state: int = 0,
+) -> tuple[Floats, Ints]:
+    """Draw samples near closed curves that all lie in one subspace, so that no linear subspace separates them.
+
+        x_n = W f_k(t_n) + v_n,     f_k(t) = c_k + Σ_h (a_kh cos h t + b_kh sin h t) / h,     E ‖v_n‖² = noise²
+
+    Parameters
+    ----------
+    n_samples, n_features, n_curves
+        N, D and K.
+    dimension
+        Of the subspace of all curves, the range of W; at least 3, so that curves rarely cross.
+    harmonics
+        Most waves of a curve.
+    noise
+        Length of v_n.
+    random_state
+        Seed of all random numbers.
+
+    Returns
+    -------
+    The samples (N, D), and the curve of each, (N,).
+
+    Examples
+    --------
+    >>> data, truth = simulate_curves(60, 10, 2)
+    >>> data.shape, truth.shape
+    ((60, 10), (60,))
+    """
+    sizes = {"n_samples": n_samples, "n_curves": n_curves, "dimension": dimension, "harmonics": harmonics}
+    for name, value in sizes.items():
+        whole(name, value)
+    whole("n_features", n_features, least=dimension)
+    if not noise >= 0:
+        raise ParameterError(f"noise must be a number ≥ 0, not {noise!r}")
+    rng = np.random.default_rng(random_state)
+    W = np.linalg.qr(rng.standard_normal((n_features, dimension)))[0]
+    waves = np.arange(1, harmonics + 1)
+    amplitude = rng.standard_normal((n_curves, 2 * harmonics, dimension)) / np.repeat(waves, 2)[None, :, None]
+    centre = rng.standard_normal((n_curves, dimension))
+    t, truth = 2.0 * np.pi * rng.random(n_samples), np.arange(n_samples) % n_curves
+    phase = np.stack([np.cos(t[:, None] * waves), np.sin(t[:, None] * waves)], axis=2).reshape(n_samples, -1)
+    points = np.einsum("nf,nfd->nd", phase, amplitude[truth]) + centre[truth]
+    return points @ W.T + noise / np.sqrt(n_features) * rng.standard_normal((n_samples, n_features)), truth

@@ -23,6 +23,7 @@ from consilience.diagnose.blocks import BlockStrength, block_strength
 from consilience.diagnose.constants import DRAW_LABELS, DRAWS, MOST_SEARCHED, MOST_STEPS, SMOOTHING
 from consilience.diagnose.evidence import Evidence
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
+from consilience.diagnose.guaranteed import Guarantees
 from consilience.diagnose.health import effective_annotators
 from consilience.diagnose.plain import plain, plain_rows
 from consilience.diagnose.rules import findings, what_holds
@@ -77,6 +78,7 @@ class Diagnosis:
     agreement: Agreement | None = None  #: coefficients of agreement; None where no item has two labels
     #: Effective number of independent annotators; without known answers, an upper bound.
     effective_annotators: float | None = None
+    guarantees: Guarantees | None = None  #: what theorems guarantee with these labels
 
     @property
     def headline(self) -> str:
@@ -195,6 +197,7 @@ class Diagnosis:
             },
             "effective_annotators": self.effective_annotators,
             "agreement": None if self.agreement is None else self.agreement.to_dict(),
+            "guarantees": None if self.guarantees is None else self.guarantees.to_dict(),
             "classes": plain_rows(self._class_columns()),
             "annotators": plain_rows(self._annotator_columns()),
         }
@@ -328,6 +331,7 @@ def diagnose(
         origin=a.origin,
         agreement=_agreement(a, seed, intervals),
         effective_annotators=independent,
+        guarantees=Guarantees.of(model, a.n_labels / max(evidence.labelled_items, 1), pairs.totals),
     )
 
 

@@ -46,6 +46,7 @@ from consilience.diagnose.constants import (
     TYPICAL,
 )
 from consilience.diagnose.error_correlation import error_correlation
+from consilience.diagnose.guaranteed import Guarantees
 from consilience.diagnose.joining import links
 from consilience.diagnose.plan_input import for_annotators, is_number, open_pairs
 from consilience.diagnose.plan_people import affordable, flagged, limits, note_of
@@ -188,6 +189,9 @@ def plan(
         item_ids=annotations.item_ids,
         annotator_ids=ids,
         origin=annotations.origin,
+        guarantees=Guarantees.of(
+            run.model, annotations.n_labels / max(int((annotations.labels_per_item > 0).sum()), 1)
+        ),
     )
 
 

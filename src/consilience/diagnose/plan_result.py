@@ -14,6 +14,7 @@ import pyarrow as pa
 from consilience.data import frames as _frames
 from consilience.data.annotations import Origin
 from consilience.data.ids import Ids
+from consilience.diagnose.guaranteed import Guarantees
 from consilience.diagnose.plain import plain_rows
 from consilience.files import atomic_file
 from consilience.kernels._arrays import Floats, Ints
@@ -49,6 +50,7 @@ class Plan:
     item_ids: Ids
     annotator_ids: Ids
     origin: Origin = field(default_factory=Origin)
+    guarantees: Guarantees | None = None  #: labels an item until an error is guaranteed
 
     @property
     def spent(self) -> float:
@@ -125,6 +127,7 @@ class Plan:
             "joining": self.joining,
             "wrong_now": self.wrong_now,
             "wrong_then": self.wrong_then,
+            "guarantees": None if self.guarantees is None else self.guarantees.to_dict(),
             "notes": list(self.notes),
             "plan": plain_rows(self._columns()),
             "load": plain_rows(self._load_columns()),

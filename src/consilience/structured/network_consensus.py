@@ -24,6 +24,7 @@ from consilience.methods.base.estimator import CrowdEstimator
 from consilience.methods.base.running import run_summary
 from consilience.runs.consensus import Consensus
 from consilience.structured.graph import as_graph
+from consilience.structured.links import LINK_STRENGTH
 from consilience.structured.network_em import Inference, network_em
 from consilience.structured.potts import FieldKind
 from consilience.validation import check_names, keywords, numpy_seed
@@ -65,16 +66,27 @@ def aggregate_network(
     if gold is not None:
         annotations = annotations.with_gold(gold)
     begun = time.perf_counter()
-    joined = as_graph(graph, annotations)
+    joined = None if graph is None else as_graph(graph, annotations)
     start = method.removesuffix(SUFFIX)
     fit = network_em(annotations, joined, method=start, random_state=seed, callback=callback, **parameters)
     a = annotations
     warn_of([*cautions_of(a, alone=False), *fit.cautions])
     statistics = vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators)
     given = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
-    name = f"{start}{SUFFIX}"
+    for links in ("must_link", "cannot_link"):
+        if given.get(links) is not None:  # the run keeps their number
+            given[links] = as_graph(parameters[links], annotations).n_edges
+    name, edges = f"{start}{SUFFIX}", {} if joined is None else {"edges": joined.n_edges}
     run = run_summary(
-        a, fit, method=name, by_user=True, parameters=given, seed=seed, begun=begun, alone=False, edges=joined.n_edges
+        a,
+        fit,
+        method=name,
+        by_user=True,
+        parameters=given,
+        seed=seed,
+        begun=begun,
+        alone=False,
+        **edges,
     )
     return Consensus(
         fit.model,
@@ -114,6 +126,11 @@ class NetworkConsensus(CrowdEstimator):
         "mean-field", or "icm" for iterated conditional modes.
     smoothing, shrinkage
         Labels added to every cell of the confusions, evenly and as the whole crowd answers.
+    must_link, cannot_link
+        Pairs of items that have the same class, or different ones, in the forms of a graph: frames, files, pairs of
+        ids.  Linked items are merged; see :mod:`consilience.structured.links`.  With links the graph may be None.
+    link_strength
+        κ: two items that cannot be linked have the same class with odds lowered by exp(-κ).
     max_iter, tol
         Passes over labels and edges, and the relative change of the objective that ends them (0: run all).
     random_state
@@ -150,6 +167,9 @@ class NetworkConsensus(CrowdEstimator):
     inference: Inference = "mean-field"
     smoothing: float = 0.0
     shrinkage: float = 0.25
+    must_link: Any = None
+    cannot_link: Any = None
+    link_strength: float = LINK_STRENGTH
     max_iter: int = 200
     tol: float = 1e-6
     random_state: Any = None
@@ -169,7 +189,7 @@ class NetworkConsensus(CrowdEstimator):
         gold
             Known truths, held fixed; ``true_labels`` is crowd-kit's name.
         """
-        if graph is None:
+        if graph is None and self.must_link is None and self.cannot_link is None:
             raise ParameterError("NetworkConsensus needs to know which items are neighbours: fit(X, graph=edges)")
         annotations = self._taught(X, gold, true_labels)
         options = self.get_params(deep=False)

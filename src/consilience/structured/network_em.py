@@ -44,7 +44,7 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.engine.progress import Callback, Progress
-from consilience.exceptions import FewLabelsWarning, ParameterError
+from consilience.exceptions import DataError, FewLabelsWarning, ParameterError
 from consilience.fitting.fit import Fit, crowd_confusion, unconverged
 from consilience.fitting.m_steps import ConfusionStep, Parameters
 from consilience.kernels._arrays import Floats, Ints
@@ -53,6 +53,7 @@ from consilience.kernels.votes import vote_statistics
 from consilience.methods.base import registry
 from consilience.models.dawid_skene import DawidSkene
 from consilience.structured.graph import Graph, as_graph
+from consilience.structured.links import LINK_STRENGTH, linked_groups, merged_annotations, merged_graph, without_pairs
 from consilience.structured.potts import (
     Field,
     FieldKind,
@@ -62,7 +63,7 @@ from consilience.structured.potts import (
     most_delta,
     pseudo_likelihood_delta,
 )
-from consilience.validation import check_parameters
+from consilience.validation import check_parameters, number
 
 __all__ = ["Inference", "network_em"]
 
@@ -87,6 +88,9 @@ def network_em(
     inference: Inference = "mean-field",
     smoothing: float = 0.0,
     shrinkage: float = 0.25,
+    must_link: Any = None,
+    cannot_link: Any = None,
+    link_strength: float = LINK_STRENGTH,
     max_iter: int = 200,
     tol: float = 1e-6,
     random_state: Any = 0,
@@ -95,10 +99,21 @@ def network_em(
     """Fit annotators and labels of items on a graph; gold items keep their gold label.
 
     The parameters are those of :class:`consilience.NetworkConsensus`.  ``method`` may also be the fit of a crowd
-    method.  The ``graph`` has the forms of :func:`consilience.structured.graph.as_graph`.
+    method.  The ``graph`` has the forms of :func:`consilience.structured.graph.as_graph`, and may be None if there are
+    links.
     """
+    if must_link is not None:
+        options = {name: value for name, value in locals().items() if name not in ("annotations", "graph", "must_link")}
+        return _merged_fit(annotations, graph, must_link, **options)
     _check(field, inference, correlation, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
-    joined, coupling = as_graph(graph, annotations), _coupling(delta, annotations)
+    number("link_strength", link_strength)
+    joined, coupling = _graph_or_none(graph, annotations, cannot_link), _coupling(delta, annotations)
+    apart = None
+    if cannot_link is not None:
+        apart = as_graph(cannot_link, annotations)
+        joined = without_pairs(joined, apart)
+        if not joined.n_edges:
+            coupling = 0.0
     start = method if isinstance(method, Fit) else _crowd_fit(method, annotations, random_state)
     if isinstance(coupling, np.ndarray):  # drop edges without strength
         low, high, weight = joined.edges()
@@ -106,9 +121,11 @@ def network_em(
         joined = Graph.from_edges(low[kept], high[kept], weight[kept], n_items=joined.n_items)
     name = {"start": method} if isinstance(method, str) else {}
     uncoupled = {**start.details, "delta": 0.0, "correlation": 0.0, "field": field, "inference": inference, **name}
-    if isinstance(coupling, float) and coupling == 0:
+    if apart is not None and not apart.n_edges:
+        apart = None
+    if isinstance(coupling, float) and coupling == 0 and apart is None:
         return replace(start, details=uncoupled)
-    if joined.n_edges == 0:
+    if joined.n_edges == 0 and apart is None:
         caution = "no edge joins two labelled items: the result is that of the crowd method without a graph"
         return replace(start, cautions=(*start.cautions, (caution, FewLabelsWarning)), details=uncoupled)
     used = annotations.used_classes
@@ -121,6 +138,7 @@ def network_em(
     order = np.argsort(rank, kind="stable")
     if not np.array_equal(order, np.arange(order.size)):
         inner, joined = inner.select_items(order), joined.select(order)
+        apart = None if apart is None else apart.select(order)
         coupling = coupling[order] if isinstance(coupling, np.ndarray) else coupling
     here = np.flatnonzero(used)
     begin = Parameters(
@@ -129,14 +147,16 @@ def network_em(
     pseudo: float | Floats = smoothing
     if shrinkage:
         pseudo = smoothing + shrinkage * inner.n_classes * crowd_confusion(inner)
-    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference)
+    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference, apart, link_strength)
     # known answers may contradict the votes: the confusions have learned from them, vote shares have not
     q = start.posterior if annotations.gold is None else start.model.posterior(annotations)
     fitted = em(begin, np.ascontiguousarray(q[order][:, here]), max_iter, tol, callback)
     posterior = fitted.posterior[rank]
     if correlation == "auto" and fitted.details["correlation"] > 0:
         modest = _crowd_fit("auto", annotations, random_state).posterior[:, here]
-        posterior = np.where(joined.joined[rank, None], (posterior + modest) / 2, posterior)
+        # links are known, so items with links keep what follows from them
+        averaged = joined.joined if apart is None else joined.joined & ~apart.joined
+        posterior = np.where(averaged[rank, None], (posterior + modest) / 2, posterior)
     fitted = replace(
         fitted,
         posterior=posterior,
@@ -158,7 +178,10 @@ class _GraphEM:
         correlation: float | Literal["auto"],
         kind: FieldKind,
         inference: Inference,
+        apart: Graph | None = None,
+        kappa: float = 0.0,
     ) -> None:
+        self.apart, self.kappa = apart, kappa
         self.annotations, self.graph, self.step, self.kind, self.inference = annotations, graph, step, kind, inference
         self.given = delta is not None
         self.gold: Ints | None = None if annotations.gold is None else annotations.gold.astype(np.int64)
@@ -180,7 +203,7 @@ class _GraphEM:
                 most = most_delta(edge_agreement(self.graph, log_labels, at.prior), q.shape[1])
                 labelling = np.eye(q.shape[1])[state] if self.inference == "icm" else q
                 self.delta = pseudo_likelihood_delta(self.graph, labelling, at.prior, self.kind, most)
-            model = Field.of(self.graph, self.delta, at.prior, self.kind)
+            model = Field.of(self.graph, self.delta, at.prior, self.kind, self.apart, self.kappa)
             evidence = model.evidence(log_labels, at.prior, self.gold)
             if self.inference == "mean-field":
                 model.mean_field(evidence, q, _SWEEPS, _SWEPT)
@@ -208,6 +231,40 @@ class _GraphEM:
         learned = {"delta": float(np.mean(self.delta)), "correlation": self.correlation}
         details = {**learned, "field": self.kind, "inference": self.inference}
         return Fit(fitted, q, log_likelihood, converged, history, cautions, details=details)
+
+
+def _merged_fit(annotations: Annotations, graph: Any, must_link: Any, **options: Any) -> Fit:
+    """Fit merged items, and give each item the result of its group."""
+    if isinstance(options["method"], Fit):
+        raise ParameterError("must_link merges items: give the method to start from by name, not a fit")
+    group = linked_groups(must_link, annotations)
+    delta = np.asarray(options["delta"]) if not isinstance(options["delta"], str) else np.empty(())
+    if delta.ndim:
+        options["delta"] = np.bincount(group, delta) / np.bincount(group)
+    if options["cannot_link"] is not None:
+        pairs = as_graph(options["cannot_link"], annotations)
+        low, high, _ = pairs.edges()
+        if (clash := np.flatnonzero(group[low] == group[high])).size:
+            one, two = (annotations.items[end[clash[0]]] for end in (low, high))
+            raise DataError(
+                f"must_link joins {one!r} and {two!r}, which cannot_link keeps apart; remove one of the links"
+            )
+        options["cannot_link"] = merged_graph(pairs, group)
+    items = merged_annotations(annotations, group)
+    if graph is None and options["cannot_link"] is None:  # the merged items are independent
+        method = "auto" if options["method"] == "majority" else options["method"]
+        fit = _crowd_fit(method, items, options["random_state"])
+    else:
+        fit = network_em(items, merged_graph(_graph_or_none(graph, annotations, must_link), group), **options)
+    return replace(fit, posterior=fit.posterior[group], hint=None if fit.hint is None else fit.hint[group])
+
+
+def _graph_or_none(graph: Any, annotations: Annotations, links: Any) -> Graph:
+    """Return the graph; with links, there may be none."""
+    if graph is None and links is not None:
+        none = np.empty(0, np.int64)
+        return Graph.from_edges(none, none, n_items=annotations.n_items)
+    return as_graph(graph, annotations)
 
 
 def _crowd_fit(method: str, annotations: Annotations, random_state: Any) -> Fit:

@@ -64,6 +64,7 @@ from consilience.kernels import potts as kernels
 from consilience.kernels._arrays import Bools, Floats, Ints
 from consilience.kernels.em import FLOOR
 from consilience.structured.graph import Graph
+from consilience.structured.links import joined_strengths
 
 __all__ = [
     "Field",
@@ -94,8 +95,16 @@ class Field:
     scale: Floats
 
     @classmethod
-    def of(cls, graph: Graph, delta: float | Floats, prior: Floats, kind: FieldKind) -> Field:
-        """Build the field of a coupling: one number, or one per item."""
+    def of(
+        cls,
+        graph: Graph,
+        delta: float | Floats,
+        prior: Floats,
+        kind: FieldKind,
+        apart: Graph | None = None,
+        kappa: float = 0.0,
+    ) -> Field:
+        """Build the field of a coupling, one number or one per item, and of cannot-link pairs of strength κ."""
         if isinstance(delta, np.ndarray):
             ends = np.repeat(delta, graph.degree)
             strength = graph.weight * 0.5 * (ends + delta[graph.neighbour])
@@ -103,6 +112,8 @@ class Field:
         else:
             strength, typical = graph.weight * delta, float(delta)
         field, scale = field_and_scale(typical, prior, kind)
+        if apart is not None:
+            graph, strength = joined_strengths(graph, strength, apart, kappa)
         return cls(graph, strength, field, scale)
 
     def evidence(self, log_labels: Floats, prior: Floats, gold: Ints | None) -> Floats:

@@ -2,49 +2,52 @@
 
 ::
 
-    X ── sketch ──> B = Rᵀ X ── codes ──> Z ── neighbours ──> W ── eigenvectors ──> V ── k-means ──> labels
+    X ─ sketch ─> B = Rᵀ X ─ codes ─> Z ─ neighbours ─> W ─ eigenvectors ─> V ─ k-means ─> labels ─ PCA ─> subspaces
 
-====== ======================== ==================================================
-symbol name                     shape
-====== ======================== ==================================================
-X      ``X``                    (N, D), or (N, d) after reduction (Alg. 2.2)
-B      ``dictionary_``          (n, D)
-Z      ``codes_``               (N, min(n, D)), (N, n) for ``"ssc"``; see :mod:`consilience.subspace.encoding`
-W      ``affinity_matrix_``     (N, N), sparse
-V      ``embedding_``           (N, K)
-====== ======================== ==================================================
+====== ========================== ==================================================
+symbol name                       shape
+====== ========================== ==================================================
+X      ``X``                      (N, D), or (N, d) after reduction (Alg. 2.2)
+B      ``dictionary_``            (n, D)
+Z      ``codes_``                 (N, min(n, D)), (N, n) for ``"ssc"``; see :mod:`consilience.subspace.encoding`
+W      ``affinity_matrix_``       (N, N), sparse
+V      ``embedding_``             (N, K)
+C, μ   ``bases_``, ``centroids_`` see :mod:`consilience.subspace.unions`
+====== ========================== ==================================================
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self, get_args
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from consilience.exceptions import ConsilienceWarning, ParameterError
-from consilience.kernels._arrays import Floats
+from consilience.exceptions import DataError, ParameterError
+from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.neighbours import search_approximately
-from consilience.subspace.completion import dictionary_of, error_of_hidden
-from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
+from consilience.subspace.completion import dictionary_of, filled
+from consilience.subspace.embedding import in_order
+from consilience.subspace.encoding import Encoder, FitNorm, Representation, make_encoder, ridge_lams
+from consilience.subspace.feature_maps import KernelMap, kernel_map, mode_sketches
 from consilience.subspace.graph import Weights
-from consilience.subspace.graph_clusters import Callback, Stage, cluster_codes, default_n_neighbors, embed_codes, vote
+from consilience.subspace.graph_clusters import Callback, Stage, cluster_codes, default_n_neighbors, vote
 from consilience.subspace.neighbours import Method, Similarity
-from consilience.subspace.preparation import LocalSamples, reduced, sketch_size, sparse_lams
-from consilience.subspace.sketches import Sketch, SketchKind, make_sketch
+from consilience.subspace.preparation import LocalSamples, flattened, reduced, sketch_size
+from consilience.subspace.selection import GraphOptions, choose_encoder, fewer, robust_lam, separation
+from consilience.subspace.sketches import SketchKind, make_sketch
+from consilience.subspace.unions import Subspaces, coordinates, fit_subspaces, k_subspaces, rows_for_subspaces
+from consilience.subspace.unions import dense as _dense
 from consilience.validation import number, one_of, whole, whole_seed
 
 __all__ = ["SketchedSubspaceClustering"]
 
-#: Samples by which λ is chosen where codes take longer (sparse codes, missing entries), and the fewest per cluster.
-_FEW, _OF_EACH = 1024, 20
-#: Mean share of the edges of a cluster that leave it, up to which a graph is clear.  Origin: set with simulated
-#: subspaces (0 to 0.004, one crowded set 0.19) and images (0.038 and more) in view, not left out.  Sensitivity: no
-#: value between 0.004 and 0.038 changes a choice on these.
-_CLEAR = 0.01
+Assign: TypeAlias = Literal["residual", "neighbours"]
+
+#: Sketches to which rows can be added.
+_GROWING = "rademacher", "gaussian"
 
 
 @dataclass(eq=False, repr=False)
@@ -74,7 +77,26 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.  For ``"lrr"`` with missing entries and no
         clear graph, the one that predicts hidden entries best.
     n_features
-        If given, a second sketch first reduces samples to this many features (Alg. 2.2).
+        If given, a second sketch first reduces samples to this many features (Alg. 2.2).  For samples that are tensors
+        (N, D1, D2, …) it may be one size per mode, such as (8, 8); each mode then has a sketch of its own.
+    kernel
+        For clusters that are curved: ``"rbf"``, ``"laplacian"``, ``"polynomial"`` or a function of two matrices, whose
+        features take the place of the samples (5.2.1).  Of several, such as ``["rbf", "polynomial"]``, the one under
+        which the graph of some samples separates best is chosen.  None: linear subspaces.
+    kernel_map, kernel_size, gamma
+        How the features of the kernel are made: from ``"landmarks"`` (samples) or ``"random"`` (for ``"rbf"``); how
+        many there are (256; as many landmarks as samples make it exact); and the γ of the kernel (by the distances of
+        samples).
+    affine
+        Whether subspaces have centroids instead of passing through the origin; sparse codes then sum to one (2.9).
+    fit_norm
+        For ``"lrr"``: ``"frobenius"``, or ``"l21"`` (2.10), which is robust to samples far from all subspaces.
+    refine
+        Most steps of K-subspaces after the clusters are found: samples go to the nearest subspace, and subspaces are
+        fitted again.  Each step needs a pass over the samples.
+    assign
+        How ``predict`` assigns new samples: ``"residual"``, to the nearest subspace, at a cost that does not depend on
+        N; or ``"neighbours"``, by a vote of the k samples with the nearest codes.
     n_neighbors
         k.  None: log2(N / K), from 5 to 15, and below N / K.
     weights
@@ -97,6 +119,14 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
 
     Attributes
     ----------
+    bases_ : list of K arrays (D, d_k)
+        Orthonormal bases of the subspaces, of features after reduction and kernel, from at most 2000 samples of each.
+    centroids_ : array (K, D)
+        Centroids of affine subspaces; 0 otherwise.
+    dimensions_ : array (K,)
+        d_k, chosen as :mod:`consilience.subspace.unions` describes.
+    kernel_ : str, function or None
+        The kernel used.
     labels_ : array (N,)
         Clusters, numbered in the order of their first samples.  Samples whose code is zero are in the largest cluster,
         and a DataWarning counts them; their rows of the graph and of the eigenvectors are zero.
@@ -133,7 +163,15 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     n_sketch: int | None = None
     sketch: SketchKind = "rademacher"
     lam: float | None = None
-    n_features: int | None = None
+    n_features: int | tuple[int, ...] | None = None
+    kernel: Any = None
+    kernel_map: KernelMap = "landmarks"
+    kernel_size: int | None = None
+    gamma: float | None = None
+    affine: bool = False
+    fit_norm: FitNorm = "frobenius"
+    refine: int = 0
+    assign: Assign = "residual"
     n_neighbors: int | None = None
     weights: Weights = "binary"
     neighbors: Method = "auto"
@@ -144,33 +182,30 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
     callback: Callback | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster the samples ``X`` (N, D), NaN being a missing entry; ``y`` is not used.
+        """Cluster the samples ``X`` (N, D) or (N, D1, D2, …), NaN being a missing entry; ``y`` is not used.
 
-        A Dask array stays where its chunks are (:mod:`consilience.subspace.distributed`).
+        A scipy sparse matrix stays sparse; a Dask array stays where its chunks are
+        (:mod:`consilience.subspace.distributed`).
         """
-        samples_type: Any = LocalSamples
-        if _is_dask(X):
-            from consilience.subspace.distributed import ChunkedSamples, check_chunks
-
-            samples_type = ChunkedSamples
-            check_chunks(X, fit=True)
-            validate_data(self, X, skip_check_array=True)  # sets n_features_in_ and resets feature names
-        else:
-            X = validate_data(
-                self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", ensure_min_samples=2
-            )
+        X, samples_type = self._checked(X, reset=True)
         N, D = X.shape
         seed = self._prepare(N, D)
         self._notify("sketch")
         samples = samples_type(X, self._reduction_)
+        if self.kernel is not None:
+            self._choose_kernel(samples.some(), seed)
+            samples = samples_type(X, self._reduction_, self._kernel_features_)
         some = samples.some()
         if self.n_sketch is None:
             self.n_sketch_ = sketch_size(some)
         sketch = make_sketch(self.sketch, N, self.n_sketch_, seed)
-        B = dictionary_of(lambda fill: samples.sketched(sketch, fill), samples.totals(), some, N)
+        totals = samples.totals()
+        B = dictionary_of(lambda fill: samples.sketched(sketch, fill), totals, some, N)
+        self._means_ = totals[0] / np.maximum(totals[1], 1)
         self._notify("codes")
-        gram = samples.gram() if self.representation == "lrr" else None
-        self._encoder_ = self._make_encoder(B, gram, some, seed)
+        self.dictionary_, self._n_seen_ = B, N
+        self._encoder_ = self._make_encoder(B, samples, some, seed)
+        self.lam_ = self._encoder_.lam
         Z, self.n_iter_ = samples.codes(self._encoder_)
         found = cluster_codes(
             Z,
@@ -186,29 +221,110 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         self.labels_, self.affinity_matrix_ = found.labels, found.affinity
         self.embedding_, self.eigenvalues_ = found.embedding.vectors, found.embedding.values
         self.n_components_ = found.embedding.n_components
+        self._fit_subspaces(samples)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Add samples: the dictionary gains their mixtures, B ← B + R'ᵀ X', and subspaces are updated.
+
+        The first call is ``fit``.  After that ``labels_`` and ``codes_`` are those of the added samples, which go to
+        the nearest subspace; dimensions and the graph of the first call stay, as do the codes of ``"lrr"``.
+        """
+        if self.sketch not in _GROWING:
+            raise ParameterError(
+                f"partial_fit needs a sketch whose rows do not depend on how many follow, {' or '.join(_GROWING)}, "
+                f"not {self.sketch!r}"
+            )
+        if not hasattr(self, "labels_"):
+            return self.fit(X)
+        X, samples_type = self._checked(X, reset=False)
+        if samples_type is not LocalSamples:
+            raise ParameterError("partial_fit adds samples in memory; compute the Dask array, or fit all of it at once")
+        X = self._features(X)
+        N = X.shape[0]
+        # Rows are drawn in blocks by number, so these are the rows that a longer sketch would have.
+        sketch = make_sketch(self.sketch, self._n_seen_ + N, self.n_sketch_, self._seed_)
+        before = float(np.einsum("ij,ij->", self.dictionary_, self.dictionary_))
+        self.dictionary_ = self.dictionary_ + sketch.apply_block(X, self._n_seen_)
+        self._n_seen_ += N
+        if self.representation != "lrr":  # codes of low rank would need all samples
+            # The dictionary grows with the samples; λ relative to its size stays the same.
+            self.lam_ *= before / float(np.einsum("ij,ij->", self.dictionary_, self.dictionary_))
+            self._encoder_ = make_encoder(self.dictionary_, self.representation, self.lam_, **self._solver())
+        self.codes_, self.n_iter_ = self._encoder_.encode_counting(X)
+        self.labels_ = self._subspaces_.nearest(X)
+        self._keep(self._subspaces_.updated(X, self.labels_))
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return the clusters of new samples: a vote of the k samples with the nearest codes, weighted by nearness.
+        """Return the clusters of new samples: the nearest subspace, or a vote of the nearest codes (``assign``).
 
-        The search is exact and takes time in proportion to N for each new sample.  A sample whose code is zero goes to
-        the largest cluster, with a DataWarning.  For a Dask array, the result is a Dask array.
+        A sample whose features are all zero goes to the largest cluster, with a DataWarning.  For a Dask array, the
+        result is a Dask array.
         """
         check_is_fitted(self, "labels_")
-        fitted = self.codes_, self.labels_, self.n_neighbors_, self._similarity_
-        if _is_dask(X):
-            from consilience.subspace.distributed import check_chunks, predict_chunks
+        X, samples_type = self._checked(X, reset=False)
+        maps = self._reduction_, self._kernel_features_
+        function: Any = _by_residual
+        shared: tuple[Any, ...] = (*maps, self._subspaces_, self._means_, self.dictionary_)
+        if self.assign == "neighbours":
+            function, fitted = _by_neighbours, (self.codes_, self.labels_, self.n_neighbors_, self._similarity_)
+            shared = (*maps, self._encoder_, *fitted)
+        if samples_type is LocalSamples:
+            return function(X, *shared)
+        from consilience.subspace.distributed import predict_chunks
 
-            check_chunks(X)
-            validate_data(self, X, skip_check_array=True, reset=False)
-            return predict_chunks(X, self._reduction_, self._encoder_, *fitted)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        return vote(self._encoder_.encode(reduced(X, self._reduction_)), *fitted)
+        return predict_chunks(X, function, *shared)
+
+    def coordinates(self, X: Any) -> list[Floats]:
+        """Return ψ = Cᵀ (x - μ) of the samples of each cluster (2.2): K arrays (samples predicted k, d_k)."""
+        check_is_fitted(self, "labels_")
+        X, samples_type = self._checked(X, reset=False)
+        if samples_type is not LocalSamples:
+            raise ParameterError("coordinates are of samples in memory; compute the Dask array first")
+        X = self._features(X)
+        return coordinates(X, self._subspaces_.nearest(X), self._subspaces_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
+
+    def _checked(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+        """Return checked samples as rows, and the class that holds them."""
+        if _is_dask(X):
+            from consilience.subspace.distributed import ChunkedSamples, check_chunks
+
+            check_chunks(X, fit=reset)
+            validate_data(self, X, skip_check_array=True, reset=reset)  # n_features_in_, and resets feature names
+            if reset:
+                self._shape_: tuple[int, ...] = (int(X.shape[1]),)
+                self._refuse_what_needs_memory()
+            return X, ChunkedSamples
+        X, shape = flattened(X)
+        if reset:
+            self._shape_ = shape
+        elif shape != self._shape_ and max(len(shape), len(self._shape_)) > 1:
+            raise DataError(f"samples were tensors of shape {self._shape_}, and are now of shape {shape}")
+        checked = {"ensure_min_samples": 2} if reset else {"reset": False}
+        X = validate_data(
+            self, X, dtype=[np.float64, np.float32], accept_sparse="csr", ensure_all_finite="allow-nan", **checked
+        )
+        if hasattr(X, "tocsr") and np.isnan(X.data).any():
+            raise DataError("entries that a sparse matrix does not store are 0; NaN needs a dense array")
+        return X, LocalSamples
+
+    def _refuse_what_needs_memory(self) -> None:
+        """Raise for what needs all samples in one place."""
+        if self.refine:
+            raise ParameterError("refine needs samples in memory; leave it out for Dask arrays")
+        if self.fit_norm == "l21":
+            raise ParameterError("fit_norm='l21' needs samples in memory; use 'frobenius' for Dask arrays")
+
+    def _features(self, X: Any) -> Any:
+        """Return samples in memory after reduction and kernel, without gaps."""
+        return _filled(reduced(X, self._reduction_, self._kernel_features_), self._means_, self.dictionary_)
 
     def _prepare(self, N: int, D: int) -> int:
         """Check all parameters, set what depends on the shape of the data only, and return the seed."""
@@ -224,6 +340,9 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
             "weights": Weights,
             "neighbors": Method,
             "similarity": Similarity,
+            "kernel_map": KernelMap,
+            "fit_norm": FitNorm,
+            "assign": Assign,
         }
         for name, kinds in words.items():
             one_of(name, getattr(self, name), get_args(kinds))
@@ -232,12 +351,18 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         number("lam", self.lam, none=True)
         number("tol", self.tol, zero=True)
         whole("max_iter", self.max_iter)
+        if self.refine:
+            whole("refine", self.refine)
         if not (self.callback is None or callable(self.callback)):
             raise ParameterError(f"callback must be a function or None, not {self.callback!r}")
-        seed = whole_seed(self.random_state)
+        self._seed_ = seed = whole_seed(self.random_state)
         self._similarity_ = self.similarity
-        self._reduction_: Sketch | None = None
-        if self.n_features is not None:
+        self._reduction_: Any = None
+        self._kernel_features_: Any = None
+        self.kernel_ = None
+        if isinstance(self.n_features, tuple | list):
+            self._reduction_ = mode_sketches(self.sketch, self._shape_, self.n_features, seed + 1)
+        elif self.n_features is not None:
             self._reduction_ = make_sketch(self.sketch, D, whole("n_features", self.n_features), seed + 1)
         return seed
 
@@ -245,51 +370,71 @@ class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[m
         if self.callback is not None:
             self.callback(stage)
 
-    def _make_encoder(self, B: Floats, gram: Floats | None, some: Any, seed: int) -> Encoder:
-        """Return the encoder; without a given λ, that with the best graph of some samples, or the best predictions."""
-        self.dictionary_, K = B, self.n_clusters
-        if self.lam is not None:
-            lams: tuple[float, ...] = (self.lam,)
-        else:
-            lams = sparse_lams(some, B) if self.representation == "ssc" else ridge_lams(B)
-        encoders = [
-            make_encoder(B, self.representation, lam, gram=gram, max_iter=self.max_iter, tol=self.tol) for lam in lams
-        ]
-        chosen = encoders[0]
-        if len(encoders) > 1:
-            few, gaps = some, bool(np.isnan(some).any())
-            if self.representation == "ssc" or gaps:
-                few = some[:: -(-len(some) // max(_FEW, _OF_EACH * self.n_clusters))]
-            cuts = [self._cut(encoder, few, seed) for encoder in encoders]
-            best = int(np.argmin(cuts))
-            if gaps and self.representation == "lrr":
-                # graphs of few directions separate well and say little: unless one is clear, hidden entries decide
-                share = [
-                    cut / K if encoder.directions >= K else np.inf for cut, encoder in zip(cuts, encoders, strict=True)
-                ]
-                best = int(np.argmin(share))
-                if share[best] > _CLEAR:
-                    best = int(np.argmin([error_of_hidden(few, encoder.restore) for encoder in encoders]))
-            chosen = encoders[best]
-        self.lam_ = chosen.lam
-        return chosen
+    def _solver(self) -> dict[str, Any]:
+        return {"affine": self.affine, "max_iter": self.max_iter, "tol": self.tol}
 
-    def _cut(self, encoder: Encoder, X: Any, seed: int) -> float:
-        """Return the sum of the K smallest eigenvalues of the Laplacian, a lower bound of the normalised cut.
+    def _graph_options(self, seed: int) -> GraphOptions:
+        return GraphOptions(self.n_clusters, self.n_neighbors_, self.similarity, self.weights, seed)
 
-        The share of samples whose code is zero is added, so that a λ gains nothing by leaving samples out.
-        """
-        with warnings.catch_warnings():  # problems of a trial are not the user's
-            warnings.simplefilter("ignore", ConsilienceWarning)
-            Z = encoder.encode(X)
-            Z = Z[Z.any(axis=1)]
-            K = min(self.n_clusters, len(Z) - 1)
-            if K < 1:
-                return np.inf
-            k = min(self.n_neighbors_, default_n_neighbors(len(Z), K))
-            _, embedding = embed_codes(Z, K, k, self.similarity, weights=self.weights, random_state=seed)
-        return float(embedding.values.sum()) + self.n_clusters * (1.0 - len(Z) / len(X))
+    def _choose_kernel(self, some: Any, seed: int) -> None:
+        """Keep the features of the kernel; of several kernels, of the one that separates some samples best."""
+        kernels = list(self.kernel) if isinstance(self.kernel, list | tuple) else [self.kernel]
+        options: Any = {"how": self.kernel_map, "gamma": self.gamma, "size": self.kernel_size, "seed": seed}
+        maps = [kernel_map(kernel, some, **options) for kernel in kernels]
+        best = 0
+        if len(maps) > 1:
+            few = fewer(some, self.n_clusters)
+            best = int(np.argmin([separation(each.apply_right(few), self._graph_options(seed)) for each in maps]))
+        self.kernel_, self._kernel_features_ = kernels[best], maps[best]
+
+    def _make_encoder(self, B: Floats, samples: Any, some: Any, seed: int) -> Encoder:
+        """Return the encoder; without a given λ, the one under which the graph of some samples separates best."""
+        robust = self.representation == "lrr" and self.fit_norm == "l21"
+        if robust and self.lam is not None:
+            return make_encoder(B, "lrr", self.lam, samples=_dense(samples.all()), fit="l21", **self._solver())
+        if self.kernel is not None:  # codes are longer, and fewer samples suffice to choose λ
+            some = fewer(some, self.n_clusters)
+        gram = samples.gram() if self.representation == "lrr" else None
+        chosen = choose_encoder(
+            B, self.representation, self.lam, some, self._graph_options(seed), gram=gram, **self._solver()
+        )
+        if not robust:
+            return chosen
+        lam = robust_lam(some, B, chosen.lam)
+        return make_encoder(B, "lrr", lam, samples=_dense(samples.all()), fit="l21", **self._solver())
+
+    def _fit_subspaces(self, samples: Any) -> None:
+        K = self.n_clusters
+        rows = rows_for_subspaces(self.labels_, K)
+        some = _filled(samples.take(rows), self._means_, self.dictionary_)
+        fitted = fit_subspaces(some, self.labels_[rows], K, affine=self.affine)
+        fitted = replace(fitted, counts=np.bincount(self.labels_, minlength=K))
+        if self.refine:
+            X = _filled(samples.all(), self._means_, self.dictionary_)
+            labels, fitted, self.refine_history_ = k_subspaces(X, self.labels_, fitted, self.refine)
+            self.labels_, order = in_order(labels, K)
+            fitted = fitted.take(order)
+        self._keep(fitted)
+
+    def _keep(self, subspaces: Subspaces) -> None:
+        self._subspaces_ = subspaces
+        self.bases_, self.centroids_ = list(subspaces.bases), subspaces.centroids
+        self.dimensions_ = subspaces.dimensions
 
 
 def _is_dask(X: Any) -> bool:
     return type(X).__module__.startswith("dask.")
+
+
+def _filled(X: Any, means: Floats, B: Floats) -> Any:
+    """Fill the gaps of samples from the dictionary."""
+    return X if hasattr(X, "tocsr") else filled(X, means, B, ridge_lams(B)[0])
+
+
+def _by_neighbours(X: Any, reduction: Any, kernel: Any, encoder: Encoder, *of_vote: Any) -> Ints:
+    return vote(encoder.encode(reduced(X, reduction, kernel)), *of_vote)
+
+
+def _by_residual(X: Any, reduction: Any, kernel: Any, subspaces: Subspaces, means: Floats, B: Floats) -> Ints:
+    X = reduced(X, reduction, kernel)
+    return subspaces.nearest_of_nonzero(_filled(X, means, B), X)

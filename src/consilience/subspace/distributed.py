@@ -31,8 +31,7 @@ from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.subspace.completion import totals
 from consilience.subspace.encoding import Encoder
-from consilience.subspace.graph_clusters import vote
-from consilience.subspace.preparation import gram_of, reduced, some_rows
+from consilience.subspace.preparation import FeatureMap, gram_of, reduced, some_rows
 from consilience.subspace.sketches import Sketch
 
 __all__ = ["ChunkedSamples", "check_chunks", "predict_chunks"]
@@ -60,18 +59,22 @@ def check_chunks(X: Any, *, fit: bool = False) -> None:
 class ChunkedSamples:
     """Samples in a checked Dask array; :class:`consilience.subspace.preparation.LocalSamples` has the same methods."""
 
-    def __init__(self, X: Any, reduction: Sketch | None) -> None:
+    def __init__(self, X: Any, *maps: FeatureMap | None) -> None:
         self._dask: Any = import_module("dask")
         self._sizes: tuple[int, ...] = X.chunks[0]
         # What tasks share is a node of its own: it is sent once, not with each chunk.
-        shared = self._dask.delayed(reduction, traverse=False)
-        self._parts = [self._dask.delayed(_samples)(chunk, shared) for chunk in _blocks(X)]
+        shared = [self._dask.delayed(step, traverse=False) for step in maps]
+        self._parts = [self._dask.delayed(_samples)(chunk, *shared) for chunk in _blocks(X)]
         if _has_workers():
             self._parts = list(self._dask.persist(*self._parts))
 
     def some(self) -> Any:
         """Return the samples by which n and λ are chosen."""
-        rows, starts = some_rows(sum(self._sizes)), np.cumsum((0, *self._sizes))
+        return self.take(some_rows(sum(self._sizes)))
+
+    def take(self, rows: Ints) -> Any:
+        """Return these samples; ``rows`` ascend."""
+        starts = np.cumsum((0, *self._sizes))
         cuts = np.split(rows, np.searchsorted(rows, starts[1:-1]))
         wanted = [(part, cut - start) for part, cut, start in zip(self._parts, cuts, starts[:-1], strict=True)]
         jobs = [self._dask.delayed(_take)(part, cut) for part, cut in wanted if cut.size]
@@ -104,14 +107,14 @@ class ChunkedSamples:
         return self._dask.compute(*(self._dask.delayed(function)(part, *shared) for part in self._parts))
 
 
-def predict_chunks(X: Any, reduction: Sketch | None, encoder: Encoder, codes: Any, labels: Ints, *options: Any) -> Any:
-    """Return the clusters of a checked Dask array ``X`` (N, D) as a lazy Dask array (N,)."""
+def predict_chunks(X: Any, function: Callable[..., Ints], *shared: Any) -> Any:
+    """Return function(samples, *shared), the clusters of a checked Dask array ``X`` (N, D), as a lazy Dask array."""
     dask: Any = import_module("dask")
     da: Any = import_module("dask.array")
-    shared = [dask.delayed(each, traverse=False) for each in (reduction, encoder, codes, labels)]
+    sent = [dask.delayed(each, traverse=False) for each in shared]
     return da.concatenate(
         [
-            da.from_delayed(dask.delayed(_predicted)(chunk, *shared, *options), (rows,), np.int64)
+            da.from_delayed(dask.delayed(_predicted)(chunk, function, *sent), (rows,), np.int64)
             for chunk, rows in zip(_blocks(X), X.chunks[0], strict=True)
         ]
     )
@@ -133,13 +136,13 @@ def _has_workers() -> bool:
     return True
 
 
-def _samples(chunk: Any, reduction: Sketch | None) -> Any:
+def _samples(chunk: Any, *maps: FeatureMap | None) -> Any:
     if hasattr(chunk, "tocsr"):
         raise DataError("chunks of samples must be dense arrays; convert them with X.map_blocks(lambda c: c.toarray())")
     chunk = np.asarray(chunk)
     if chunk.dtype not in (np.float32, np.float64):
         chunk = chunk.astype(np.float64)
-    return reduced(chunk, reduction)
+    return reduced(chunk, *maps)
 
 
 def _take(part: Any, rows: Ints) -> Any:
@@ -154,5 +157,5 @@ def _codes(part: Any, encoder: Encoder) -> tuple[Any, int]:
     return encoder.encode_counting(part)
 
 
-def _predicted(chunk: Any, reduction: Sketch | None, encoder: Encoder, *of_vote: Any) -> Ints:
-    return vote(encoder.encode(_samples(chunk, reduction)), *of_vote)
+def _predicted(chunk: Any, function: Callable[..., Ints], *shared: Any) -> Ints:
+    return function(_samples(chunk), *shared)

@@ -54,8 +54,12 @@ _SPECTRUM = 1 << 12
 _OVERSAMPLING = 10
 
 
+def _is_sparse(X: Any) -> bool:
+    return hasattr(X, "tocsr")
+
+
 class Sketch(ABC):
-    """A random matrix R, (N, n), applied in blocks of rows."""
+    """A random matrix R, (N, n), applied in blocks of rows to dense or scipy sparse matrices."""
 
     def __init__(self, n_rows: int, n_columns: int, seed: int) -> None:
         self.n_rows = n_rows
@@ -69,7 +73,7 @@ class Sketch(ABC):
 
     def apply(self, X: Any) -> Any:
         """Return Rᵀ X, (n, D), in the precision of X."""
-        X = np.asarray(X)
+        X = X if _is_sparse(X) else np.asarray(X)
         if X.shape[0] != self.n_rows:
             raise DataError(
                 f"the sketch is for {self.n_rows} rows, but the matrix has {X.shape[0]}; make a sketch of that size"
@@ -78,11 +82,11 @@ class Sketch(ABC):
 
     def apply_right(self, X: Any) -> Any:
         """Return X R for X of N columns, in the precision of X."""
-        return self.apply(np.asarray(X).T).T
+        return self.apply(X.T.tocsr() if _is_sparse(X) else np.asarray(X).T).T
 
     def apply_block(self, X_block: Any, start: int) -> Any:
         """Return the contribution of the rows ``start …`` of X to Rᵀ X, (n, D)."""
-        X = np.asarray(X_block)
+        X = X_block.tocsr() if _is_sparse(X_block) else np.asarray(X_block)
         if X.ndim != 2:
             raise DataError(f"a sketch multiplies a matrix, not an array of shape {X.shape}")
         if not 0 <= start <= start + X.shape[0] <= self.n_rows:
@@ -94,7 +98,11 @@ class Sketch(ABC):
         # Summed in double precision, so that the cuts of rows change the last digits only.
         total = np.zeros((self.n_columns, X.shape[1]))
         for block, first, stop in self._cut(start, start + X.shape[0]):
-            total += self._product(X[first + block * _BLOCK - start : stop + block * _BLOCK - start], block, first)
+            rows = X[first + block * _BLOCK - start : stop + block * _BLOCK - start]
+            if _is_sparse(rows):
+                total += (rows.T @ self._rows(block, X.dtype)[first:stop]).T
+            else:
+                total += self._product(rows, block, first)
         return total.astype(X.dtype, copy=False)
 
     def toarray(self) -> Any:
