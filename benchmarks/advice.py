@@ -74,7 +74,8 @@ def shown(world: World, per_item: int, items: int, people: Ints | int, seed: int
 
 def few_people(n: int, classes: int = 2, items: int = 200) -> Callable[[int], World]:
     def draw(seed: int) -> World:
-        return shown(simulated(items, 8, classes, seed=seed, accuracy=(0.65, 0.9)), n, items, n, seed)
+        world = simulated(max(items, 500), 8, classes, seed=seed, accuracy=(0.65, 0.9))
+        return shown(world, n, items, n, seed)
 
     return draw
 
@@ -320,7 +321,9 @@ _TWO, _CLASS = "only two annotators", "How annotators treat class"
 
 SIMULATED = (
     Situation("one annotator", "one annotator", few_people(1)),
+    Situation("one annotator, three items", "one annotator", few_people(1, items=3)),
     Situation("two annotators", _TWO, few_people(2)),
+    Situation("two annotators, 30 items", _TWO, few_people(2, items=30)),
     Situation("two annotators, 4 classes", _TWO, few_people(2, 4)),
     Situation("no item with two labels", "No item was labelled by two", no_overlap),
     Situation("two groups", "groups that never", apart(2)),

@@ -164,6 +164,15 @@ def _newcomers(world: World, said: re.Match[str], found: Diagnosis, rng: np.rand
         world.ask(m, n, some, rng)
 
 
+def _more_of_both(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
+    rows = np.flatnonzero(~world.shown.any(axis=1))
+    if world.items.size + rows.size < int(said[1]):
+        raise NotRecordedError
+    both = np.union1d(world.items, rng.permutation(rows)[: int(said[1]) - world.items.size])
+    for m in [*_named(said[3]), *world.hire(int(said[2]), rng).tolist()]:
+        world.ask(m, both.size, both, rng)
+
+
 def _hired(world: World, said: re.Match[str], found: Diagnosis, rng: np.random.Generator) -> None:
     items = world.items
     for m in world.hire(int(said[1]), rng).tolist():
@@ -277,6 +286,7 @@ _SENTENCES: dict[str, _Act] = {
     r"Add items of class (\d+)\b.* at least (\d+)": _more_of_class,
     r"[Cc]ollect more labels.* (\d+) (?:should settle|for each item)": _more_labels,
     r"more known answers help only if": _more_gold,
+    r"more items, (\d+) in all, and let (\d+) more annotators?.* label all of them besides (.+)\.": _more_of_both,
     r"[Cc]ollect more items.*, (\d+) in all": _more_items,
     rf"Find a specialist for class (\d+).* label {_SOME}": _specialist,
     r"Give more items to (\d+) of them, at least (\d+) labels each": _fewer_people,

@@ -1,12 +1,12 @@
 """``auto`` on 21 crowds, 6 sets of labelling functions and 4 panels of language models, next to votes.
 
-The constants of the pool are the same for all data: ``VOTES``, ``MODEL``, ``CORRELATION``, and a ``DOUBT`` for every
-kind of annotators.  They minimise the log-loss on public sets, so they are refitted here without the sets that are
-judged:
+The constants of the pool are ``EXPONENTS`` and ``DOUBT`` of two kinds of annotators; where annotators err together, the
+exponent of the votes is twice that of the model.  They minimise the log-loss on public sets, so they are refitted here
+without the sets that are judged:
 
-sets        sevenfold over crowds and panels; functions are judged with the mean of the folds, which have seen none, and
-            with the doubt that suits the other functions
-families    fitted on crowds (sevenfold), judged on panels and functions, with the largest doubt of the crowds
+sets        sevenfold over all sets; no fold has two panels or two sets of functions
+families    panels and functions are judged with constants that have seen neither a panel nor a set of functions,
+            respectively; crowds as above
 
 The log-loss of a set is divided by log K.  The ablation uses the constants refitted without the set.  Errors are in
 percent of the items with a truth and a label, ties of votes split; the stated error is one minus the mean confidence.
@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -33,7 +33,6 @@ from consilience.auto import auto as auto_module
 from consilience.auto import constants
 from consilience.auto.pool import Pool, features, normalised, votes_of
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import ERR_TOGETHER
 from consilience.exceptions import ConsilienceWarning
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Codes, Floats
@@ -48,10 +47,9 @@ NEAR, NEAR_EACH, COVERED = 3.0, 7.0, 80.0
 #: Excess over votes on any set; mean error of the eleven crowds; loss through noisy copies.
 ABOVE_VOTES, OF_ELEVEN, OF_COPIES = 0.7, 14.5, 3.0
 
-NAMES = ("VOTES", "MODEL", "CORRELATION")
-KINDS = ("assigned", "together", "by choice")
-#: Where a fit begins (the last three are doubts), and what draws it there: nothing that was learned from a set.
-BEGIN, RIDGE = (0.5, 0.5, 0.1, 0.05, 0.1, 0.1), 1e-3
+#: Where a fit begins (exponents of votes and model, and doubt; exponent of the votes and doubt where annotators err
+#: together), and what draws it there: nothing that was learned from a set.
+BEGIN, RIDGE = (0.5, 0.5, 0.1, 0.5, 0.1), 1e-3
 FOLDS = 7
 #: Judged items of a set that are used to fit, at most.
 MOST = 1000
@@ -65,30 +63,32 @@ class Evidence(NamedTuple):
     posterior: Floats
     n_labels: Floats
     dependent: float
-    kind: str
+    together: bool
     truth: Codes
 
     def pooled(self, values: Iterable[float]) -> Floats:
-        """Return the probabilities with other constants: those of ``NAMES``, and the doubts of ``KINDS``."""
-        *shared, assigned, together, by_choice = values
-        doubt = {"assigned": self.dependent * assigned, "together": together, "by choice": by_choice}[self.kind]
-        chosen: dict[str, Any] = dict(zip(NAMES, shared, strict=True))
-        with patch.multiple(constants, **chosen):
-            both = features(self.votes, self.posterior, self.n_labels, self.dependent)
-        return normalised(both[0] + both[1], doubt)
+        """Return the probabilities with other constants, in the order of ``BEGIN``."""
+        of_votes, of_model, doubt, of_votes_together, doubt_together = values
+        exponents = of_votes, of_model
+        if self.together:
+            exponents, doubt = (of_votes_together, 0.5 * of_votes_together), doubt_together
+        both = features(self.votes, self.posterior, self.n_labels, exponents, self.dependent)
+        return normalised(both[0] + both[1], self.dependent * doubt)
 
     def some(self) -> Evidence:
         """Return every n-th item, such that about ``MOST`` remain."""
         step = -(-self.truth.size // MOST)
-        plain, votes, posterior, n_labels, dependent, kind, truth = self
+        plain, votes, posterior, n_labels, dependent, together, truth = self
         some = (values[::step] for values in (plain, votes, posterior, n_labels, truth))
         plain, votes, posterior, n_labels, truth = some
-        return Evidence(plain, votes, posterior, n_labels, dependent, kind, truth)
+        return Evidence(plain, votes, posterior, n_labels, dependent, together, truth)
 
 
 def released() -> list[float]:
     """Return the constants of the package."""
-    return [*(getattr(constants, name) for name in NAMES), *(constants.DOUBT[kind] for kind in KINDS)]
+    exponents, doubt = constants.EXPONENTS, constants.DOUBT
+    assert exponents["together"][1] == 0.5 * exponents["together"][0]
+    return [*exponents["assigned"], doubt["assigned"], exponents["together"][0], doubt["together"]]
 
 
 def evidence(on: Crowd) -> Evidence:
@@ -96,12 +96,11 @@ def evidence(on: Crowd) -> Evidence:
     fit = registry.fit("auto", on.annotations)
     pool = fit.predictor
     assert isinstance(pool, Pool)
-    together = fit.details["gain_of_subtypes"] > ERR_TOGETHER
-    kind = "by choice" if fit.details["silence"] == "informative" else "together" if together else "assigned"
+    together = pool.exponents == constants.EXPONENTS["together"]
     judged = np.flatnonzero(on.truth >= 0)
     a: Annotations = on.annotations.select_items(judged)
     votes, n_labels = votes_of(a, pool.counted)
-    return Evidence(vote_posterior(a), votes, pool.model(a), n_labels, pool.dependent, kind, on.truth[judged])
+    return Evidence(vote_posterior(a), votes, pool.model(a), n_labels, pool.dependent, together, on.truth[judged])
 
 
 class Row(NamedTuple):
@@ -112,11 +111,12 @@ class Row(NamedTuple):
     calibration: float
 
 
-def estimated(on: Crowd) -> EstimatedError:
-    """Return the estimated error of a run of ``auto``."""
+def estimated(on: Crowd) -> tuple[EstimatedError, str]:
+    """Return the estimated error and the verdict of a run of ``auto``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
-        return cs.aggregate(on.annotations, answers="nominal").estimated_error
+        consensus = cs.aggregate(on.annotations, answers="nominal")
+        return consensus.estimated_error, str(consensus.verdict)
 
 
 def error_of_a_run(on: Crowd) -> float:
@@ -152,55 +152,37 @@ def log_loss(e: Evidence, values: Iterable[float]) -> float:
 
 
 def fitted(sets: Iterable[Evidence]) -> Floats:
-    """Return the constants with the least mean log-loss; the doubt of a kind that no set has is the largest."""
+    """Return the constants with the least mean log-loss."""
     from scipy.optimize import minimize
 
     chosen, begin = list(sets), np.log(BEGIN)
-    present = {e.kind for e in chosen}
-    free = np.array([True] * len(NAMES) + [kind in present for kind in KINDS])
 
     def values(logs: Floats) -> Floats:
-        made = np.exp(begin)
-        made[free] = np.exp(logs)
-        made[len(NAMES) :] = np.minimum(made[len(NAMES) :], 0.9)
-        made[~free] = made[len(NAMES) :][free[len(NAMES) :]].max()
-        return made
+        return np.minimum(np.exp(logs), [9.0, 9.0, 0.9, 9.0, 0.9])
 
     def loss(logs: Floats) -> float:
-        ridge = RIDGE * float(((logs - begin[free]) ** 2).sum())
+        ridge = RIDGE * float(((logs - begin) ** 2).sum())
         return float(np.mean([log_loss(e, values(logs)) for e in chosen])) + ridge
 
-    found = minimize(loss, begin[free], method="Powell", options={"maxfev": 300, "ftol": 1e-4, "xtol": 1e-2})
+    found = minimize(loss, begin, method="Powell", options={"maxfev": 400, "ftol": 1e-4, "xtol": 1e-2})
     return values(np.asarray(found.x))
 
 
-def doubt_of_others(known: Mapping[str, Evidence], name: str, values: Floats) -> Floats:
-    """Return the constants with the doubt that suits the other sets of functions."""
-    others = [known[other].some() for other in FAMILIES["functions"] if other != name]
-    grid = [np.append(values[:-1], doubt) for doubt in np.arange(0.05, 0.5, 0.025)]
-    return min(grid, key=lambda some: float(np.mean([log_loss(e, some) for e in others])))
-
-
-def left_out(known: Mapping[str, Evidence], families: Iterable[str], *, by_choice: bool) -> dict[str, Floats]:
-    """Return constants for every set, fitted without it on the sets of ``families``.
-
-    With ``by_choice``, the doubt of functions is chosen on the other sets of functions.
-    """
-    names = [name for family in families for name in FAMILIES[family]]
-    order = np.random.default_rng(0).permutation(names).tolist()
-    made: dict[str, Floats] = {}
+def left_out(known: Mapping[str, Evidence]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return constants for every set, fitted without it, and without its family unless that is the crowds."""
+    by_set: dict[str, Floats] = {}
+    some = {name: e.some() for name, e in known.items()}
     for fold in range(FOLDS):
-        out = order[fold::FOLDS]
-        values = fitted(known[name].some() for name in names if name not in out)
-        made |= dict.fromkeys(out, values)
-    average: Floats = np.mean([made[order[fold]] for fold in range(FOLDS)], axis=0)
-    for name in (name for each in FAMILIES.values() for name in each if name not in made):
-        chosen = by_choice and known[name].kind == "by choice"
-        made[name] = doubt_of_others(known, name, average) if chosen else average
-    if by_choice:
-        average = np.append(average[:-1], np.mean([made[name][-1] for name in FAMILIES["functions"]]))
-    print(f"constants fitted on {' and '.join(families)}:", dict(zip((*NAMES, *KINDS), average.round(3), strict=True)))
-    return made
+        out = list(known)[fold::FOLDS]
+        by_set |= dict.fromkeys(out, fitted(some[name] for name in some if name not in out))
+    by_family = dict(by_set)
+    for family in ("functions", "panels"):
+        values = fitted(some[name] for name in some if name not in FAMILIES[family])
+        by_family |= dict.fromkeys(FAMILIES[family], values)
+        print(f"constants without {family}:", values.round(3).tolist())
+    average = np.mean(list(by_set.values()), axis=0)
+    print("mean of the constants without the judged sets:", average.round(3).tolist())
+    return by_set, by_family
 
 
 # ---- ablation ------------------------------------------------------------------------------------------------------
@@ -244,12 +226,12 @@ def run() -> list[Figure]:
     base = {name: evidence(crowd(name)) for name in sets}
     as_released = {name: scored(e.pooled(released()), e.truth) for name, e in base.items()}
     votes = {name: scored(e.plain, e.truth) for name, e in base.items()}
-    estimates = {name: estimated(crowd(name)) for name in sets}
+    runs = {name: estimated(crowd(name)) for name in sets}
+    estimates = {name: estimate for name, (estimate, _) in runs.items()}
     show(votes, as_released, estimates)
-    by_set = left_out(base, ("crowds", "panels"), by_choice=True)
-    by_family = left_out(base, ("crowds",), by_choice=False)
+    by_set, by_family = left_out(base)
     table = ways(base, by_set)
-    table["pooled, constants from crowds alone"] = {
+    table["pooled, constants from other families"] = {
         n: scored(base[n].pooled(by_family[n]), base[n].truth) for n in base
     }
     table["pooled, constants as released"] = as_released
@@ -260,7 +242,9 @@ def run() -> list[Figure]:
     )
     print(f"{time.perf_counter() - begun:.0f} s")
     pooled = table["model and votes, pooled"]
-    return [*targets(votes, pooled), *of_estimates(pooled, as_released, estimates), *copies()]
+    verdicts = {name: verdict for name, (_, verdict) in runs.items()}
+    warned = unwarned(votes, as_released, verdicts)
+    return [*targets(votes, pooled), warned, *of_estimates(pooled, as_released, estimates), *copies()]
 
 
 def show(votes: Rows, auto: Rows, estimates: Mapping[str, EstimatedError]) -> None:
@@ -306,6 +290,14 @@ def targets(votes: Rows, auto: Rows) -> list[Figure]:
         Figure(f"error above that of votes, at worst{where}", max(above.values()), ABOVE_VOTES, unit="%"),
         Figure("eleven crowds: mean error", mean(auto, ELEVEN).error, OF_ELEVEN, unit="%"),
     ]
+
+
+def unwarned(votes: Rows, auto: Rows, verdicts: Mapping[str, str]) -> Figure:
+    """Count sets on which votes are better although the verdict is "identified"."""
+    worse = [name for name in auto if auto[name].error > votes[name].error + 1e-9]
+    print("worse than votes:", ", ".join(f"{name} ({verdicts[name]})" for name in worse))
+    quiet = sum(verdicts[name] == "identified" for name in worse)
+    return Figure(f'of {len(worse)} sets on which votes are better, those with the verdict "identified"', quiet, 0)
 
 
 def of_estimates(left_out: Rows, as_released: Rows, estimates: Mapping[str, EstimatedError]) -> list[Figure]:

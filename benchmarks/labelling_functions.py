@@ -1,18 +1,29 @@
-"""Simulated labelling functions that share patterns: where the prior of ``propensity`` was chosen."""
+"""Where the prior of ``propensity``, and its share beside the votes, were chosen.
+
+Simulated labelling functions share patterns, so their errors correlate.  On them, mean errors of the product of
+vote shares, to a power, and the posterior of the model show how much the votes should count; the number of labels
+that the prior is worth matters little.  That number is chosen on the public sets of functions, without the set that is
+judged.
+"""
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 
+from benchmarks.breaking import print_table, trials
 from benchmarks.figures import Figure
+from benchmarks.public import FAMILIES, crowd, expected_error, skipped
 from consilience import Annotations
+from consilience.auto import constants
+from consilience.auto.pool import features, normalised
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Floats, Ints
+from consilience.methods.base.constants import SILENCE_ACCURACY
 from consilience.methods.propensity import propensity
 
-EVIDENCE, ACCURACY = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 400.0, 1000.0), (0.8, 0.9)
+#: Labels that the prior is worth, and the exponent of the votes as a multiple of that of the model.
+EVIDENCE, RATIOS = (10.0, 20.0, 50.0, 100.0, 200.0, 400.0), (0.6, 1.3, 2.0, 4.5, 9.0)
+DRAWS = 100
 
 
 def draw(seed: int) -> tuple[Annotations, Ints]:
@@ -44,23 +55,51 @@ def draw(seed: int) -> tuple[Annotations, Ints]:
     return annotations, np.array([codes.get(int(k), -1) for k in truth[heard]])
 
 
-def error(posterior: Floats, truth: Ints) -> float:
-    """Return the expected percentage of wrong labels, ties broken at random; a class nobody names is always wrong."""
-    top = posterior >= posterior.max(axis=1, keepdims=True) - 1e-9
-    right = np.where(truth >= 0, top[np.arange(truth.size), truth] / top.sum(axis=1), 0.0)
-    return 100.0 * float(1.0 - right.mean())
+def errors(annotations: Annotations, truth: Ints) -> Floats:
+    """Return the errors of votes and model combined, (EVIDENCE, RATIOS), in percent."""
+    a, b = annotations, constants.EXPONENTS["together"][1]
+    votes, n = vote_posterior(a), a.labels_per_item.astype(float)
+    made = []
+    for evidence in EVIDENCE:
+        q = propensity(a, evidence=evidence, accuracy=SILENCE_ACCURACY).posterior
+        pools = (normalised(np.add(*features(votes, q, n, (ratio * b, b))), 0.0) for ratio in RATIOS)
+        made.append([expected_error(p, truth) for p in pools])
+    return np.array(made)
 
 
 def run() -> list[Figure]:
-    votes, errors = [], []
-    for seed in range(60):
+    votes, drawn = [], []
+    for seed in range(trials(DRAWS)):
         a, truth = draw(seed)
-        shares = vote_posterior(a)
-        votes.append(error(shares, truth))
-        grid = (propensity(a, evidence=e, accuracy=c, tol=1e-5).posterior for e, c in product(EVIDENCE, ACCURACY))
-        errors.append([error(q + shares, truth) for q in grid])
-    figures = [Figure("60 simulated sets of functions, votes: error", float(np.mean(votes)), unit="%")]
-    for (evidence, accuracy), mean in zip(product(EVIDENCE, ACCURACY), np.mean(errors, axis=0), strict=True):
-        name = f"60 simulated sets of functions, votes and propensity ({evidence:g} labels, {accuracy}): error"
-        figures.append(Figure(name, float(mean), unit="%"))
-    return figures
+        truth = np.where(truth < 0, a.n_classes, truth)  # a class nobody names is always wrong
+        votes.append(expected_error(vote_posterior(a), truth))
+        drawn.append(errors(a, truth))
+    show(f"{len(drawn)} simulated sets of functions, votes {np.mean(votes):.2f}", np.mean(drawn, axis=0))
+    figures = [Figure("simulated functions, votes: error", float(np.mean(votes)), unit="%")]
+    used = RATIOS.index(constants.EXPONENTS["together"][0] / constants.EXPONENTS["together"][1])
+    figures += [
+        Figure(
+            f"simulated functions, prior of {evidence:g} labels: error",
+            float(np.mean(drawn, axis=0)[e, used]),
+            unit="%",
+        )
+        for e, evidence in enumerate(EVIDENCE)
+    ]
+    return figures if skipped() else [*figures, left_out(used)]
+
+
+def left_out(used: int) -> Figure:
+    """Return the mean error on public functions, the prior of each chosen on the others."""
+    public = np.array([errors(*crowd(name)) for name in FAMILIES["functions"]])
+    show("Public sets of functions", public.mean(axis=0))
+    made = []
+    for n, of_set in enumerate(public[:, :, used]):
+        chosen = int(np.delete(public, n, axis=0)[:, :, used].mean(axis=0).argmin())
+        made.append(of_set[chosen])
+        print(f"{FAMILIES['functions'][n]}: {EVIDENCE[chosen]:g} labels, {of_set[chosen]:.2f} %")
+    return Figure("public functions, prior chosen on the other sets: error", float(np.mean(made)), unit="%")
+
+
+def show(title: str, table: Floats) -> None:
+    rows = [[f"{evidence:g}", *(f"{x:.2f}" for x in row)] for evidence, row in zip(EVIDENCE, table, strict=True)]
+    print_table(title, ["labels of the prior", *(f"votes {ratio:g} times the model" for ratio in RATIOS)], rows)

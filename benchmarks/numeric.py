@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ from consilience.datasets import simulate_numeric
 
 LEVELS = {"adult2": dict(zip("GPRX", range(4), strict=True)), "metaphor_novelty": None, "llmjudge_trecdl23": None}
 EMOTION = "emotion"
+#: Numbers of known values.
+KNOWN = (10, 30, 100)
 #: Weight of the mean, ridge, rounding of the model with scales.
 GRID = tuple(product((0.3, 0.5, 0.7), (0.03, 0.1, 0.3), (0.3, 1.0)))
 
@@ -101,10 +103,43 @@ def known_values(labels: pd.DataFrame, known: pd.Series, number: int, draws: int
     return float(np.mean(ratios))
 
 
+def ensemble(kind: str, seed: int, N: int = 1000, M: int = 6) -> tuple[Any, Any]:
+    """Return true values, and the answers of annotators who score every item, (N, M)."""
+    rng = np.random.default_rng(seed)
+    t = rng.normal(0.0, 1.0, N)
+    kinds: dict[str, Callable[[], Any]] = {
+        "normal noise": lambda: t + rng.normal(0.0, 0.7, N),
+        "two modes": lambda: t + 1.5 * rng.choice([-1.0, 1.0], N) + rng.normal(0.0, 0.15, N),
+        "skewed": lambda: t + rng.exponential(1.2, N) - 1.2,
+        "half the same": lambda: np.where(rng.random(N) < 0.5, 0.0, t + rng.normal(0.0, 0.3, N)),
+        "saturating": lambda: np.tanh(2.0 * (t - rng.normal(0.0, 0.7))) + rng.normal(0.0, 0.1, N),
+    }
+    if kind in kinds:
+        return t, np.stack([kinds[kind]() for _ in range(M)], axis=1)
+    return t, np.stack([[*kinds.values()][m % len(kinds)]() for m in range(M)], axis=1)  # one of each
+
+
+def ensembles() -> list[Figure]:
+    """Kernel densities next to the mean, the median and the parametric models, up to a linear map of the values."""
+    figures = []
+    for kind in ("normal noise", "two modes", "skewed", "half the same", "saturating", "one of each"):
+        rows = []
+        for seed in range(4):
+            t, Y = ensemble(kind, seed)
+            made: list[Any] = [cs.aggregate(Y, name) for name in ("numeric", "kernel-density")]
+            values = [Y.mean(axis=1), np.median(Y, axis=1), *(each.value for each in made)]
+            rows.append([np.abs((v - v.mean()) / v.std() * t.std() + t.mean() - t).mean() for v in values])
+        mean, median, usual, kernels = np.mean(rows, axis=0).tolist()
+        print(f"ensemble, {kind}: mean {mean:.3f}, median {median:.3f}, numeric {usual:.3f}, kernels {kernels:.3f}")
+        target = None if kind in ("normal noise", "saturating") else 1.0
+        figures.append(Figure(f"ensemble, {kind}: kernel densities, of numeric", kernels / usual, target))
+    return figures
+
+
 def run() -> list[Figure]:
     """Print and return the figures."""
     warnings.simplefilter("ignore")
-    figures: list[Figure] = []
+    figures = ensembles()
     won: list[bool] = []
     every = list(sets())
     tried = {name: candidates(labels, known) for _, name, labels, known in every}
@@ -128,11 +163,11 @@ def run() -> list[Figure]:
         if "/" in name:
             won += [found["ours"][at] < found["mean"][at] for at in (0, 1)]
     print(f"better than the mean on {sum(won[::2])} (MAE) and {sum(won[1::2])} (RMSE) of {len(won) // 2} scales")
-    for name, number in (("movie_reviews", 30), ("emotion_full", 30), ("snow_affect_numeric/disgust", 30)):
-        for _, each, labels, known in every:
-            if each == name:
-                own = known[known.index.isin(labels["task"])]
-                print(f"{name}: with {number} known values {known_values(labels, own, number):.2f} of the MAE without")
+    for _, name, labels, known in every:
+        own = known[known.index.isin(labels["task"])]
+        shares = [known_values(labels, own, number) for number in KNOWN if number < 0.5 * own.size]
+        print(f"{name}: with {KNOWN} known values " + ", ".join(f"{share:.3f}" for share in shares) + " of the MAE")
+        figures.append(Figure(f"{name}: MAE with known values, of that without, at most", max(shares), 1.02))
     crowd = simulate_numeric(200_000, 1000, labels_per_item=5)
     begun = time.perf_counter()
     cs.aggregate(crowd.annotations, answers="numeric")

@@ -9,6 +9,8 @@ from consilience import metrics as metrics
 from consilience import moments as moments
 from consilience import plot as plot
 from consilience import spans as spans
+from consilience.answers.multi_estimator import MultiLabelConsensus as MultiLabelConsensus
+from consilience.answers.numeric.estimator import NumericConsensus as NumericConsensus
 from consilience.api import aggregate as aggregate
 from consilience.audit.audit import audit as audit
 from consilience.audit.result import Audit as Audit
@@ -23,7 +25,6 @@ from consilience.diagnose import diagnose as diagnose
 from consilience.diagnose.agreement import Agreement as Agreement
 from consilience.diagnose.agreement import agreement as agreement
 from consilience.diagnose.plan import Plan as Plan
-from consilience.diagnose.plan import plan as plan
 from consilience.engine.scan import scan as scan
 from consilience.engine.scanned import Scanned as Scanned
 from consilience.factor.estimators import SymNMF as SymNMF
@@ -72,6 +73,7 @@ from consilience.models.hidden_markov import HiddenMarkov as HiddenMarkov
 from consilience.models.multi import MultiModel as MultiModel
 from consilience.models.numeric import NumericModel as NumericModel
 from consilience.models.open_answers import OpenModel as OpenModel
+from consilience.planning import plan as plan
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.ensemble import EnsembleClustering as EnsembleClustering
 from consilience.pmf.joint_pmf import JointPMF as JointPMF

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +115,27 @@ def test_what_is_refused() -> None:
         cs.aggregate(crowd, answers="open", smoothing=0.1)
     with pytest.raises(ParameterError, match="tokens in order and items on a graph have nominal answers, not 'open'"):
         cs.aggregate(crowd, answers="open", graph=[(0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "taken", "said"),
+    [
+        ("rating", [1, 2, 3, 4, 5], "ordinal", "ratings"),
+        ("number", [10, 20, 35, 40], "numeric", "numbers"),
+        ("choices", ["1", "2", "3", "4"], "nominal", ""),
+    ],
+)
+def test_a_file_that_states_the_kind(tmp_path: Path, kind: str, value: list[object], taken: str, said: str) -> None:
+    """Label Studio's controls say what their answers are, however few there are."""
+
+    def made(n: int, who: int) -> dict[str, object]:
+        given = value[(n + who // 3) % len(value)]
+        content = {kind: [given] if kind == "choices" else given}
+        return {"completed_by": who, "result": [{"from_name": "q", "to_name": "t", "type": kind, "value": content}]}
+
+    tasks = [{"id": n, "data": {"t": "x"}, "annotations": [made(n, who) for who in range(4)]} for n in range(12)]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(tasks))
+    found = examine_answers(cs.read(path))
+    assert found.kind == taken
+    assert said in found.reason

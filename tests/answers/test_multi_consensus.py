@@ -287,11 +287,10 @@ def test_what_is_refused(run: cs.MultiRun) -> None:
         cs.aggregate(a, answers="multi", checkpoint="somewhere")
     with pytest.raises(DataError, match="the quality of labels is for one label from each annotator"):
         _ = run.label_quality
-    for refuse in (lambda: cs.plan(run, 10), lambda: cs.plan(a, 10), lambda: cs.diagnose(a)):
-        with pytest.raises(DataError, match="needs one label from each annotator"):
-            refuse()
-    with pytest.raises(DataError, match="compare needs one label from each annotator"):
-        cs.compare(a, DRAWN.truth)
+    with pytest.raises(DataError, match="needs one label from each annotator"):
+        cs.diagnose(a)
+    with pytest.raises(ParameterError, match="for answers='multi', the methods are votes, multi, not 'ds-em'"):
+        cs.compare(a, DRAWN.truth, methods="ds-em")
 
 
 def test_items_without_answers() -> None:

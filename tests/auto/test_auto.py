@@ -214,7 +214,7 @@ def test_where_annotators_err_together_the_model_has_subtypes_and_is_tempered() 
     fit = auto(annotations)
     assert fit.details["gain_of_subtypes"] > 0
     assert fit.details["chosen"] == "subtypes+votes"
-    assert fit.details["weights"] == {"votes": constants.VOTES, "model": constants.MODEL}
+    assert tuple(fit.details["weights"].values()) in constants.EXPONENTS.values()
     assert "err together" in fit.details["why"]
     assert accuracy(fit, truth) > accuracy(dawid_skene_em(annotations), truth) + 0.005
     assert accuracy(fit, truth) > accuracy(majority_vote(annotations), truth) + 0.01
@@ -309,7 +309,7 @@ REAL = {
     "music": (22.1, 0.13),
     "zencrowd_us": (9.1, 0.09),
     "product": (7.0, 0.08),
-    "duck": (20.1, 0.15),
+    "duck": (21.8, 0.15),
     "weather_amt": (14.8, 0.1),
     "zencrowd_all": (13.0, 0.09),
     "leaves": (36.7, 0.18),
@@ -319,14 +319,14 @@ REAL = {
     "stem_verify": (8.2, 0.07),
     "cdr_cid_sentence": (23.8, 0.14),
     "snow_valence2": (8.6, 0.08),
-    "ws_youtube": (14.7, 0.13),
-    "ws_trec": (47.0, 0.25),
-    "ws_yoruba": (38.1, 0.11),
-    "ws_rna": (15.0, 0.12),
-    "ws_semeval": (16.3, 0.18),
-    "ws_spouse": (32.2, 0.17),
-    "llmbar": (40.6, 0.11),
-    "judge_mtbench_faireval_llmeval2": (22.6, 0.04),
+    "ws_youtube": (14.6, 0.13),
+    "ws_trec": (45.7, 0.25),
+    "ws_yoruba": (37.6, 0.09),
+    "ws_rna": (15.0, 0.1),
+    "ws_semeval": (16.3, 0.15),
+    "ws_spouse": (28.5, 0.17),
+    "llmbar": (40.1, 0.08),
+    "judge_mtbench_faireval_llmeval2": (23.3, 0.07),
 }
 
 
@@ -358,7 +358,7 @@ def test_labelling_functions_are_believed_by_when_they_speak() -> None:
     fit, labelled = auto(a), a.labels_per_item > 0
     assert fit.details["silence"] == "informative"
     assert fit.details["chosen"] == "propensity+votes"
-    assert fit.details["weights"] == {"votes": constants.VOTES, "model": constants.MODEL}
+    assert tuple(fit.details["weights"].values()) == constants.EXPONENTS["together"]
     assert np.mean(fit.choice.best[labelled] == truth[labelled]) > 0.88
     # given that they speak, functions of one class always say the same: confusions learn nothing
     assert np.mean(dawid_skene_em(a).choice.best[labelled] == truth[labelled]) < 0.7
@@ -392,13 +392,13 @@ def test_crowds_are_not_judged_by_silence() -> None:
 def test_public_labelling_functions_are_better_than_votes_on_the_mean() -> None:
     """The data folder states the expected error of votes with ties broken at random.
 
-    Regression bounds: measured 26.7 on the mean, and 1.6 above votes on ws_spouse.
+    Regression bounds: measured 25.8 on the mean, and below votes on every set.
     """
     errors, votes = [], []
     for name in ("ws_youtube", "ws_trec", "ws_yoruba", "ws_rna", "ws_semeval", "ws_spouse"):
         a, truth = real_crowd(name)
         errors.append(error_percent(auto(a).choice.best, truth))
         votes.append(json.loads((path(name) / "stats.json").read_text())["mv_err"])
-        assert errors[-1] <= votes[-1] + 2.0
-    assert np.mean(errors) <= 27.0
-    assert np.mean(errors) < np.mean(votes) - 2.0
+        assert errors[-1] <= votes[-1] + 0.5
+    assert np.mean(errors) <= 26.1
+    assert np.mean(errors) < np.mean(votes) - 2.5

@@ -33,6 +33,7 @@ def any_posterior(annotations: Annotations) -> Floats:
 def by_hand(
     labels: list[tuple[int, int]],
     q: Floats,
+    exponents: tuple[float, float],
     dependent: float,
     counted: Floats,
     shares: Floats,
@@ -43,12 +44,12 @@ def by_hand(
     """Pool the labels (annotator, class) of one item with the posterior q."""
     K, n = len(q), sum(counted[m] for m, _ in labels)
     votes = [sum(counted[m] for m, x in labels if x == k) / n for k in range(K)]
-    exponent = (1 - dependent) + dependent * constants.MODEL / (1 + (max(n, 1.0) - 1) * constants.CORRELATION)
+    exponent = (1 - dependent) + dependent * exponents[1] / (1 + (max(n, 1.0) - 1) * constants.CORRELATION)
     product = []
     for k in range(K):
         v = (1 - constants.FLOOR) * votes[k] + constants.FLOOR / K
         by_record = math.exp(shares[2] * sum(record[m] for m, x in labels if x == k))
-        of_both = v ** (shares[0] * dependent * constants.VOTES) * q[k] ** (shares[1] * exponent)
+        of_both = v ** (shares[0] * dependent * exponents[0]) * q[k] ** (shares[1] * exponent)
         product.append(of_both * by_record * math.exp(offsets[k]))
     return [(1 - doubt) * p / sum(product) + doubt / K for p in product]
 
@@ -56,19 +57,19 @@ def by_hand(
 @pytest.mark.parametrize("dependent", [1.0, 0.4, 0.0])
 @pytest.mark.parametrize("learned", [False, True])
 def test_probabilities_are_those_of_the_formula(dependent: float, learned: bool) -> None:
-    a, matrix = crowd()
+    (a, matrix), exponents = crowd(), (0.8, 0.3)
     counted = np.array([1.0, 1.0, 0.5, 0.5, 1.0, 1.0, 1.0])
     record = np.array([0.3, 1.2, 0.0, 2.0, 0.7, 0.1, 0.4])
     shares = (0.7, 1.6, 0.9) if learned else (1.0, 1.0, 0.0)
     offsets, doubt = np.array([0.4, -0.3, 0.0]) if learned else np.zeros(3), 0.12
-    made = Pool(any_posterior, a.annotator_ids, counted, dependent, doubt)
+    made = Pool(any_posterior, a.annotator_ids, counted, exponents, dependent, doubt)
     if learned:
         made = replace(made, shares=shares, offsets=offsets, record=np.append(record, 5.0))
     probabilities, votes = made(a)
     q = any_posterior(a)
     for n, row in enumerate(matrix):
         labels = [(m, int(x)) for m, x in enumerate(row) if x >= 0]
-        expected = by_hand(labels, q[n], dependent, counted, np.array(shares), record, offsets, doubt)
+        expected = by_hand(labels, q[n], exponents, dependent, counted, np.array(shares), record, offsets, doubt)
         np.testing.assert_allclose(probabilities[n], expected, rtol=1e-9)
         total = sum(counted[m] for m, _ in labels)
         np.testing.assert_allclose(votes[n], [sum(counted[m] for m, x in labels if x == k) / total for k in range(3)])
@@ -88,7 +89,7 @@ def test_votes_decide_where_the_model_is_undecided_and_only_there() -> None:
 
 def test_the_model_is_taken_at_its_word_where_errors_are_independent() -> None:
     a, _ = crowd(2)
-    probabilities, _ = Pool(any_posterior, a.annotator_ids, None, 0.0, 0.0)(a)
+    probabilities, _ = Pool(any_posterior, a.annotator_ids, dependent=0.0, doubt=0.0)(a)
     np.testing.assert_allclose(probabilities, any_posterior(a), atol=1e-10)
 
 
@@ -148,7 +149,7 @@ def test_unknown_annotators_count_once_and_have_an_average_record() -> None:
     probabilities, _ = made(a)
     counted, record = np.array([0.25, 1.0, 1.0]), np.array([0.8, 0.5, 0.5])
     for n, row in enumerate([[0, 1, 2], [1, 1, 0], [2, 0, 0]]):
-        expected = by_hand(
-            list(enumerate(row)), q[n], 1.0, counted, np.ones(3), record, np.zeros(3), constants.DOUBT["assigned"]
-        )
+        exponents, doubt = constants.EXPONENTS["assigned"], constants.DOUBT["assigned"]
+        labels = list(enumerate(row))
+        expected = by_hand(labels, q[n], exponents, 1.0, counted, np.ones(3), record, np.zeros(3), doubt)
         np.testing.assert_allclose(probabilities[n], expected, rtol=1e-9)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from tests.cli.conftest import FILES, Run, strict_json, tree
 
 from consilience.data.set_labels import as_sets
@@ -35,10 +36,15 @@ def test_several_options_from_the_command_line(run: Run, tmp_path: Path) -> None
     assert found.status == 0
     assert "Identified: annotators agree on options" in found.out
     assert strict_json(run("diagnose", labels, "--json").out)["format"] == "consilience.MultiDiagnosis"
-    for verb in (("plan", labels, "--budget", 10), ("compare", labels, "--truth", truth)):
-        refused = run(*verb)
-        assert refused.status == 1
-        assert "needs one label from each annotator, but these labels name several options" in refused.err
+    planned = run("plan", labels, "--budget", 10)
+    assert (planned.status, planned.err) == (0, "")
+    assert "expected wrong decisions on options:" in planned.out
+    assert "% of options" in planned.out
+    compared = strict_json(run("compare", labels, "--truth", truth, "--json").out)
+    rows = {row["method"]: row for row in compared["methods"]}
+    assert {*rows} == {"votes", "multi"}
+    assert rows["multi"]["error"] == pytest.approx(summary["option_scores"]["error_rate"])
+    assert rows["votes"]["log_loss"] > rows["multi"]["log_loss"]
 
 
 def test_label_studio_and_back(run: Run, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -63,10 +64,28 @@ def test_other_verbs(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None
     assert diagnosed.status == 0
     assert "Two answers to an item have a correlation of" in diagnosed.out
     assert strict_json(run("diagnose", labels, "--json").out)["format"] == "consilience.NumericDiagnosis"
+    named = ("--from-name", "price", "--to-name", "text")
+    assert run("export", tmp_path / "run", "--out", tmp_path / "tasks.json", *named).status == 0
+    tasks: Any = strict_json((tmp_path / "tasks.json").read_text("utf-8"))
+    made = tasks[0]["predictions"][0]
+    assert made["result"][0]["type"] == "number"
+    assert made["result"][0]["value"]["number"] == pytest.approx(pd.read_csv(tmp_path / "values.csv")["value"][0])
+    assert 0.0 <= made["score"] <= 1.0
+    planned = run("plan", labels, "--budget", "5")
+    assert planned.status == 0
+    assert "expected mean absolute error:" in planned.out
+    assert "is off by about" in planned.out
+    compared = run("compare", labels, "--truth", truth, "--csv", tmp_path / "compared.csv")
+    assert compared.status == 0
+    table = pd.read_csv(tmp_path / "compared.csv").set_index("method")
+    plain = pd.read_csv(labels).groupby("item")["label"].mean()
+    known = pd.read_csv(truth).set_index("item")["label"].reindex(plain.index)
+    assert table.loc["mean", "mean_absolute"] == pytest.approx((plain - known).abs().mean())
+    assert table.loc["numeric", "mean_absolute"] < table.loc["mean", "mean_absolute"]
+    assert "at least 200 answers" in table.loc["kernel-density", "note"]
+    assert run("compare", labels, "--truth", truth, "--markdown").status == 2
     for refused in (
-        run("plan", labels, "--budget", "5"),
-        run("compare", labels, "--truth", truth),
-        run("export", tmp_path / "run", "--out", tmp_path / "tasks.json"),
+        run("export", tmp_path / "run", "--out", tmp_path / "tasks.jsonl", "--format", "prodigy"),
         run("update", tmp_path / "run", labels),
     ):
         assert refused.status in (1, 2)

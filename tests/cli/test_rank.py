@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from tests.cli.conftest import Run, strict_json
 
@@ -45,6 +46,25 @@ def test_files_and_json(ranked: Run, comparisons: Path, tmp_path: Path) -> None:
     assert summary["best"] == found.scores["item"][0]
     written = {file.name for file in (tmp_path / "run").iterdir()}
     assert {"scores.csv", "judges.csv", "pairs.csv", "win_rates.csv", "summary.json", "model.npz"} <= written
+
+
+def test_report_and_export(ranked: Run, run: Run, comparisons: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    ranked(comparisons, "--out", folder)
+    assert "Win rates" in (folder / "report.html").read_text("utf-8")
+    assert run("report", folder, "--out", tmp_path / "again.html").status == 0
+    assert run("report", folder, "--truth", comparisons).status == 2
+    assert run("export", folder, "--out", tmp_path / "scores.csv").out.endswith("6 items\n")
+    scores = pd.read_csv(tmp_path / "scores.csv")
+    assert scores["item"].tolist() == cs.Ranking.load(folder).scores["item"].tolist()
+    refused = run("export", folder, "--out", tmp_path / "scores.json")
+    assert "a ranking can be written as 'csv', 'parquet' or 'excel'" in refused.err
+    for verb in (("plan", folder, "--budget", 3), ("diagnose", folder), ("aggregate", folder)):
+        done = run(*verb)
+        assert done.status == 2
+        assert "holds a ranking" in done.err
+    with pytest.raises(cs.exceptions.FormatError, match=r"holds a ranking; load it with cs\.Ranking\.load"):
+        cs.load(folder)
 
 
 def test_options_reach_the_model(ranked: Run, comparisons: Path) -> None:

@@ -545,11 +545,6 @@ def test_wrong_use(crowd: cs.datasets.Simulation, run: cs.Consensus, options: di
         plan(crowd.annotations, **{"budget": 5, "consensus": run, **options})
 
 
-def test_open_answers_are_refused() -> None:
-    with pytest.raises(cs.exceptions.DataError, match="this run has open answers"):
-        plan(quietly([[7, 7, 5], [12, 12, 12], [30, 31, 31]], answers="open"), 5)
-
-
 def test_names_that_nobody_has_and_runs_of_other_labels(crowd: cs.datasets.Simulation, run: cs.Consensus) -> None:
     with pytest.raises(cs.exceptions.IdError, match="none of the annotators with a capacity gave labels: 'zoe'"):
         plan(crowd.annotations, 5, consensus=run, capacity={"zoe": 3})

@@ -86,6 +86,17 @@ def test_one_and_two_annotators() -> None:
         )
 
 
+@pytest.mark.parametrize(("items", "annotators"), [(3, 1), (30, 1), (5, 2)])
+def test_few_items_need_more_items_rather_than_many_annotators(items: int, annotators: int) -> None:
+    made = cs.simulate(items, annotators, 2, labels_per_item=annotators, experts=1.0, seed=1)
+    advice = diagnose(made.annotations).advice[0]
+    said = re.fullmatch(
+        r"Collect more items, (\d+) in all, and let 2 more annotators label all of them besides a0.*\.", advice
+    )
+    assert said is not None, advice
+    assert 50 <= int(said[1]) <= 400
+
+
 def test_a_third_annotator_without_labels_is_none() -> None:
     matrix = np.full((50, 3), -1)
     matrix[:, :2] = np.random.default_rng(0).integers(0, 2, (50, 2))

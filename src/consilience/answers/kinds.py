@@ -29,6 +29,7 @@ from consilience.answers.ordinal_detection import looks_like_scale
 from consilience.data.annotations import Annotations
 from consilience.data.frames import is_frame
 from consilience.data.option_sets import looks_like_sets
+from consilience.data.scales import numbers_of
 from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
 from consilience.engine.place import holds_parquet
 from consilience.exceptions import DataError, ParameterError
@@ -38,6 +39,7 @@ from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
 
 __all__ = [
+    "KERNEL_METHOD",
     "MULTI_METHOD",
     "NUMERIC_METHOD",
     "OPEN_METHOD",
@@ -51,8 +53,12 @@ __all__ = [
 
 Kind = Literal["nominal", "ordinal", "multi", "open", "numeric"]
 OPEN_METHOD, ORDINAL_METHOD, MULTI_METHOD, NUMERIC_METHOD = "open-answers", "ordinal", "multi", "numeric"
-#: The only method of each kind that has one of its own beside "auto".
-_METHOD = {"open": OPEN_METHOD, "multi": MULTI_METHOD, "numeric": NUMERIC_METHOD}
+KERNEL_METHOD = "kernel-density"
+#: The methods of each kind that has only its own beside "auto".
+_METHOD = {"open": (OPEN_METHOD,), "multi": (MULTI_METHOD,), "numeric": (NUMERIC_METHOD, KERNEL_METHOD)}
+
+#: What a file calls answers whose kind it states.
+_STATED = {"ordinal": "ratings", "numeric": "numbers"}
 
 #: Least number of different answers that can be open, how many cells of a K × K table there are at least for each
 #: different answer to an item, and the least share of labels that repeat an answer of another annotator to the item.
@@ -81,6 +87,13 @@ class Taken(NamedTuple):
 def examine_answers(annotations: Annotations) -> Taken:
     """Decide from the labels what they mean."""
     a = annotations
+    if a.origin.answers in _STATED and a.n_classes > 2 and numbers_of(a.class_ids) is not None:
+        kind = cast("Kind", a.origin.answers)
+        return Taken(
+            kind,
+            f"the file calls the answers {_STATED[kind]} (answers={kind!r}); use answers='nominal' to treat them as "
+            "names",
+        )
     if looks_like_sets(a):
         return Taken(
             "multi",
@@ -157,16 +170,15 @@ def take_answers(
     is_path = isinstance(data, str | os.PathLike)
     streamed = engine == "stream" or (holds_parquet(data) if is_path else _is_scanned(data))
     if answers == "auto":
-        answers = next((kind for kind, own in _METHOD.items() if own == method), answers)
+        answers = next((kind for kind, own in _METHOD.items() if method in own), answers)
     if answers == "auto" and (order is not None or method.split("+")[0] == ORDINAL_METHOD):
         answers = "ordinal"
     if order is not None and answers != "ordinal":
         raise ParameterError(f"order=… is for answers='ordinal', not {answers!r}")
     if answers in ("ordinal", *_METHOD):
-        if answers in _METHOD and method not in ("auto", _METHOD[answers]):
-            raise ParameterError(
-                f"answers={answers!r} is for the method 'auto' or {_METHOD[answers]!r}, not {method!r}"
-            )
+        if answers in _METHOD and method not in ("auto", *_METHOD[answers]):
+            own = " or ".join(map(repr, _METHOD[answers]))
+            raise ParameterError(f"answers={answers!r} is for the method 'auto' or {own}, not {method!r}")
         if streamed or engine != "local":
             raise ParameterError(f"answers={answers!r} needs all labels in memory, on the engine 'local'")
     elif answers == "nominal" or method != "auto" or streamed:

@@ -175,12 +175,13 @@ class _Annotators:
             found = fit_model(a, sample, looked, **options)
             posterior = named = SubtypeModel.of(found, a)
             model = named.named
-        doubt = constants.DOUBT["together"] if gain > ERR_TOGETHER else dependent * constants.DOUBT["assigned"]
+        kind = "together" if gain > ERR_TOGETHER else "assigned"
+        (of_votes, of_model), doubt = constants.EXPONENTS[kind], dependent * constants.DOUBT[kind]
         names = a.annotator_ids
         details = {
             "chosen": ("subtypes" if gain > 0 else "confusions") + "+votes",
             "why": _why(gain, dependent, self.groups),
-            "weights": {"votes": constants.VOTES * dependent, "model": 1.0 - dependent + constants.MODEL * dependent},
+            "weights": {"votes": of_votes * dependent, "model": 1.0 - dependent + of_model * dependent},
             "gain_of_subtypes": gain,
             "copies": [[names[int(m)] for m in group.members] for group in self.groups],
             "error_correlation": correlation,
@@ -188,7 +189,7 @@ class _Annotators:
         }
         passes = f"{len(found.history)} passes"
         return _Built(
-            Pool(posterior, a.annotator_ids, self.weights, dependent, doubt),
+            Pool(posterior, a.annotator_ids, self.weights, constants.EXPONENTS[kind], dependent, doubt),
             model,
             log_likelihood(a, model),
             found.converged,
@@ -226,14 +227,15 @@ class _Speakers:
         assert isinstance(annotations, Annotations)
         fit = propensity(annotations, **self.options)
         assert isinstance(fit.predictor, SpeakingModel)
+        exponents, doubt = constants.EXPONENTS["together"], constants.DOUBT["together"]
         details = {
             **_NO_DETAILS,
             "chosen": "propensity+votes",
             "why": self.why,
-            "weights": {"votes": constants.VOTES, "model": constants.MODEL},
+            "weights": dict(zip(("votes", "model"), exponents, strict=True)),
             "silence": "informative",
         }
-        pool = Pool(fit.predictor.posterior, annotations.annotator_ids, doubt=constants.DOUBT["by choice"])
+        pool = Pool(fit.predictor.posterior, annotations.annotator_ids, exponents=exponents, doubt=doubt)
         return _Built(pool, fit.model, fit.log_likelihood, fit.converged, fit.history, details, fit.cautions)
 
 

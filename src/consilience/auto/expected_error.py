@@ -16,13 +16,9 @@ from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import ERR_TOGETHER
 from consilience.diagnose.runs import LATER as _LATER
 from consilience.runs.consensus import Consensus
-from consilience.runs.estimated_error import SPREAD, EstimatedError, estimate
+from consilience.runs.estimated_error import EstimatedError, estimate
 
 __all__ = ["LATER", "estimated_error"]
-
-#: Spread of the true share around the estimate, in log-odds, by kind of annotators.
-#: origin: 31 public sets and thinned ones; alternatives: none; sensitivity: ``benchmarks field`` prints the coverage.
-_SPREADS = {"assigned": SPREAD, "together": SPREAD, "by choice": 0.8}
 
 
 def estimated_error(annotations: Annotations, consensus: Consensus) -> EstimatedError:
@@ -37,21 +33,19 @@ def estimated_error(annotations: Annotations, consensus: Consensus) -> Estimated
         return estimate(0.0, 0)
     some, best = a.select_items(judged), consensus.choice.best[judged]
     posterior = consensus.posterior[judged]
-    kind = "assigned"
-    if run.get("silence") == "informative":
-        kind = "by choice"
-    elif run.get("gain_of_subtypes", 0.0) > ERR_TOGETHER:
-        kind = "together"
     if run["method"] != "auto":
+        together = run.get("silence") == "informative" or run.get("gain_of_subtypes", 0.0) > ERR_TOGETHER
+        kind = "together" if together else "assigned"
         votes, n_labels = votes_of(some, None)
-        posterior = normalised(np.add(*features(votes, posterior, n_labels, 1.0)), constants.DOUBT[kind])
+        both = features(votes, posterior, n_labels, constants.EXPONENTS[kind])
+        posterior = normalised(np.add(*both), constants.DOUBT[kind])
     doubt = float(1.0 - posterior[np.arange(best.size), best].mean())
     if "known_answers" not in run:
-        return estimate(doubt, best.size, spread=_SPREADS[kind])
+        return estimate(doubt, best.size)
     report = run["known_answers"]
     # the pool has learned from the known answers how far to trust the model
     wrong = round(report["error_with"] * report["items"])
-    return estimate(doubt, best.size, spread=_SPREADS[kind], wrong=wrong, known=report["items"])
+    return estimate(doubt, best.size, wrong=wrong, known=report["items"])
 
 
 #: What a consensus computes on first access.

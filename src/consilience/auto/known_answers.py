@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from consilience.exceptions import DataWarning
 from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["contradiction", "known_items", "learn_from_known", "records"]
+__all__ = ["Lessons", "contradiction", "known_items", "learn_from_known", "learned_from", "records"]
 
 
 def known_items(annotations: Annotations) -> Ints:
@@ -46,6 +47,14 @@ def known_items(annotations: Annotations) -> Ints:
     if annotations.gold is None:
         return np.empty(0, np.int64)
     return np.flatnonzero((annotations.gold >= 0) & (annotations.labels_per_item > 0))
+
+
+class Lessons(NamedTuple):
+    """What the known answers are compared with."""
+
+    some: Annotations  #: the items with a known answer and a label
+    posterior: Floats  #: of the model, without an item's own answer, (known, K)
+    average: float  #: mean probability of a label
 
 
 def learn_from_known(
@@ -57,29 +66,35 @@ def learn_from_known(
     labels with some of the known answers or none.
     """
     items = known_items(annotations)
-    assert annotations.gold is not None
     some = annotations.select_items(items)
     assert some.gold is not None
-    truth, blind = some.gold, some.with_gold(None)
-    posterior = np.empty((items.size, annotations.n_classes))
-    for part in _parts(blind, truth):
+    blind, posterior = some.with_gold(None), np.empty((items.size, annotations.n_classes))
+    for part in _parts(blind, some.gold):
         posterior[part] = refit(annotations.forgetting(items[part])).model(blind.select_items(part))
+    learned, judged = learned_from(Lessons(some, posterior, _average_accuracy(annotations, pool)), pool)
+    alone, _ = refit(annotations.forgetting(items))(blind)
+    return learned, judged, alone
+
+
+def learned_from(lessons: Lessons, pool: Pool) -> tuple[Pool, Floats]:
+    """Return the pool with coefficients, offsets and records, and what it says of the known items, (known, K)."""
+    some, posterior, average = lessons
+    assert some.gold is not None
+    truth = some.gold
     hits, known = records(some)
-    average = _average_accuracy(annotations, pool)
     who, right = some.annotator, some.label == truth[some.item_of_label()]
     own = label_sums(some, _weights(hits[who] - right, known[who] - 1.0, average))
-    votes, n_labels = votes_of(blind, pool.counted)
-    three = np.stack([*features(votes, posterior, n_labels, pool.dependent), own])
+    votes, n_labels = votes_of(some.with_gold(None), pool.counted)
+    three = np.stack([*features(votes, posterior, n_labels, pool.exponents, pool.dependent), own])
     # known answers show how far the labels can be trusted: no more doubt than where nothing is wrong with them
     doubt = min(pool.doubt, constants.DOUBT["assigned"])
     shares, offsets = _regression(three, truth, doubt)
     judged = normalised(np.tensordot(shares, three, 1) + offsets, doubt)
-    alone, _ = refit(annotations.forgetting(items))(blind)
     of_votes, of_model, of_record = shares.tolist()
     # the last entry is for annotators who are not known at all
     record = _weights(np.append(hits, 0.0), np.append(known, 0.0), average)
     learned = replace(pool, shares=(of_votes, of_model, of_record), offsets=offsets, record=record, doubt=doubt)
-    return learned, judged, alone
+    return learned, judged
 
 
 def _parts(some: Annotations, truth: Codes) -> list[Ints]:

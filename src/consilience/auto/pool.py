@@ -7,10 +7,11 @@ posterior of the model,
     p(k)  ∝  v(k)^a · q(k)^(b / (1 + (n - 1) ρ)),      then  (1 - ε) p + ε / K.
 
 n labels whose errors have correlation ρ are worth n / (1 + (n - 1) ρ) independent ones (the design effect of Kish
-1965).  a, b and ρ are the same for all data: no set of labels shows how far its own model can be trusted
-(:mod:`consilience.auto.constants`).  There is one exception: if many labels show that errors are independent, given the
-model, the model is taken at its word.  Between the two, the exponents are interpolated.  The doubt ε, the share of
-items of which the labels say nothing, is larger where annotators err together, and where they speak by choice.
+1965).  ρ is the same for all data.  a, b and the doubt ε, the share of items of which the labels say nothing, have two
+values: where annotators err together or speak by choice, votes count more beside the model, and the doubt is larger
+(:mod:`consilience.auto.constants`).  Nothing else in a set of labels was found to show how far its own model can be
+trusted, with one exception: if many labels show that errors are independent, given the model, the model is taken at its
+word.  Between the two, the exponents are interpolated.
 
 With known answers, the logarithms of both factors, and the scores of a vote by record, are features of a logistic
 regression (:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``, with an ``offset`` for every
@@ -73,15 +74,17 @@ def held(annotations: Annotations, posterior: Floats) -> Floats:
     return posterior
 
 
-def features(votes: Floats, posterior: Floats, n_labels: Floats, dependent: float) -> tuple[Floats, Floats]:
+def features(
+    votes: Floats, posterior: Floats, n_labels: Floats, exponents: tuple[float, float], dependent: float = 1.0
+) -> tuple[Floats, Floats]:
     """Return the logarithms of both factors of the product, (N, K) each.
 
-    ``dependent`` is 1 by default and 0 where errors are surely independent.
+    ``dependent`` is 0 where errors are surely independent.
     """
-    K = votes.shape[1]
+    (a, b), K = exponents, votes.shape[1]
     n = np.maximum(n_labels, 1.0)[:, None]
-    of_votes = dependent * constants.VOTES * np.log((1.0 - constants.FLOOR) * votes + constants.FLOOR / K)
-    exponent = 1.0 - dependent + dependent * constants.MODEL / (1.0 + (n - 1.0) * constants.CORRELATION)
+    of_votes = dependent * a * np.log((1.0 - constants.FLOOR) * votes + constants.FLOOR / K)
+    exponent = 1.0 - dependent + dependent * b / (1.0 + (n - 1.0) * constants.CORRELATION)
     of_model = exponent * np.log(np.maximum(posterior, 1e-12) / posterior.max(axis=1, keepdims=True))
     return of_votes, of_model
 
@@ -100,6 +103,7 @@ class Pool:
     model: Callable[[Annotations], Floats]  #: posterior of any items, (N, K)
     annotators: Ids
     counted: Floats | None = None  #: how many times the labels of each annotator count, (M,); once if None
+    exponents: tuple[float, float] = constants.EXPONENTS["assigned"]
     dependent: float = 1.0
     doubt: float = constants.DOUBT["assigned"]
     shares: tuple[float, float, float] = (1.0, 1.0, 0.0)  #: of the votes, the model and the vote by record
@@ -124,7 +128,7 @@ class Pool:
             counted = np.where(codes >= 0, self.counted[codes], 1.0)
         votes, n_labels = votes_of(annotations, counted)
         posterior = self.model(annotations)
-        one, other = features(votes, posterior, n_labels, self.dependent)
+        one, other = features(votes, posterior, n_labels, self.exponents, self.dependent)
         logarithms = self.shares[0] * one + self.shares[1] * other
         if self.offsets is not None:
             logarithms += self.offsets

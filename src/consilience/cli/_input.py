@@ -22,6 +22,13 @@ class _Labels(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value != "-" or ctx is None:
+            if _holds_ranking(value):
+                self.fail(
+                    f"{value} holds a ranking, not labels. Its tables say what is open (indistinguishable.csv) and "
+                    "what to compare next (next_comparisons.csv)",
+                    param,
+                    ctx,
+                )
             return super().convert(value, param, ctx)
         stream = sys.stdin.buffer
         first = stream.read(512)
@@ -34,6 +41,14 @@ class _Labels(click.Path):
         if ending == ".zip" and b"xl/workbook.xml" in place.read_bytes():
             place = place.rename(place.with_suffix(".xlsx"))
         return str(place)
+
+
+def _holds_ranking(value: Any) -> bool:
+    if not (Path(value) / "comparisons.parquet").is_file():
+        return False
+    from consilience.ranking.result import Ranking
+
+    return Ranking.is_saved_in(value)
 
 
 LABELS = _Labels()

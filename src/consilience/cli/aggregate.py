@@ -10,7 +10,7 @@ import click
 
 from consilience.cli._input import LABELS
 
-__all__ = ["SEED", "command", "reading_options", "run_aggregate"]
+__all__ = ["ANSWERS", "SEED", "command", "reading_options", "run_aggregate"]
 
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
@@ -20,6 +20,7 @@ _PARAMETERS = ("silence", "items", "answers", "order", "prior", "smoothing", "sh
 
 #: The seeds that every method takes.
 SEED = click.IntRange(0, 2**32 - 1)
+ANSWERS = click.Choice(["auto", "nominal", "ordinal", "multi", "open", "numeric"])
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
 
@@ -80,7 +81,7 @@ _MOST_REPORTED = 200_000
 @click.option("--items", type=click.Path(), help="File of all items, for those that nobody labelled.")
 @click.option(
     "--answers",
-    type=click.Choice(["auto", "nominal", "ordinal", "multi", "open", "numeric"]),
+    type=ANSWERS,
     help="What answers mean: classes that items share, levels of a scale, several options joined by |, options that "
     "differ from item to item, or numbers.  [default: auto]",
 )

@@ -15,6 +15,7 @@ from consilience.cli.aggregate import reading_options
 if TYPE_CHECKING:
     from consilience.compare.compare import Step
     from consilience.compare.comparison import Comparison
+    from consilience.compare.values import ValueComparison
 
 __all__ = ["command"]
 
@@ -56,6 +57,7 @@ def command(
     import consilience as cs
     from consilience.cli import _output
     from consilience.compare.compare import compare
+    from consilience.compare.values import ValueComparison
     from consilience.files import check_replaceable
 
     if out is not None:
@@ -70,6 +72,11 @@ def command(
             options: dict[str, Any] = {"seeds": seeds, "jobs": jobs, "timeout": timeout, "callback": callback}
             found = compare(annotations, known, methods=methods, **options)
     _output.show_notes(list(dict.fromkeys([*found.notes, *sentences])))
+    if isinstance(found, ValueComparison):
+        if out is not None or plot is not None or printed not in (None, "json"):
+            raise click.UsageError(f"for answers of kind {found.kind!r}, the comparison has --csv and --json only")
+        _show_values(found, csv_, as_json=printed == "json")
+        return
     written = _write(found, out, csv_, plot)
     if printed == "json":
         _output.show_json(found.to_dict())
@@ -80,6 +87,25 @@ def command(
     _show(found)
     if written:
         click.echo(f"\nWritten: {', '.join(written)}")
+
+
+def _show_values(found: ValueComparison, csv_: str | None, *, as_json: bool) -> None:
+    """Print a comparison of numbers or several options."""
+    from rich.console import Console
+
+    from consilience.cli._output import show_json, show_table
+
+    if csv_ is not None:
+        found.to_csv(csv_)
+    if as_json:
+        show_json(found.to_dict())
+        return
+    columns = found.columns()
+    names = [name for name, values in columns.items() if any(values.to_pylist())]
+    rows = list(zip(*(columns[name].to_pylist() for name in names), strict=True))
+    show_table(Console(highlight=False), "Methods, smallest error first", rows, names, most=len(rows))
+    if csv_ is not None:
+        click.echo(f"\nWritten: {csv_}")
 
 
 def _check_picture(path: str) -> None:

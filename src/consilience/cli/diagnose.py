@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from consilience.cli._input import LABELS
-from consilience.cli.aggregate import SEED, reading_options
+from consilience.cli.aggregate import ANSWERS, SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose import Diagnosis
@@ -21,6 +21,7 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 
 @click.command(name="diagnose", params=list(reading_options))
 @click.argument("labels", type=LABELS)
+@click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is examined; +em refines any.")
 @click.option(
     "--bootstrap",
@@ -29,25 +30,26 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draws.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of sentences and tables.")
-def command(labels: str, method: str, bootstrap: int | None, seed: int, as_json: bool, **reading: Any) -> None:
+def command(
+    labels: str, answers: str, method: str, bootstrap: int | None, seed: int, as_json: bool, **reading: Any
+) -> None:
     """Check whether LABELS, a table with a row for each label, show how good every annotator is.
 
     Prints a verdict (identified, weakly identified, not identified), the reasons, and which annotators need common
     items.
     """
     import consilience as cs
-    from consilience.answers.numeric.kind import looks_numeric
+    from consilience.answers.kinds import take_answers
     from consilience.cli import _output
-    from consilience.data.option_sets import looks_like_sets
     from consilience.diagnose import Diagnosis, diagnose
 
     with _output.quiet(), _output.reading(labels):  # the notes are printed below
         annotations = cs.read(labels, **reading)
-    several, numbers = looks_like_sets(annotations), method == "auto" and bool(looks_numeric(annotations))
     with _output.waiting("examining who agrees with whom"):
-        if several or numbers:
+        _, taken = take_answers(annotations, answers, method)
+        if taken.kind in ("multi", "numeric", "open"):
             with _output.quiet():
-                run = cs.aggregate(annotations, answers="multi" if several else "numeric", seed=seed)
+                run = cs.aggregate(annotations, method, answers=taken.kind, seed=seed)
             found: Any = run.diagnosis
             notes = run.origin.notes
         else:

@@ -32,14 +32,16 @@ __all__ = ["command"]
 def command(run: str, out: str, **options: Any) -> None:
     """Write the labels of RUN, the folder of an earlier run, to a file.
 
-    CSV, Parquet and Excel files hold the table of labels.  Files for Label Studio, Argilla, doccano and Prodigy hold
-    tasks with predictions, to be imported.  For Mechanical Turk, the results of a batch get an X in the column Approve.
+    CSV, Parquet and Excel files hold the table of labels, or the scores of a ranking.  Files for Label Studio, Argilla,
+    doccano and Prodigy hold tasks with predictions, to be imported.  For Mechanical Turk, the results of a batch get an
+    X in the column Approve.
     """
     import consilience as cs
     from consilience.cli import _output
 
-    consensus = cs.load(run)
+    consensus = cs.Ranking.load(run) if cs.Ranking.is_saved_in(run) else cs.load(run)
     with _output.caught() as notes:
         cs.write(consensus, out, **options)
     _output.show_notes(notes)
-    click.echo(f"Written to {out}: {len(consensus.item_ids)} items")
+    n_items = consensus.comparisons.n_items if isinstance(consensus, cs.Ranking) else len(consensus.item_ids)
+    click.echo(f"Written to {out}: {n_items} items")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from consilience.cli._input import LABELS
-from consilience.cli.aggregate import SEED, reading_options
+from consilience.cli.aggregate import ANSWERS, SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
@@ -29,6 +29,7 @@ __all__ = ["command"]
     "--questions", default=10, show_default=True, help="Number of items to suggest whose truth is worth knowing."
 )
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
+@click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is used; +em refines any.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", type=click.Path(), help="File for the plan, as CSV.")
@@ -41,6 +42,7 @@ def command(
     allow_flagged: bool,
     questions: int,
     gold: str | None,
+    answers: str,
     method: str,
     seed: int,
     out: str | None,
@@ -52,33 +54,31 @@ def command(
     Labels that make annotators comparable come first, then those that are most informative for their cost.
     """
     import consilience as cs
-    from consilience.answers.kinds import require_classes
     from consilience.cli import _output
-    from consilience.diagnose.plan import plan
 
     with _output.quiet():  # the notes are printed below
         with _output.reading(labels):
             annotations = cs.read(labels, **reading)
         if not isinstance(annotations, cs.Annotations):
             raise cs.exceptions.DataError(f"{labels} has labels of tokens in order; plan is for items by themselves")
-        require_classes(annotations, "plan")
         if gold is not None:
             annotations = annotations.with_gold(cs.read_truth(gold, encoding=reading["encoding"], like=annotations))
         own = annotations.origin.annotator
         with _output.waiting("planning"):
-            found = plan(
+            found = cs.plan(
                 annotations,
                 budget,
                 costs=_per_annotator(costs, "cost", own, reading["encoding"]),
                 capacity=_per_annotator(capacity, "capacity", own, reading["encoding"]),
                 allow_flagged=allow_flagged,
                 gold=questions,
+                answers=answers,
                 method=method,
                 seed=seed,
             )
     if out is not None:
         found.save(out)
-    _output.show_notes([*annotations.origin.notes, *found.notes])
+    _output.show_notes([*found.origin.notes, *found.notes])
     if as_json:
         _output.show_json(found.to_dict())
         return
@@ -115,8 +115,10 @@ def _show(found: Plan) -> None:
     )
     if found.joining:
         console.print(f"the first {found.joining} make annotators comparable", markup=False)
+    digits = ".3g" if found.measure == "mean absolute error" else ".0f"
     console.print(
-        f"expected wrong labels: {found.wrong_now:.0f} now, {found.wrong_then:.0f} then, if the model is right",
+        f"expected {found.measure}: {found.wrong_now:{digits}} now, {found.wrong_then:{digits}} then, if the model is "
+        "right",
         markup=False,
     )
     if found.guarantees is not None:

@@ -20,7 +20,7 @@ _MOST_COLUMNS = 8
 
 @click.command(name="rank")
 @click.argument("comparisons", type=click.Path())
-@click.option("--out", type=click.Path(), help="Folder for scores, judges, pairs and win rates, model and summary.")
+@click.option("--out", type=click.Path(), help="Folder for the tables, the model, summary and report.")
 @click.option("--left", help="Name of the column with the left items.")
 @click.option("--right", help="Name of the column with the right items.")
 @click.option("--worker", help="Name of the column with the judges.")
@@ -35,13 +35,15 @@ _MOST_COLUMNS = 8
 @click.option("--max-iter", default=100, show_default=True, help="Maximal number of rounds.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--format", help="Format of the file: csv, jsonl, mt-bench, alpaca-eval, ….  [default: recognised]")
+@click.option("--question", help="Which question to read, if an export has several that compare items.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of sentences and tables.")
 def command(comparisons: str, out: str | None, as_json: bool, **options: Any) -> None:
     """Rank items by COMPARISONS, a table with a row for each comparison of two items.
 
     Columns are recognised by name: left and right (or model_a and model_b), worker|annotator|rater|judge|user, and
-    winner, which is left, right, tie or the item that won.  MT-Bench judgments and AlpacaEval annotations are read too.
+    winner, which is left, right, tie or the item that won.  MT-Bench judgments, AlpacaEval annotations, and exports of
+    Label Studio (pairwise, ranker) and Argilla (ranking) are read too.
     """
     import consilience as cs
     from consilience.cli import _output
@@ -54,6 +56,7 @@ def command(comparisons: str, out: str | None, as_json: bool, **options: Any) ->
     if out is not None:
         with _output.waiting("writing the tables"):
             found.save(out)
+            cs.report(found, Path(out) / "report.html", title=Path(comparisons).name)
     _output.show_notes(list(dict.fromkeys([*sentences, *found.notes])))
     if as_json:
         _output.show_json(found.summary())

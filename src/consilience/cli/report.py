@@ -18,7 +18,7 @@ __all__ = ["command"]
 @click.option("--items", default=30, show_default=True, help="How many of the items to look at first to list.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the file of true labels.")
 def command(folder: str, out: str | None, truth: str | None, title: str | None, items: int, encoding: str) -> None:
-    """Write the report of a run, from the folder DIR that it was saved to: one HTML file that needs no network."""
+    """Write the report of a run or a ranking, from the folder DIR that it was saved to: one HTML file, no network."""
     import consilience as cs
     from consilience.cli import _output
     from consilience.io.tables import read_truths
@@ -28,6 +28,8 @@ def command(folder: str, out: str | None, truth: str | None, title: str | None, 
         known: Any = None
         if cs.QuestionRuns.is_saved_in(folder):
             known = None if truth is None else read_truths(truth, encoding=encoding)
+        elif truth is not None and cs.Ranking.is_saved_in(folder):
+            raise click.UsageError("--truth is for runs over labels; a ranking has no truth")
         elif truth is not None:
             run: Any = cs.load(folder)
             read_truth = cs.read_sequence_truth if "sequences" in run.run else cs.read_truth

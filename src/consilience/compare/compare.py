@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.answers.kinds import require_classes
+from consilience.answers.kinds import Kind
+from consilience.answers.numeric.kind import looks_numeric
 from consilience.compare import candidates, supervise
 from consilience.compare.candidates import Candidate, candidate_of
 from consilience.compare.comparison import Comparison
 from consilience.compare.supervise import Task
 from consilience.compare.trial import save_labels
+from consilience.compare.values import compare_values
 from consilience.data.annotations import Annotations
-from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
+from consilience.data.option_sets import looks_like_sets
 from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes
@@ -48,8 +50,11 @@ def compare(
     jobs: int = 1,
     timeout: float | None = None,
     callback: Callable[[Step], Any] | None = None,
-) -> Comparison:
+) -> Any:
     """Run methods on labels whose truth is known, and measure their error, calibration and cost.
+
+    Returns a :class:`consilience.Comparison`.  For numbers and answers that name several options, the models are
+    compared with means, medians or votes, and the result has ``table``, ``to_csv`` and ``to_dict`` only.
 
     Every method of this library runs in a process of its own, functions and other estimators in this one.  A method
     that refuses the data, fails or times out gets a row in the table with the reason.
@@ -85,13 +90,12 @@ def compare(
     >>> compare(crowd.annotations, crowd.truth, methods="majority,ds-em")
     <Comparison: 2 methods on 300 items, best ds-em (1.67 % wrong)>
     """
+    annotations = as_annotations(data)
+    if (kind := _kind(annotations)) is not None:
+        return compare_values(annotations, _read_truth(annotations, truth), kind, methods)
     chosen = _chosen(methods)
     tasks = {Task(name, _seeds_of(name, candidate, seeds)): candidate for name, candidate in chosen.items()}
     _check(jobs, timeout)
-    annotations = as_annotations(data)
-    if looks_like_sets(annotations):
-        raise DataError(f"compare needs one label from each annotator, {SETS_INSTEAD}")
-    require_classes(annotations, "compare")
     codes = _judged(annotations, truth)
     cautions = cautions_of(annotations)
     warn_of(cautions)
@@ -211,13 +215,24 @@ def _check(jobs: Any, timeout: Any) -> None:
         raise ParameterError(f"timeout must be a number of seconds above 0 (at most 4000000), or None, not {timeout!r}")
 
 
+def _kind(annotations: Annotations) -> Kind | None:
+    """Return the kind of answers that have no classes, None for classes."""
+    if looks_like_sets(annotations):
+        return "multi"
+    return "numeric" if annotations.origin.answers == "numeric" or looks_numeric(annotations) else None
+
+
+def _read_truth(annotations: Annotations, truth: Any) -> Any:
+    if not isinstance(truth, str | os.PathLike):
+        return truth
+    from consilience.io import read_truth
+
+    return read_truth(truth, like=annotations)
+
+
 def _judged(annotations: Annotations, truth: Any) -> Codes:
     """Return the class code of every item that is judged, -1 for the others."""
-    if isinstance(truth, str | os.PathLike):
-        from consilience.io import read_truth
-
-        truth = read_truth(truth, like=annotations)
-    codes = annotations.codes_of_truth(truth, strict=False)
+    codes = annotations.codes_of_truth(_read_truth(annotations, truth), strict=False)
     codes[annotations.labels_per_item == 0] = -1
     if not (codes >= 0).any():
         raise DataError("no item has both a truth and a label")

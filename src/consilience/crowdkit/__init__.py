@@ -11,15 +11,18 @@ from consilience.crowdkit.binary_relevance import BinaryRelevance
 from consilience.crowdkit.dawid_skene import DawidSkene, OneCoinDawidSkene
 from consilience.crowdkit.glad import GLAD
 from consilience.crowdkit.kos import KOS
+from consilience.crowdkit.pairwise import BradleyTerry, NoisyBradleyTerry
 from consilience.crowdkit.votes import GoldMajorityVote, MajorityVote, Wawa, ZeroBasedSkill
 
 __all__ = [
     "GLAD",
     "KOS",
     "BinaryRelevance",
+    "BradleyTerry",
     "DawidSkene",
     "GoldMajorityVote",
     "MajorityVote",
+    "NoisyBradleyTerry",
     "OneCoinDawidSkene",
     "Wawa",
     "ZeroBasedSkill",

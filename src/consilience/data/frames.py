@@ -63,6 +63,7 @@ class Origin:
     notes: tuple[str, ...] = ()  #: what was dropped or merged on the way in, in sentences
     read_as: str = ""  #: what a file was read as, and why
     question: str = ""  #: what was asked, if an export names it
+    answers: str = ""  #: the kind of answers, if an export says it: "ordinal" or "numeric"
     texts: Texts | None = field(default=None, repr=False, compare=False)  #: what the items show
 
 

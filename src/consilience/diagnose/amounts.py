@@ -35,6 +35,7 @@ from consilience.diagnose.constants import (
     GUESSING,
     LABELS_CHANGED,
     LEAST_COMMON,
+    MOST_ITEMS,
     MOST_NEWCOMERS,
     NO_SPECIALIST,
     POWER,
@@ -94,25 +95,32 @@ def common_to_three(e: Evidence) -> int:
     return min(n, e.labelled_items)
 
 
-def newcomers(e: Evidence, good: Ints) -> tuple[int, int]:
+def newcomers(e: Evidence, good: Ints, *, able: bool = False) -> tuple[int, int]:
     """Return how many more annotators it takes next to these good ones, and the items that each should label.
 
-    They are as few as possible, and label all items if even ``MOST_NEWCOMERS`` are too few.
+    They are as few as possible, and like most annotators, or as ``able`` as these.  If ``MOST_NEWCOMERS`` are too few
+    for the items there are, more items are better.
     """
     both = np.isin(e.pairs.who, good).all(axis=1)
     r, S = _measured(e, both)
+    fresh = r if able else float(np.sqrt(r * _typical(e)))
     noise, N = float(e.pairs.totals[~both].sum()), e.labelled_items
     others = max(e.annotations.n_labels / max(N, 1) - good.size, 0.0)
-    n = np.arange(1, N + 1, dtype=np.float64)
-    for hired in range(max(2, 3 - good.size), MOST_NEWCOMERS + 1):  # a single one may be poor
+    n = np.arange(1, MOST_ITEMS + 1, dtype=np.float64)
+
+    def items(hired: int) -> int:
         g, h = hired * good.size + hired * (hired - 1) / 2, hired * others
         # of the new pairs with the noise, and of all pairs
-        new = g * n * r >= reach(RELATED) * np.sqrt(noise + (g + h) * n)
-        whole = (S + g * n) * r >= reach(SLIGHT) * np.sqrt(S + noise + (g + h) * n)
+        new = g * n * fresh >= reach(RELATED) * np.sqrt(noise + (g + h) * n)
+        whole = S * r + g * n * fresh >= reach(SLIGHT) * np.sqrt(S + noise + (g + h) * n)
         enough = np.flatnonzero(new & whole)
-        if enough.size:
-            return hired, min(max(int(enough[0]) + 1, e.needed), N)
-    return MOST_NEWCOMERS, N
+        return int(enough[0]) + 1 if enough.size else MOST_ITEMS
+
+    least = max(2, 3 - good.size)  # a single one may be poor
+    for hired in range(least, MOST_NEWCOMERS + 1):
+        if items(hired) <= N:
+            return hired, min(max(items(hired), e.needed), N)
+    return least, max(items(least), e.needed)
 
 
 def pairs_to_show(e: Evidence) -> float:

@@ -96,8 +96,10 @@ POWER = 0.9
 #: origin: three quarters of 21 crowds and all of four panels agree more (the median is 0.31); sensitivity: numbers of
 #: items are proportional to 1 / κ².
 TYPICAL_AGREEMENT = 0.2
-#: Annotators that the advice asks to find, at most.  origin: by design; sensitivity: not measured.
-MOST_NEWCOMERS = 9
+#: Annotators that the advice asks to find, and items that it asks to collect with them, at most.
+#: origin: by design; alternatives: 9 annotators, with whom a single annotator of three items was told to find nine
+#: others; sensitivity: not measured.
+MOST_NEWCOMERS, MOST_ITEMS = 4, 10_000
 
 # ---- plan ----------------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience.data.annotations import Annotations, entries_of
-from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose.constants import (
     CHANCE,
     CLEAR,
@@ -48,9 +47,10 @@ from consilience.diagnose.constants import (
 from consilience.diagnose.error_correlation import error_correlation
 from consilience.diagnose.guaranteed import Guarantees
 from consilience.diagnose.joining import links
-from consilience.diagnose.plan_input import for_annotators, is_number, open_pairs
+from consilience.diagnose.plan_input import asking
 from consilience.diagnose.plan_people import affordable, flagged, limits, note_of
 from consilience.diagnose.plan_result import Plan
+from consilience.diagnose.plan_values import flagged_values, plan_values
 from consilience.diagnose.runs import LATER
 from consilience.exceptions import ConsilienceWarning, DataError, ParameterError
 from consilience.io.coercion import as_annotations
@@ -80,53 +80,19 @@ def plan(
     method: str = "auto",
     seed: int = 0,
 ) -> Plan:
-    """Plan which annotator should label which item next.
+    """Plan which annotator should label which item next; :func:`consilience.plan` documents the parameters.
 
-    Parameters
-    ----------
-    data
-        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, the path of a file, or a
-        consensus that has its labels.  Items of the annotations without labels are planned too.
-    budget
-        Total cost of the labels: their number, unless ``costs`` are given.
-    consensus
-        A consensus of the same labels, to be used instead of a new one.
-    costs
-        Cost of a label: one number, or one for each annotator (a mapping, a frame with an annotator and a cost column,
-        or an array in the order of the annotators).  1 by default.
-    capacity
-        Number of labels that an annotator can give, in the same forms.  Annotators who are missing from a mapping or
-        frame are not asked.  Unlimited by default.
-    candidates
-        A frame with an item and an annotator column: the only pairs that can be asked.  All by default.
-    allow_flagged
-        Whether to ask annotators who are flagged as spammers or adversaries, copy each other or got worse over time.
-    gold
-        Number of items to suggest whose truth is worth knowing.
-    method, seed
-        Method and seed of the consensus, where none is given.
-
-    Examples
-    --------
-    >>> import consilience as cs
-    >>> crowd = cs.simulate(200, 10, 3, labels_per_item=2, seed=1)
-    >>> cs.plan(crowd.annotations, budget=50)
-    <Plan: 50 labels of 50 items, 0 of them to join annotators>
+    Labels without a consensus are taken as classes.
     """
     check_seed(seed)
     annotations, run = _labels_of(data, consensus, method, seed)
-    if not (is_number(budget) and np.isfinite(budget) and budget >= 0):
-        raise ParameterError(f"budget must be a number ≥ 0, not {budget!r}")
-    ids, M, N = annotations.annotator_ids, annotations.n_annotators, annotations.n_items
-    price = for_annotators(costs, ids, "cost", missing=None)
-    price = np.ones(M) if price is None else price
-    if not (np.isfinite(price).all() and (price > 0).all()):
-        raise ParameterError("costs must be numbers > 0")
-    room = for_annotators(capacity, ids, "capacity", missing=0.0)
-    left = np.full(M, N, np.int64) if room is None else np.minimum(np.floor(np.maximum(room, 0.0)), N).astype(np.int64)
+    if isinstance(run, NumericRun | MultiRun | OpenRun):
+        not_asked = {} if allow_flagged else flagged_values(run)
+        return plan_values(run, annotations, asking(annotations, budget, costs, capacity, candidates, not_asked), gold)
     not_asked = {} if allow_flagged else flagged(run)
-    left[list(not_asked)] = 0
-    open_to = open_pairs(candidates, annotations)
+    to_ask = asking(annotations, budget, costs, capacity, candidates, not_asked)
+    price, left, open_to = to_ask.price, to_ask.left, to_ask.open_to
+    ids, M = annotations.annotator_ids, annotations.n_annotators
     q, A = run.posterior, run.model.confusions
     doubt = -(q * np.log2(np.maximum(q, 1e-300))).sum(axis=1)
     (item, asked), reasons = _joining(annotations, run, doubt, price, left, float(budget), open_to)
@@ -200,15 +166,7 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
         data, consensus = data.annotations, data
         if data is None:
             raise DataError("the run does not hold its labels; give them too: plan(labels, budget, consensus=run)")
-    if isinstance(consensus, OpenRun):
-        raise DataError("plan needs classes that items share; this run has open answers")
-    if isinstance(consensus, MultiRun):
-        raise DataError("plan needs one label from each annotator; this run has several options")
-    if isinstance(consensus, NumericRun):
-        raise DataError("plan needs classes; this run has numbers: consensus.doubtful() has the widest intervals")
     annotations = as_annotations(data)
-    if consensus is None and looks_like_sets(annotations):
-        raise DataError(f"plan needs one label from each annotator, {SETS_INSTEAD}")
     if consensus is None:
         with warnings.catch_warnings():
             # the plan is there to mend what a run would warn of
@@ -217,6 +175,8 @@ def _labels_of(data: Any, consensus: Consensus | None, method: str, seed: int) -
     same = annotations.n_items == len(consensus.item_ids) and annotations.item_ids == consensus.item_ids
     if not (same and annotations.annotator_ids == consensus.model.annotators):
         raise ParameterError("the consensus is of other labels than the data; give that of these labels")
+    if isinstance(consensus, NumericRun | MultiRun | OpenRun):
+        return consensus.annotations or annotations, consensus
     return annotations.recode(consensus.model.annotators, consensus.model.classes), consensus
 
 

@@ -34,7 +34,7 @@ class Plan:
 
     item: Ints  #: code of the item of each label: first those that join annotators, then by gain
     annotator: Ints  #: code of the annotator to ask
-    gain: Floats  #: expected information of the label about its item, in bits
+    gain: Floats  #: expected information of the label about its item, in bits; of numbers, how far the error falls
     cost: Floats
     reasons: pa.Array
     gold_items: Ints  #: items whose truth is most informative about annotators
@@ -42,7 +42,7 @@ class Plan:
     gold_reasons: pa.Array
     budget: float
     joining: int  #: number of labels that join annotators, the first rows
-    wrong_now: float  #: expected number of wrong labels now
+    wrong_now: float  #: expected number of wrong labels now, or what ``measure`` names
     wrong_then: float  #: the same after the plan, if the model is right
     notes: list[str]
     not_asked: Mapping[int, str]  #: code of each annotator who is not asked as they are flagged, and why
@@ -50,6 +50,7 @@ class Plan:
     item_ids: Ids
     annotator_ids: Ids
     origin: Origin = field(default_factory=Origin)
+    measure: str = "wrong labels"  #: what ``wrong_now`` and ``wrong_then`` are
     guarantees: Guarantees | None = None  #: labels an item until an error is guaranteed
 
     @property
@@ -94,8 +95,10 @@ class Plan:
         M = len(self.annotator_ids)
         labels, cost = np.bincount(self.annotator, minlength=M), np.bincount(self.annotator, self.cost, M)
         who = np.lexsort((np.arange(M), -self.accuracy, -labels))[: np.count_nonzero(labels)]
-        figures = (pa.array(labels[who]), pa.array(cost[who]), pa.array(self.accuracy[who], from_pandas=True))
-        return self._of_people(who, dict(zip(("labels", "cost", "accuracy"), figures, strict=True)))
+        columns = {"labels": pa.array(labels[who]), "cost": pa.array(cost[who])}
+        if np.isfinite(self.accuracy).any() or self.measure == "wrong labels":
+            columns["accuracy"] = pa.array(self.accuracy[who], from_pandas=True)
+        return self._of_people(who, columns)
 
     def _skipped_columns(self) -> dict[str, pa.Array]:
         reasons = pa.array(list(self.not_asked.values()), pa.string())
@@ -125,6 +128,7 @@ class Plan:
             "spent": self.spent,
             "labels": int(self.item.size),
             "joining": self.joining,
+            "measure": self.measure,
             "wrong_now": self.wrong_now,
             "wrong_then": self.wrong_then,
             "guarantees": None if self.guarantees is None else self.guarantees.to_dict(),

@@ -75,12 +75,14 @@ def _of_items(e: Evidence, n: int) -> str:
     return "all items" if n >= e.labelled_items else f"at least {n} of the items"
 
 
-def _newcomers(e: Evidence, good: Ints, words: str) -> str:
-    more, items = amounts.newcomers(e, good)
-    return (
-        words.format(count(more, "more annotator"), _of_items(e, items))
-        + f" that {e.names(good) or 'others'} labelled."
-    )
+def _newcomers(e: Evidence, good: Ints, able: str = "") -> str:
+    """Return the advice to find more annotators, who are ``able``; with more items if there are few."""
+    more, items = amounts.newcomers(e, good, able=bool(able))
+    who, beside = count(more, "more annotator"), e.names(good) or "others"
+    if items > e.labelled_items:
+        return f"Collect more items, {items} in all, and let {who}{able} label all of them besides {beside}."
+    let = f"Find {who}{able}, and let each label" if able else f"Let {who} label"
+    return f"{let} {_of_items(e, items)} that {beside} labelled."
 
 
 def _too_few(e: Evidence) -> Iterator[Finding]:
@@ -95,13 +97,13 @@ def _too_few(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             2,
             f"All labels come from one annotator, {who}: nothing checks them.",
-            _newcomers(e, e.active, "Let {} label {}"),
+            _newcomers(e, e.active),
         )
     if n == 2 and not e.gold:
         yield Finding(
             2,
             f"There are only two annotators, {who}: where they differ, nothing shows who is right.",
-            _newcomers(e, e.active, "Let {} label {}"),
+            _newcomers(e, e.active),
         )
     if n > 1 and not len(e.pairs):
         yield Finding(
@@ -216,7 +218,7 @@ def _signal(e: Evidence) -> Iterator[Finding]:
             2,
             f"{f'Only {who} agree' if who else 'Hardly anybody agrees'} with anybody more than guesses would: it takes "
             "three such annotators to see who is right.",
-            _newcomers(e, clear, "Find {} who know the classes, and let each label {}"),
+            _newcomers(e, clear, " who know the classes"),
         )
     elif e.blocks.crowd_chance > SLIGHT:
         yield Finding(
@@ -357,7 +359,7 @@ def _err_together(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             1,
             "Annotators err together: on some kinds of items many give the same answer, right or wrong. Labels alone "
-            "do not show which.",
+            "show neither which, nor whether counting votes would be better.",
             _known(e),
         )
 

@@ -240,4 +240,7 @@ def load(folder: str | os.PathLike[str]) -> Consensus:
         raise FormatError(
             f"{folder} holds runs of several questions; load one, from its folder inside, or all with QuestionRuns.load"
         )
+    with suppress(OSError, UnicodeDecodeError):
+        if '"consilience.Ranking"' in (Path(folder) / "summary.json").read_text("utf-8"):
+            raise FormatError(f"{folder} holds a ranking; load it with cs.Ranking.load")
     return load_run(folder)

@@ -10,7 +10,8 @@ left out   responses with the status ``discarded`` or ``draft``; suggestions
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,20 @@ from consilience.io.export import Export, choose, columns_of, joined, left_out
 from consilience.io.source import Source
 from consilience.io.texts import text_in, texts_of
 
-__all__ = ["question_of", "read", "recognise", "values_by_label"]
+__all__ = ["DROPPED", "Response", "question_of", "rankings", "read", "recognise", "values_by_label"]
 
 _RESPONSES, _USERS, _STATUS = ".responses", ".responses.users", ".responses.status"
+#: States of responses that do not count, and of a record without any.
+DROPPED, _NONE = ("discarded", "draft"), "none"
+_RANKING = "ranking"
+
+
+class Response(NamedTuple):
+    """What a user said."""
+
+    user: Any
+    value: Any
+    status: Any
 
 
 def recognise(source: Source) -> str | None:
@@ -41,13 +53,12 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
     states: list[Any] = []
     shown: list[str | None] = []
     for record in records:
-        users, said, status = (_listed(record.get(wanted + part)) for part in (_USERS, _RESPONSES, _STATUS))
-        n = max(len(users), len(said), 1)
-        rows += zip([record.get(item or "id")] * n, _padded(users, n), map(_label, _padded(said, n)), strict=True)
-        states += _padded(status, n, None if users or said else "none")
-        shown += [text_in(record.get("fields"), described=True) or text_in(record)] * n
-    empty = np.array([state == "none" for state in states], np.bool_)
-    dropped = np.array([state in ("discarded", "draft") for state in states], np.bool_)
+        given = _responses(record, wanted) or [Response(None, None, _NONE)]
+        rows += [(record.get(item or "id"), user, _label(said)) for user, said, _ in given]
+        states += [state for _, _, state in given]
+        shown += [text_in(record.get("fields"), described=True) or text_in(record)] * len(given)
+    empty = np.array([state == _NONE for state in states], np.bool_)
+    dropped = np.array([state in DROPPED for state in states], np.bool_)
     items, users, labels = columns_of(rows, ("id", "user", "response"), source.name)
     return Export(
         items,
@@ -67,15 +78,47 @@ def question_of(source: Source, records: list[dict[str, Any]], question: str | N
     return _chosen([_flat(record) for record in records], question, source.name)
 
 
-def _chosen(flat: list[dict[str, Any]], question: str | None, where: str) -> str:
-    names = dict.fromkeys(name.removesuffix(_USERS) for record in flat for name in record if name.endswith(_USERS))
-    return choose(list(names), question, where)
+def _chosen(records: list[dict[str, Any]], question: str | None, where: str) -> str:
+    orders = _rankings(records)
+    return choose([name for name in _questions(records) if name not in orders], question, where, orders)
+
+
+def _questions(records: list[dict[str, Any]]) -> dict[str, None]:
+    return dict.fromkeys(name.removesuffix(_USERS) for record in records for name in record if name.endswith(_USERS))
+
+
+def _rankings(records: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the questions whose answers are orders, with their kind."""
+    return {
+        name: _RANKING
+        for name in _questions(records)
+        if any(_is_order(said) for record in records for _, said, _ in _responses(record, name))
+    }
+
+
+def _is_order(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, dict) and "rank" in one for one in value)
+
+
+def rankings(source: Source, question: str | None) -> tuple[str, Iterator[tuple[dict[str, Any], list[Response]]]]:
+    """Return the question that asks for an order, and the records with their responses to it."""
+    records = [_flat(record) for record in source.records()]
+    asked = _rankings(records)
+    others = dict.fromkeys((name for name in _questions(records) if name not in asked), "label")
+    wanted = choose(list(asked), question, source.name, others, what="ranked")
+    return wanted, ((record, _responses(record, wanted)) for record in records)
 
 
 def values_by_label(records: list[dict[str, Any]], question: str) -> dict[Any, Any]:
     """Return how each label is written in the responses: several choices are a list there."""
     given = (value for record in records for value in _listed(_flat(record).get(question + _RESPONSES)))
     return {_label(value): value for value in given if value is not None}
+
+
+def _responses(record: dict[str, Any], question: str) -> list[Response]:
+    users, said, status = (_listed(record.get(question + part)) for part in (_USERS, _RESPONSES, _STATUS))
+    n = max(len(users), len(said))
+    return [Response(*one) for one in zip(*(_padded(each, n) for each in (users, said, status)), strict=True)]
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -96,8 +139,8 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _padded(values: list[Any], n: int, filling: Any = None) -> list[Any]:
-    return values[:n] + [filling] * (n - len(values))
+def _padded(values: list[Any], n: int) -> list[Any]:
+    return values[:n] + [None] * (n - len(values))
 
 
 def _label(value: Any) -> Any:

@@ -48,6 +48,7 @@ from consilience.kernels._arrays import Bools, Codes, Ints
 
 __all__ = [
     "ALL",
+    "ORDERS",
     "SEVERAL",
     "Coded",
     "Export",
@@ -73,6 +74,9 @@ Coded = tuple[Codes, Ids]
 #: Separates the choices of an answer that names several, as in the results of Mechanical Turk.
 SEVERAL = "|"
 
+#: Kinds of question whose answer is an order of items.
+ORDERS = frozenset(("ranker", "ranking"))
+
 #: The name that stands for all questions of a file.
 ALL = "all"
 
@@ -96,6 +100,7 @@ class Export:
     time: pa.Array | None = None
     text: pa.Array | None = None
     question: str = ""  #: the name of the question, if the file has one
+    answers: str = ""  #: the kind of its answers, if the file says it
 
 
 def annotations_of(
@@ -130,7 +135,8 @@ def annotations_of(
     texts = None
     if export.text is not None and pa.types.is_string(export.text.type):
         texts = first_texts(item_code, export.text, numbers_where_all_are(items) if export.untyped else items)
-    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, question=export.question, texts=texts)
+    about = {"question": export.question, "answers": export.answers}
+    origin = Origin(*export.names, notes=tuple(notes), read_as=read_as, texts=texts, **about)
     made = Annotations.from_codes(
         (item_code[counts], items),
         (annotator_code, annotators),
@@ -247,21 +253,27 @@ class SeveralQuestionsError(ColumnError):
 
 
 def choose(
-    names: Sequence[str], wanted: str | None, where: str, unsupported: Mapping[str, str] = MappingProxyType({})
+    names: Sequence[str],
+    wanted: str | None,
+    where: str,
+    unsupported: Mapping[str, str] = MappingProxyType({}),
+    *,
+    what: str = "aggregated",
 ) -> str:
     """Return the question wanted, or the only one; otherwise an error lists them.
 
     The beginning or the end of its name, up to a dot, a slash or a colon, is enough.  :data:`ALL` chooses none: the
-    error lists even one.  ``unsupported`` has the kind of answer of the questions that cannot be aggregated.
+    error lists even one.  ``unsupported`` has the kind of answer of the questions that cannot be ``what``.
     """
     listed = ", ".join(map(repr, names[:12])) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
+    kinds = ", ".join(f"{name!r} ({kind})" for name, kind in [*unsupported.items()][:12])
     if not names:
-        raise DataError(f"{where} has no question that can be aggregated")
+        asked = f"; its questions are {kinds}" if kinds else ""
+        raise DataError(f"{where} has no question that can be {what}{asked}{_advice(unsupported)}")
     if wanted is None or (wanted == ALL and ALL not in names):
         if len(names) > 1 or wanted == ALL:
-            kinds = ", ".join(f"{name!r} ({kind})" for name, kind in [*unsupported.items()][:12])
             message = f"{where} has answers to several questions: {listed}. Say which to read with question=… "
-            message += "(--question …), or aggregate all with --question all"
+            message += "(--question …)" + (", or aggregate all with --question all" if what == "aggregated" else "")
             message += f". Not supported: {kinds}" if kinds else ""
             raise SeveralQuestionsError(message, names, unsupported)
         return names[0]
@@ -270,7 +282,7 @@ def choose(
     if wanted in unsupported:
         raise ColumnError(
             f"{where}: the answers to {wanted!r} are of type {unsupported[wanted]!r}, which is not supported; "
-            f"the questions that can be aggregated are {listed}"
+            f"the questions that can be {what} are {listed}{_advice({wanted: unsupported[wanted]})}"
         )
     ends = ".", ":", "/"
     near = [
@@ -279,6 +291,11 @@ def choose(
     if len(near) == 1:
         return near[0]
     raise ColumnError(f"{where} has no question {wanted!r}{did_you_mean(wanted, names, f'Its questions are {listed}')}")
+
+
+def _advice(unsupported: Mapping[str, str]) -> str:
+    """Return what to do about questions that ask for an order."""
+    return ". cs.rank (consilience rank) ranks the items" if {*unsupported.values()} & ORDERS else ""
 
 
 def questions_among(item: Codes, columns: dict[str, pa.Array]) -> list[str]:

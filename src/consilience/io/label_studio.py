@@ -30,27 +30,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience.exceptions import ColumnError, DataError, FormatError
-from consilience.io.export import Export, choose, column_of, joined, left_out, time_column
+from consilience.io.export import ORDERS, Export, choose, column_of, joined, left_out, time_column
 from consilience.io.source import Source
 from consilience.io.texts import text_in, texts_of
 
 __all__ = [
     "KINDS",
+    "PAIRWISE",
     "Control",
     "annotations_in",
+    "annotator_of",
     "controls_of",
     "label_of",
     "read",
     "recognise",
+    "results_of",
     "values_by_label",
 ]
 
+PAIRWISE = "pairwise"
 #: Kinds of control that label the whole item, and the key of their value.
 KINDS = {
     "choices": "choices",
     "rating": "rating",
     "number": "number",
-    "pairwise": "selected",
+    PAIRWISE: "selected",
     "taxonomy": "taxonomy",
 }
 #: A value with one of these labels a region, not the whole item.
@@ -97,6 +101,7 @@ def read(source: Source, item: str | None, question: str | None, annotator: str 
         *left_out(int(cancelled.sum()), n, "annotations", "cancelled or skipped"),
         *left_out(int(truth.sum()), n, "annotations", "ground truth, taken as gold"),
         *unclear,
+        *_about(controls[wanted]),
     )
     return Export(
         column_of([_item(task, item) for task, _ in rows], "id of task", where),
@@ -110,6 +115,17 @@ def read(source: Source, item: str | None, question: str | None, annotator: str 
         time=time_column(made.get("created_at") for made in every),
         text=texts_of(text_in(task.get("data"), described=True) for task, _ in rows),
         question=wanted,
+        answers={"rating": "ordinal", "number": "numeric"}.get(controls[wanted].kind, ""),
+    )
+
+
+def _about(control: Control) -> tuple[str, ...]:
+    """Return a note on comparisons, whose labels are sides."""
+    if control.kind != PAIRWISE:
+        return ()
+    return (
+        f"{control.from_name!r} compares two items, and its labels are 'left' and 'right'; "
+        "cs.rank (consilience rank) ranks the items",
     )
 
 
@@ -131,7 +147,7 @@ def annotations_in(task: dict[str, Any], where: str) -> list[dict[str, Any]]:
     return made
 
 
-def _annotator(completed_by: Any) -> Any:
+def annotator_of(completed_by: Any) -> Any:
     """Return the id of an annotator; an email or a name only if there is no id."""
     if not isinstance(completed_by, dict):
         return None if isinstance(completed_by, list) else completed_by
@@ -143,7 +159,7 @@ def _annotator(completed_by: Any) -> Any:
 
 def _people(every: list[dict[str, Any]], field: str | None, where: str) -> tuple[list[Any], tuple[str, ...]]:
     """Return who made each annotation, by id or by another field, and a note if people share a name."""
-    ids = [_annotator(made.get("completed_by")) for made in every]
+    ids = [annotator_of(made.get("completed_by")) for made in every]
     if field is None:
         return ids, ()
     said = [_called(made.get("completed_by"), field) for made in every]
@@ -170,18 +186,19 @@ def _called(completed_by: Any, field: str) -> Any:
 
 def _unsupported(annotations: Iterable[dict[str, Any]], controls: dict[str, Control]) -> dict[str, str]:
     """Return the kinds of the controls that do not label whole items, by name."""
-    named = ((result.get("from_name"), result.get("type")) for made in annotations for result in _results(made))
+    named = ((result.get("from_name"), result.get("type")) for made in annotations for result in results_of(made))
     return {name: str(kind) for name, kind in named if isinstance(name, str) and name not in controls}
 
 
-def _results(made: dict[str, Any]) -> Iterable[dict[str, Any]]:
+def results_of(made: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Return the results of an annotation, one for each control or region."""
     results = made.get("result")
     return (one for one in results if isinstance(one, dict)) if isinstance(results, list) else ()
 
 
 def _answers(made: dict[str, Any]) -> Iterator[tuple[Control, Any]]:
     """Yield the controls of an annotation that label the whole item, and their values."""
-    for result in _results(made):
+    for result in results_of(made):
         value, kind, name = result.get("value"), result.get("type"), result.get("from_name")
         if not isinstance(value, dict) or not isinstance(kind, str) or not isinstance(name, str):
             continue
@@ -215,12 +232,15 @@ def plain(value: Any) -> Any:
 
 
 def _regions(annotations: Iterable[dict[str, Any]]) -> str:
-    kinds = sorted({str(result.get("type")) for made in annotations for result in _results(made)})
+    kinds = sorted({str(result.get("type")) for made in annotations for result in results_of(made)})
     if not kinds:
         return "no annotation has a result"
+    found = f"its results are of type {', '.join(map(repr, kinds[:6]))}"
+    if ORDERS & {*kinds}:
+        return f"{found}. cs.rank (consilience rank) ranks items by such orders"
     return (
-        f"its results are of type {', '.join(map(repr, kinds[:6]))}, but only {', '.join(map(repr, KINDS))} are "
-        "labels of whole items. Spans of text can be exported as CoNLL and read with read_sequences"
+        f"{found}, but only {', '.join(map(repr, KINDS))} are labels of whole items. Spans of text can be exported as "
+        "CoNLL and read with read_sequences"
     )
 
 

@@ -7,8 +7,8 @@
                        "result": [{"id": "c0", "from_name": "topic", "to_name": "text", "type": "choices",
                                    "value": {"choices": ["animal"]}}]}]}]
 
-The score is the confidence of the label, so that Label Studio can show the least certain tasks first.  An item without
-a label has no prediction.
+The score is the confidence of the label, so that Label Studio can show the least certain tasks first; of a number, how
+much narrower its interval is than the widest.  An item without a label has no prediction.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from consilience.io.export import SEVERAL, choose, column_of
 from consilience.io.source import Source
 from consilience.runs.consensus import Consensus
 from consilience.runs.multi_run import MultiRun
+from consilience.runs.numeric_run import NumericRun
 from consilience.runs.sequence_run import SequenceRun
 
 __all__ = ["labels_of", "matched", "version_of", "write_predictions"]
@@ -55,10 +56,12 @@ def write_predictions(
                 "to write predictions, name the export that the labels came from with source=… (--source …), or the "
                 "control and what it labels with from_name=… and to_name=… (--from-name …, --to-name …)"
             )
-        control = label_studio.Control(from_name, to_name, kind or "choices")
+        control = label_studio.Control(from_name, to_name, "number" if isinstance(consensus, NumericRun) else "choices")
         items = consensus.item_ids.to_arrow().to_pylist()
         rows = [(code, {"data": {to_name: item}}) for code, item in enumerate(items)]
     control = label_studio.Control(from_name or control.from_name, to_name or control.to_name, kind or control.kind)
+    if isinstance(consensus, NumericRun) and control.kind not in ("number", "rating"):
+        raise ParameterError(f"numbers are for controls of kind 'number' or 'rating', not {control.kind!r}")
     if control.kind not in label_studio.KINDS:
         raise ParameterError(f"there is no control of kind {control.kind!r}; known are {', '.join(label_studio.KINDS)}")
     version = model_version or version_of(consensus)
@@ -80,6 +83,10 @@ def labels_of(consensus: Consensus) -> list[tuple[Any, float]]:
     if isinstance(consensus, SequenceRun):
         raise ParameterError("labels of tokens cannot be written as predictions; write them as CSV")
     labels = nw.from_native(consensus.labels, eager_only=True).to_arrow()
+    if isinstance(consensus, NumericRun):
+        width = np.nan_to_num(consensus.high - consensus.low)
+        sure = np.round(1.0 - width / max(float(width.max(initial=0.0)), 1e-300), 6).tolist()
+        return list(zip(labels["value"].to_pylist(), sure, strict=True))
     confidence = np.round(labels["confidence"].to_numpy(), 6).tolist()
     return list(zip(labels["label"].to_pylist(), confidence, strict=True))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from consilience.exceptions import ParameterError, did_you_mean
 from consilience.files import atomic_file
@@ -42,8 +42,16 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
 }
 
 
+class Scored(Protocol):
+    """A ranking: :class:`consilience.Ranking`."""
+
+    @property
+    def scores(self) -> Any:
+        """Frame with a row for each item."""
+
+
 def write(
-    consensus: Consensus,
+    consensus: Consensus | Scored,
     path: str | os.PathLike[str],
     *,
     format: str | None = None,  # noqa: A002 - as in read
@@ -61,14 +69,14 @@ def write(
     Parameters
     ----------
     consensus
-        The run.
+        The run, or a ranking.
     path
         The file; it is written completely or not at all.
     format
-        "csv", "parquet" or "excel" for the table :attr:`consilience.Consensus.labels`; "label-studio", "argilla",
-        "doccano" or "prodigy" for tasks with predictions, with the confidence as score; "mturk" for the results of a
-        batch with the columns Approve and Reject filled in.  By default the ending of the file decides, or the tool
-        that the source comes from.
+        "csv", "parquet" or "excel" for the table :attr:`consilience.Consensus.labels`, or the scores of a ranking;
+        "label-studio", "argilla", "doccano" or "prodigy" for tasks with predictions, with the confidence as score;
+        "mturk" for the results of a batch with the columns Approve and Reject filled in.  By default the ending of the
+        file decides, or the tool that the source comes from.
     source
         For tools: the export that the labels came from, for the data of the tasks and the names of the controls.
         Needed for "mturk".
@@ -108,10 +116,13 @@ def write(
     if foreign := [key for key, value in given.items() if value is not None and key not in options]:
         takers = [other for other, taken in _OPTIONS.items() if taken.issuperset(foreign)]
         raise ParameterError(f"{', '.join(foreign)}: for {_listed(takers)} only, not for the format {name!r}")
-    if name not in ("csv", "parquet", "excel") and consensus.run.get("answers") == "numeric":
-        raise ParameterError(f"numbers can be written as 'csv', 'parquet' or 'excel', not as {name!r}")
     if name in ("csv", "parquet", "excel"):
-        _write_table(consensus, place, name, spreadsheet=spreadsheet)
+        frame = consensus.labels if isinstance(consensus, Consensus) else consensus.scores
+        _write_table(frame, place, name, spreadsheet=spreadsheet)
+    elif not isinstance(consensus, Consensus):
+        raise ParameterError(f"a ranking can be written as 'csv', 'parquet' or 'excel', not as {name!r}")
+    elif consensus.run.get("answers") == "numeric" and name != "label-studio":
+        raise ParameterError(f"numbers can be written as 'csv', 'parquet', 'excel' or 'label-studio', not as {name!r}")
     elif name == "mturk":
         from consilience.io.mturk_review import write_review
 
@@ -157,12 +168,12 @@ def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names)) or "different formats"
 
 
-def _write_table(consensus: Consensus, place: Path, name: str, *, spreadsheet: bool) -> None:
+def _write_table(frame: Any, place: Path, name: str, *, spreadsheet: bool) -> None:
     import narwhals as nw
     import pyarrow.csv
     import pyarrow.parquet
 
-    table: Any = nw.from_native(consensus.labels, eager_only=True).to_arrow()
+    table: Any = nw.from_native(frame, eager_only=True).to_arrow()
     if name == "excel":
         from consilience.io.excel import write
 

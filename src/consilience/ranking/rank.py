@@ -42,6 +42,7 @@ def rank(
     seed: int = 0,
     format: str | None = None,  # noqa: A002 - as in read
     encoding: str = "utf-8",
+    question: str | None = None,
     callback: Callable[[int, float], object] | None = None,
 ) -> Ranking:
     """Rank items by pairwise comparisons: Bradley-Terry with ties, and judges of different reliability.
@@ -49,12 +50,14 @@ def rank(
     Parameters
     ----------
     comparisons
-        A frame with a row for each comparison, or the path of a file: a table, MT-Bench judgments or AlpacaEval
-        annotations.  Its columns are ``left`` and ``right`` (the items), ``worker`` (who compared them) and ``winner``:
-        "left", "right", "tie", or the name of the item that won.  Columns ``left_length`` and ``right_length`` hold the
-        lengths of the texts, ``task`` what was compared (a question).
+        A frame with a row for each comparison, or the path of a file: a table, MT-Bench judgments, AlpacaEval
+        annotations, or an export of Label Studio (pairwise, ranker) or Argilla (ranking).  Columns of a table are
+        ``left`` and ``right`` (the items), ``worker`` (who compared them) and ``winner``: "left", "right", "tie", or
+        the name of the item that won.  Columns ``left_length`` and ``right_length`` hold the lengths of the texts,
+        ``task`` what was compared (a question).
     left, right, worker, winner, task, left_length, right_length
-        Names of the columns, unless they have their usual names.
+        Names of the columns, unless they have their usual names; for Label Studio, of the fields of ``data`` that hold
+        the two items.
     judges
         Whether judges differ in reliability and leanings; otherwise all count the same.
     position, length
@@ -67,6 +70,8 @@ def rank(
         Seed of the draws behind the intervals of ranks, and of the consensus of pairs.
     format, encoding
         Of a file, as for :func:`consilience.read`.
+    question
+        Which question to read, if an export has several that compare items.
     callback
         Called after each round with its number and the log-posterior.
 
@@ -90,7 +95,7 @@ def rank(
         "left": left, "right": right, "worker": worker, "winner": winner, "task": task, "left_length": left_length,
         "right_length": right_length,
     }  # fmt: skip
-    data = _comparisons(comparisons, given, format, encoding)
+    data = _comparisons(comparisons, given, format, encoding, question)
     options: dict[str, Any] = {"judges": judges, "position": position, "length": length, "spread": spread}
     found = fit(data, **options, max_iter=int(max_iter), tol=tol, callback=callback)
     notes = [*data.origin.notes, *found.notes]
@@ -119,11 +124,13 @@ def rank(
     return Ranking(data, found.model, spreads.deviation, judge_deviations, low, high, close, run)
 
 
-def _comparisons(data: Any, given: dict[str, str | None], form: str | None, encoding: str) -> Comparisons:
+def _comparisons(
+    data: Any, given: dict[str, str | None], form: str | None, encoding: str, question: str | None
+) -> Comparisons:
     if isinstance(data, Comparisons):
         return data
     if isinstance(data, str | os.PathLike):
         from consilience.ranking.reading import read_comparisons
 
-        return read_comparisons(data, given, form, encoding)
+        return read_comparisons(data, given, form, encoding, question)
     return from_frame(data, given)

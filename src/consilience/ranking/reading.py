@@ -1,4 +1,4 @@
-"""Comparisons from files: tables, MT-Bench judgments, AlpacaEval annotations.
+"""Comparisons from files: tables, MT-Bench judgments, AlpacaEval annotations; :mod:`.exports` has annotation tools.
 
 =========== ============================================= ====================================================
 format      MT-Bench (``mt-bench``)                       AlpacaEval (``alpaca-eval``)
@@ -25,12 +25,13 @@ from typing import Any
 import pyarrow as pa
 
 from consilience.data.ids import to_column
-from consilience.exceptions import FormatError
+from consilience.exceptions import FormatError, ParameterError
 from consilience.io.export import column_of
 from consilience.io.formats import FORMATS, check_format
 from consilience.io.source import Source
 from consilience.io.tables import naming, read_columns
 from consilience.ranking.comparisons import Comparisons, find_columns, from_columns
+from consilience.ranking.exports import READERS, Row, Rows
 
 __all__ = ["read_comparisons"]
 
@@ -39,27 +40,31 @@ _PAIRS = (("model_1", "model_2"), ("model_a", "model_b"))
 _GAMES = ("g1_winner", "g2_winner")
 _ERROR = "error"
 
-#: A comparison: left, right, judge, winner, task, lengths.
-_Row = tuple[Any, Any, Any, Any, Any, Any, Any]
-_ROLES = ("left", "right", "worker", "winner", "task", "left_length", "right_length")
-
 
 def read_comparisons(
     path: str | os.PathLike[str],
     given: Mapping[str, str | None] | None = None,
     format: str | None = None,  # noqa: A002 - as in read
     encoding: str = "utf-8",
+    question: str | None = None,
 ) -> Comparisons:
-    """Read comparisons; ``given`` names columns of a table that are not recognised."""
+    """Read comparisons; ``given`` names columns that are not recognised, ``question`` one of several in an export."""
     place = Path(path)
-    check_format(place, format, (*FORMATS, _ALPACA, _MT_BENCH), " of comparisons")
-    named = any((given or {}).values())
+    check_format(place, format, (*FORMATS, _ALPACA, _MT_BENCH, *READERS), " of comparisons")
+    given = given or {}
     source = Source(place, encoding)
     if place.is_file() and place.stat().st_size == 0:
         raise FormatError(f"{place.name} is empty: it has not even a header")
-    kind = format or (None if named or place.is_dir() else _recognised(source))
+    kind = format or (None if place.is_dir() else _recognised(source, named=any(given.values())))
     if kind in (_ALPACA, _MT_BENCH):
-        return _of_records(Source(place, encoding, by_name=False), kind)
+        return _of_rows(_records(Source(place, encoding, by_name=False), kind), place.name)
+    if kind in READERS:
+        others = [role for role, name in given.items() if name and role not in ("left", "right")]
+        if others:
+            raise ParameterError(f"{place.name}: {others[0]}=… names a column of a table, but the format is {kind!r}")
+        return _of_rows(READERS[kind][1](Source(place, encoding, by_name=False), given, question), place.name)
+    if question is not None:
+        raise ParameterError(f"{place.name}: question={question!r} is for exports of annotation tools, not for tables")
 
     def find(columns: list[str]) -> dict[str, str]:
         return find_columns(columns, place.name, given)
@@ -70,8 +75,13 @@ def read_comparisons(
     return from_columns(columns, read.names, place.name, untyped=read.untyped)
 
 
-def _recognised(source: Source) -> str | None:
+def _recognised(source: Source, *, named: bool) -> str | None:
+    """Return the format, None for a table; columns that are ``named`` can be those of a table in JSON."""
     if source.shape != "records":
+        return None
+    if tool := next((name for name, (recognise, _) in READERS.items() if recognise(source)), None):
+        return tool
+    if named:
         return None
     fields = source.fields()
     if {"generator_1", "generator_2", "preference"} <= fields:
@@ -81,29 +91,33 @@ def _recognised(source: Source) -> str | None:
     return None
 
 
-def _of_records(source: Source, kind: str) -> Comparisons:
-    rows: list[_Row] = []
+def _records(source: Source, kind: str) -> Rows:
+    rows: list[Row] = []
     others = 0
     for record in source.records():
         found = _alpaca(record) if kind == _ALPACA else _games(record)
         others += not found
         rows += found
+    return Rows(rows, (f"{others} records are not comparisons and are left out",) if others else ())
+
+
+def _of_rows(found: Rows, where: str) -> Comparisons:
+    rows = found.rows
     if not rows:
-        raise FormatError(f"{source.name} has no comparison of two models")
-    columns = dict(zip(_ROLES, zip(*rows, strict=True), strict=True))
+        raise FormatError(f"{where} has no comparison of two items{''.join(f'; {note}' for note in found.notes)}")
+    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
     arrays = {
-        role: column_of(list(values), role, source.name)
+        role: column_of(list(values), role, where)
         for role, values in columns.items()
         if any(value is not None for value in values)
     }
     for role in ("left", "right", "winner"):
         arrays.setdefault(role, pa.nulls(len(rows), pa.string()))
     names = {role: role for role in arrays} | {"worker": "judge"}
-    notes = [f"{others} records are not comparisons and are left out"] if others else []
-    return from_columns(arrays, names, source.name, notes=notes)
+    return from_columns(arrays, names, where, notes=found.notes)
 
 
-def _games(record: Mapping[str, Any]) -> list[_Row]:
+def _games(record: Mapping[str, Any]) -> list[Row]:
     """Return the comparisons of an MT-Bench judgment."""
     pair = next((pair for pair in _PAIRS if pair[0] in record and pair[1] in record), None)
     if pair is None:
@@ -113,17 +127,17 @@ def _games(record: Mapping[str, Any]) -> list[_Row]:
     judge = "/".join(map(str, judge)) if isinstance(judge, list) else judge
     turn = record.get("turn")
     task = f"{record.get('question_id')}" + ("" if turn is None else f"/turn {turn}")
-    rows: list[_Row] = []
+    rows: list[Row] = []
     for game in ("winner", *_GAMES):
         if game in record:
             said = record[game]
             winner = None if said in (None, _ERROR) else {pair[0]: one, pair[1]: two}.get(said, said)
             shown = (two, one) if game == _GAMES[1] else (one, two)
-            rows.append((*shown, judge, winner, task, None, None))
+            rows.append(Row(*shown, judge, winner, task))
     return rows
 
 
-def _alpaca(record: Mapping[str, Any]) -> list[_Row]:
+def _alpaca(record: Mapping[str, Any]) -> list[Row]:
     if "generator_1" not in record or "generator_2" not in record:
         return []
     preference = record.get("preference")
@@ -133,4 +147,4 @@ def _alpaca(record: Mapping[str, Any]) -> list[_Row]:
     outputs = [record.get(name) for name in ("output_1", "output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
     who = record.get("annotator") or "all"
-    return [(record["generator_1"], record["generator_2"], who, winner, record.get("instruction"), *lengths)]
+    return [Row(record["generator_1"], record["generator_2"], who, winner, record.get("instruction"), *lengths)]

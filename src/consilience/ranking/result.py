@@ -232,6 +232,15 @@ class Ranking:
         save_arrays(path, content, **dict(zip(_ARRAYS + _MORE, arrays + more, strict=True)))
 
     @classmethod
+    def is_saved_in(cls, folder: str | os.PathLike[str]) -> bool:
+        """Return whether a folder holds a ranking."""
+        try:
+            summary = json.loads((Path(folder) / SUMMARY).read_text("utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(summary, dict) and summary.get("format") == _FORMAT["format"]
+
+    @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Ranking:
         """Read what :meth:`save` wrote."""
         import pyarrow.parquet
@@ -266,6 +275,10 @@ class Ranking:
     @cached_property
     def _columns(self) -> _Columns:
         return _Columns(self)
+
+    def columns(self, name: str) -> dict[str, Any]:
+        """Return the columns of a table, such as "scores", as Arrow arrays."""
+        return self._columns[name]
 
     def _frame(self, name: str) -> Any:
         return _frames.make(self._columns[name], self.comparisons.origin.frame)

@@ -22,6 +22,7 @@ import consilience
 from consilience.data.names import shown
 from consilience.exceptions import ParameterError
 from consilience.files import atomic_file
+from consilience.ranking.result import Ranking
 from consilience.report.overview import sentence
 from consilience.report.section import run_section
 from consilience.report.view import View, quick_diagnosis
@@ -45,7 +46,7 @@ def report(
     Parameters
     ----------
     consensus
-        A run, or the folder of one.  The runs of several questions make one report with a section for each.
+        A run, a ranking, or the folder of one.  The runs of several questions make one report with a section for each.
     path
         File to write; it appears whole or not at all.
     truth
@@ -85,9 +86,18 @@ def render(
     folder = ""
     if isinstance(consensus, str | os.PathLike):
         folder = Path(consensus).resolve().name
-        consensus = QuestionRuns.load(consensus) if QuestionRuns.is_saved_in(consensus) else load_run(consensus)
+        kind: Any = next((each for each in (QuestionRuns, Ranking) if each.is_saved_in(consensus)), None)
+        consensus = load_run(consensus) if kind is None else kind.load(consensus)
     if isinstance(consensus, QuestionRuns):
         return _page(title or consensus.source or folder, consensus.source, *_questions(consensus, truth, items))
+    if isinstance(consensus, Ranking):
+        from consilience.report.ranking import ranking_content
+
+        if truth is not None:
+            raise ParameterError("a ranking has no truth to compare with; leave it out")
+        template = _environment().get_template("ranking.html")
+        frame = _frame(title or folder or "Ranking", str(consensus.run.get("source", "")))
+        return template.render(**frame, **ranking_content(consensus, int(items)))
     if not isinstance(consensus, Consensus):
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
     source = str(consensus.run.get("source", ""))

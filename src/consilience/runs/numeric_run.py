@@ -26,9 +26,12 @@ from consilience.runs.label_table import free_names
 __all__ = ["NumericError", "NumericErrors", "NumericRun", "unit_name", "values_by_item"]
 
 _VALUES, _WEIGHTS = "values.parquet", "weights.parquet"
-#: Share of the variance of an annotator's answers that follows the values, below which the answers are unrelated, and
-#: the bias, in standard deviations of answers to an item, from which an annotator is called high or low.
-_UNRELATED, _BIASED = 0.05, 0.5
+#: Correlation of an annotator's answers with the values of others below which they are unrelated, if the upper limit of
+#: a 90 % interval (so many standard errors above) is below the second figure too; and the bias, in standard deviations
+#: of answers to an item, from which an annotator is called high or low.
+#: origin: by design; alternatives: the scale of the model, which does not show 80 answers at random, because they count
+#: in the values; sensitivity: not measured.
+_UNRELATED, _RELATED, _LIMIT, _BIASED = 0.22, 0.5, 1.28, 0.5
 #: Answers in a wrong unit from which an annotator is flagged.
 _OFTEN = 3
 
@@ -158,9 +161,9 @@ class NumericRun(Consensus):
     def _flags(self) -> list[str]:
         """Return what is striking about each annotator, joined by semicolons."""
         model, (n, slips, factor, times) = self.model, self.counts.T
-        there = np.isfinite(self.value)
-        signal = model.scale**2 * (float(self.value[there].var()) if there.any() else 0.0)
-        follows = signal / np.maximum(signal + model.noise**2, 1e-300)
+        r = self._correlations()
+        margin = 1.0 / np.sqrt(np.maximum(n - slips - 3.0, 1.0))
+        at_most = np.tanh(np.arctanh(np.clip(r, -0.999, 0.999)) + _LIMIT * margin)
         within = float(self.run.get("noise", 0.0)) or 1.0
         often = (times >= _OFTEN) | (2 * times > n)
         found: list[str] = []
@@ -172,14 +175,29 @@ class NumericRun(Consensus):
                 words.append(f"{int(slips[m])} slips")
             if n[m] - slips[m] < FEW:
                 words += [] if often[m] and times[m] else ["few labels"]
-            elif model.scale[m] < 0.0 and follows[m] > _UNRELATED:
+            elif r[m] < -2.0 * margin[m]:
                 words.append("adversary")
-            elif follows[m] < _UNRELATED:
+            elif r[m] < _UNRELATED and at_most[m] < _RELATED:
                 words.append("spammer")
             elif abs(model.bias[m]) > _BIASED * within:
                 words.append("high" if model.bias[m] > 0 else "low")
             found.append("; ".join(words))
         return found
+
+    def _correlations(self) -> Floats:
+        """Return the correlation of each annotator's answers with the values without them; 1 if it is not known."""
+        a, M = self.annotations, self.model.noise.size
+        if a is None:
+            return np.ones(M)
+        y = np.array([float(name) for name in a.class_ids])[a.label]
+        value = np.repeat(self.value, self.n_labels)
+        kept = (self.factor == 0.0) & (self.weight < 0.999)
+        others = ((value - self.weight * y) / np.maximum(1.0 - self.weight, 1e-3))[kept]
+        y, who = y[kept], a.annotator[kept]
+        n = np.maximum(np.bincount(who, minlength=M), 1)
+        y, others = (each - (np.bincount(who, each, M) / n)[who] for each in (y, others))
+        both, one, two = (np.bincount(who, each, M) for each in (y * others, y * y, others * others))
+        return np.where(one * two > 0.0, both / np.sqrt(np.maximum(one * two, 1e-300)), 1.0)
 
     def _label_columns(self) -> dict[str, pa.Array]:
         missing = ~np.isfinite(self.value)

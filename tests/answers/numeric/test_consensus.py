@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +237,7 @@ def test_bad_input(crowd: Any, run: cs.NumericRun) -> None:
     frame = pd.DataFrame({"item": [1, 1, 2], "annotator": ["a", "b", "a"], "label": ["5", "1,200", "7"]})
     with pytest.raises(DataError, match=r"must be finite numbers .* but there is '1,200'\. Write it as a number"):
         cs.aggregate(frame, answers="numeric")
-    with pytest.raises(ParameterError, match="answers='numeric' is for the method 'auto' or 'numeric', not 'ds-em'"):
+    with pytest.raises(ParameterError, match="'auto' or 'numeric' or 'kernel-density', not 'ds-em'"):
         cs.aggregate(a, "ds-em", answers="numeric")
     with pytest.raises(ParameterError, match="on the engine 'local'"):
         cs.aggregate(a, answers="numeric", engine="stream")
@@ -250,13 +249,11 @@ def test_bad_input(crowd: Any, run: cs.NumericRun) -> None:
         cs.aggregate(a, answers="numeric", gold={"nobody": 3.0})
     with pytest.raises(DataError, match="gold must be numbers"):
         cs.aggregate(a, answers="numeric", gold={0: "three"})
-    for use in (run.error_rate, run.codes_of_truth, partial(cs.compare, a)):
+    for use in (run.error_rate, run.codes_of_truth):
         with pytest.raises(DataError, match="numbers"):
             use(crowd.truth)
     with pytest.raises(DataError, match="for classes"):
         _ = run.probabilities
-    with pytest.raises(DataError, match="plan needs classes"):
-        cs.plan(run, 10)
 
 
 @pytest.mark.parametrize(
@@ -293,3 +290,11 @@ def test_items_without_answers_have_no_value() -> None:
     polars = pytest.importorskip("polars")
     again = cs.aggregate(polars.DataFrame(frame), answers="numeric").labels
     assert again["value"].null_count() == 1
+
+
+def test_numbers_on_disk_are_not_silently_classes(tmp_path: Path) -> None:
+    frame = simulate_numeric(40, 6, labels_per_item=4, seed=0).annotations.to_frame("pandas")
+    (tmp_path / "labels").mkdir()
+    frame.to_parquet(tmp_path / "labels/part.parquet")
+    with pytest.warns(DataWarning, match=r"different numbers, and labels on disk are taken as names of classes"):
+        cs.aggregate(tmp_path / "labels", "majority")

@@ -189,3 +189,18 @@ def test_known_values_teach_how_the_crowd_errs() -> None:
     few = learn_correction(value, np.full(400, 3.0), np.where(np.arange(400) < 1, value + 1.0, np.nan), 20.0)
     assert abs(few.bias) < 1.0  # one value near the crowd's changes little
     assert abs(few.scale - 1.0) < 0.1
+
+
+def test_known_values_do_not_hurt_a_crowd_that_does_not_err_as_a_whole() -> None:
+    """Least squares would follow the rare large values and move all others away from zero."""
+    rng = np.random.default_rng(4)
+    worse = []
+    for _ in range(10):
+        truth = np.where(rng.random(300) < 0.8, 0.0, rng.exponential(30.0, 300))
+        value = truth + rng.exponential(8.0, 300) * rng.choice([0.0, 1.0], 300)
+        known = np.where(np.arange(300) < 30, truth, np.nan)
+        found = learn_correction(value, np.full(300, 8.0), known, 10.0)
+        rest = slice(30, None)
+        worse.append(np.abs(found(value) - truth)[rest].mean() / np.abs(value - truth)[rest].mean())
+    assert np.mean(worse) < 1.03  # 1.12 by least squares alone
+    assert np.median(worse) == 1.0

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from consilience.answers.kinds import NUMERIC_METHOD, Taken
+from consilience.answers.kinds import KERNEL_METHOD, NUMERIC_METHOD, Taken
 from consilience.answers.numeric.constants import ABSOLUTE, SPREAD, SYSTEMATIC
 from consilience.answers.numeric.fit import Table
+from consilience.answers.numeric.kernel import fit_kernels, require_answers
 from consilience.answers.numeric.kind import numbers_of
 from consilience.answers.numeric.known import Correction, learn_correction
 from consilience.answers.numeric.members import Average, average_members
@@ -69,8 +70,9 @@ def aggregate_numeric(
 ) -> NumericRun:
     """Aggregate numbers; ``taken`` says why labels are numbers, if that was decided from them.
 
-    Parameters are ``max_iter`` (passes over the answers for each model) and ``tol`` (the largest change of a value, in
-    standard deviations of all answers, that ends them).
+    ``method`` is "auto" or "numeric" for the models of :mod:`.fit`, averaged with mean and median, or "kernel-density"
+    (:mod:`.kernel`).  Parameters are ``max_iter`` (passes over the answers for each model) and ``tol`` (the largest
+    change of a value, in standard deviations of all answers, that ends them).
     """
     begun = time.perf_counter()
     if parameters.pop("silence", "auto") not in ("auto", "random"):
@@ -88,7 +90,10 @@ def aggregate_numeric(
     slips = find_slips(table)
     kept = table.select(~slips.slip)
     options: dict[str, Any] = {**_PARAMETERS, **parameters, "callback": callback}
-    average, correction = _with_known(kept, known, options)
+    kernels = method == KERNEL_METHOD
+    if kernels:
+        require_answers(kept, a.annotator_ids)
+    average, correction = _with_known(kept, known, options, kernels=kernels)
     fit = _reported(kept, average, slips, correction, taken, options)
     bare = without_answers(a)
     warn_of([*cautions_of(bare), *fit.cautions])
@@ -132,14 +137,30 @@ def _known_values(a: Annotations, of_class: Floats, gold: Any) -> Floats:
     return np.append(of_class, np.nan)[a.gold]
 
 
-def _with_known(table: Table, known: Floats, options: dict[str, Any]) -> tuple[Average, Correction]:
+def _with_known(table: Table, known: Floats, options: dict[str, Any], *, kernels: bool) -> tuple[Average, Correction]:
     """Average the members; then learn from known values how the crowd errs, and hold them fixed in a second fit."""
-    average = average_members(table, **options)
+    average = _fitted(table, None, options, kernels)
     if not np.isfinite(known).any():
         return average, Correction()
     deviation = _deviation(table, average)
     correction = learn_correction(average.value, deviation, known, float(np.sqrt(table.noise())))
-    return average_members(table, known=correction.back(known), **options), correction
+    return _fitted(table, correction.back(known), options, kernels), correction
+
+
+def _fitted(table: Table, known: Floats | None, options: dict[str, Any], kernels: bool) -> Average:
+    """Return the average of the members; with ``kernels``, the values that kernel densities make of it."""
+    average = average_members(table, known=known, **options)
+    if not kernels:
+        return average
+    deviation = np.sqrt(average.additive.variance)
+    value, variance, converged = fit_kernels(table, average.value, deviation, known, tol=options["tol"])
+    fit = replace(
+        average.additive,
+        variance=variance,
+        ease=np.ones(value.size),
+        converged=average.additive.converged and converged,
+    )
+    return average._replace(value=value, additive=fit)
 
 
 def _deviation(table: Table, average: Average) -> Floats:

@@ -17,6 +17,9 @@ __all__ = [
     "CLOSE",
     "CROWD_BIAS",
     "CROWD_SCALE",
+    "FEWEST_ANSWERS",
+    "KERNEL_BINS",
+    "KERNEL_PLACES",
     "LEAST_SPREAD",
     "MOST",
     "PRIOR_WEIGHTS",
@@ -74,3 +77,8 @@ SYSTEMATIC, ABSOLUTE, SPREAD = 0.65, 0.68, 0.35
 CROWD_BIAS, CROWD_SCALE = 0.25, 0.3
 #: Pseudo-observations of the error of the crowd, beside known values.
 BELIEF = 5.0
+
+#: Fewest answers of an annotator for a density estimated with kernels; places of the grid of values; bins of answers.
+#: origin: by design; with 300 answers of each of six simulated annotators with two modes the error is 0.42 of that of
+#: the parametric models, with 1000 0.31; alternatives: none; sensitivity: not measured on public sets.
+FEWEST_ANSWERS, KERNEL_PLACES, KERNEL_BINS = 200, 40, 256

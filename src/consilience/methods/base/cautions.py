@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from consilience.data.annotations import Annotations
+from consilience.data.ids import Ids
+from consilience.data.scales import numbers_of
 from consilience.engine.passes import Labels, passes_of
-from consilience.exceptions import FewLabelsWarning, warn
+from consilience.exceptions import DataWarning, FewLabelsWarning, warn
 from consilience.fitting.fit import Caution
 
 __all__ = ["cautions_of", "warn_of"]
+
+#: Fewest different numbers, whole and others, that are more than a scale, and the share of the whole numbers in a range
+#: that codes of classes use; as in :mod:`consilience.answers.numeric.kind`.
+_WHOLE, _DECIMAL, _FILLED = 22, 12, 0.9
 
 
 def cautions_of(annotations: Labels, *, alone: bool = True, silence: Any = "random") -> list[Caution]:
@@ -42,7 +49,23 @@ def cautions_of(annotations: Labels, *, alone: bool = True, silence: Any = "rand
     if seen.unlabelled and silence == "random":
         what = "stay unlabelled" if alone else "are judged by their neighbours alone"
         found.append(f"{seen.unlabelled} items have no label and {what}")
-    return [(sentence, FewLabelsWarning) for sentence in found]
+    cautions: list[Caution] = [(sentence, FewLabelsWarning) for sentence in found]
+    if not isinstance(annotations, Annotations) and (many := _numbers(annotations.class_ids)):
+        sentence = (
+            f"the labels are {many} different numbers, and labels on disk are taken as names of classes. If they "
+        )
+        cautions.append((f"{sentence}are numbers, read them into memory: cs.aggregate(cs.read(…))", DataWarning))
+    return cautions
+
+
+def _numbers(names: Ids) -> int:
+    """Return how many different numbers there are, if they may be more than codes of classes; otherwise 0."""
+    values = numbers_of(names) if len(names) >= _DECIMAL else None
+    if values is None:
+        return 0
+    whole = bool((values == np.round(values)).all())
+    filled = whole and len(names) >= _FILLED * (float(values.max()) - float(values.min()) + 1.0)
+    return 0 if filled or (whole and len(names) < _WHOLE) else len(names)
 
 
 def warn_of(cautions: list[Caution]) -> None:

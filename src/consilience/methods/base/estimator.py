@@ -26,7 +26,7 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import choose
 from consilience.validation import numpy_seed
 
-__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator", "SeededEstimator"]
+__all__ = ["CrowdEstimator", "IterativeEstimator", "RefinableEstimator", "SeededEstimator", "is_long_frame"]
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -82,7 +82,7 @@ class CrowdEstimator:
         fit = registry.fit(self._name(), annotations, **self._options())
         warn_of([*cautions_of(annotations, silence=fit.details.get("silence", "random")), *fit.cautions])
         self._keep(X, annotations, fit)
-        if annotations.origin.frame == "pandas" and _is_long_frame(X):
+        if annotations.origin.frame == "pandas" and is_long_frame(X):
             self.priors_, self.errors_ = _as_crowd_kit(fit.model, annotations)
         return self
 
@@ -122,7 +122,7 @@ class CrowdEstimator:
             return float(self.model_.log_likelihood(annotations)) / max(annotations.n_labels, 1)
         labels = self.predict(X)
         labels = labels["label"] if frames.is_frame(labels) else np.asarray(labels)
-        return accuracy(X, self._annotations(X, reset=False), labels, y, long=_is_long_frame(X))
+        return accuracy(X, self._annotations(X, reset=False), labels, y, long=is_long_frame(X))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` is there for scikit-learn."""
@@ -192,7 +192,7 @@ class CrowdEstimator:
     def _annotations(self, X: Any, *, reset: bool) -> Annotations:
         if isinstance(X, Annotations):
             return X
-        if _is_long_frame(X):
+        if is_long_frame(X):
             return Annotations.from_frame(X)
         from sklearn.utils.validation import validate_data
 
@@ -203,11 +203,11 @@ class CrowdEstimator:
         return Annotations.from_matrix(matrix, annotators=self.model_.annotators, classes=classes)
 
     @staticmethod
-    def _dress(X: Any, annotations: Annotations, values: np.ndarray[Any, Any]) -> Any:
+    def _dress(X: Any, annotations: Annotations, values: np.ndarray[Any, Any], classes: Any = None) -> Any:
         """Return plain arrays for matrices, and for long frames a frame or series of the same library."""
-        if isinstance(X, Annotations) or not _is_long_frame(X):
+        if isinstance(X, Annotations) or not is_long_frame(X):
             return values
-        item, classes = annotations.origin.item, annotations.classes
+        item, classes = annotations.origin.item, annotations.classes if classes is None else classes
         if annotations.origin.frame == "pandas":
             import pandas as pd
 
@@ -255,7 +255,8 @@ class IterativeEstimator(RefinableEstimator):
     tol: float = 1e-7
 
 
-def _is_long_frame(X: Any) -> bool:
+def is_long_frame(X: Any) -> bool:
+    """Return whether this is a frame with a row for each label."""
     return not isinstance(X, np.ndarray) and frames.is_frame(X) and frames.is_long(frames.columns_of(X))
 
 

@@ -1,0 +1,84 @@
+"""What to label next, for all kinds of answers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from consilience.answers.kinds import take_answers
+from consilience.api import aggregate
+from consilience.diagnose import plan as _plan
+from consilience.diagnose.plan_result import Plan
+from consilience.exceptions import ConsilienceWarning
+from consilience.runs.consensus import Consensus
+
+__all__ = ["plan"]
+
+
+def plan(
+    data: Any,
+    budget: float,
+    *,
+    consensus: Consensus | None = None,
+    costs: Any = None,
+    capacity: Any = None,
+    candidates: Any = None,
+    allow_flagged: bool = False,
+    gold: int = 10,
+    answers: str = "auto",
+    method: str = "auto",
+    seed: int = 0,
+) -> Plan:
+    """Plan which annotator should label which item next.
+
+    Parameters
+    ----------
+    data
+        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, the path of a file, or a
+        consensus that has its labels.  Items of the annotations without labels are planned too.
+    budget
+        Total cost of the labels: their number, unless ``costs`` are given.
+    consensus
+        A consensus of the same labels, to be used instead of a new one.
+    costs
+        Cost of a label: one number, or one for each annotator (a mapping, a frame with an annotator and a cost column,
+        or an array in the order of the annotators).  1 by default.
+    capacity
+        Number of labels that an annotator can give, in the same forms.  Annotators who are missing from a mapping or
+        frame are not asked.  Unlimited by default.
+    candidates
+        A frame with an item and an annotator column: the only pairs that can be asked.  All by default.
+    allow_flagged
+        Whether to ask annotators who are flagged as spammers or adversaries, copy each other or got worse over time.
+    gold
+        Number of items to suggest whose truth is worth knowing.
+    answers, method, seed
+        What answers mean, method and seed of the consensus, where none is given; see :func:`consilience.aggregate`.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> crowd = cs.simulate(200, 10, 3, labels_per_item=2, seed=1)
+    >>> cs.plan(crowd.annotations, budget=50)
+    <Plan: 50 labels of 50 items, 0 of them to join annotators>
+    """
+    if consensus is None and not isinstance(data, Consensus):
+        data, taken = take_answers(data, answers, method)
+        if taken.kind != "nominal":
+            with warnings.catch_warnings():
+                # the plan is there to mend what a run would warn of
+                warnings.simplefilter("ignore", ConsilienceWarning)
+                consensus = aggregate(data, method, answers=taken.kind, seed=seed)
+            data = consensus
+    return _plan.plan(
+        data,
+        budget,
+        consensus=consensus,
+        costs=costs,
+        capacity=capacity,
+        candidates=candidates,
+        allow_flagged=allow_flagged,
+        gold=gold,
+        method=method,
+        seed=seed,
+    )
