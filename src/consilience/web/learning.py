@@ -60,8 +60,10 @@ class Beliefs(NamedTuple):
 def beliefs_of(annotations: Annotations, posterior: Floats, counts: Floats, method: str) -> Beliefs:
     """Return the state after a fit; ``auto`` weighs the model as :mod:`consilience.auto.pool` does."""
     n = np.maximum(annotations.labels_per_item, 1).astype(float)
-    weight = constants.MODEL / (1.0 + (n - 1.0) * constants.CORRELATION) if method == "auto" else np.ones(n.size)
-    return Beliefs(posterior, counts, weight)
+    if method != "auto":
+        return Beliefs(posterior, counts, np.ones(n.size))
+    _, of_model = constants.EXPONENTS["assigned"]
+    return Beliefs(posterior, counts, of_model / (1.0 + (n - 1.0) * constants.CORRELATION))
 
 
 def shifted(
