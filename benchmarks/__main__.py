@@ -29,7 +29,7 @@ SETS = {
     # directions of chapter 5 of the thesis: kernels, links, ensembles of clusterings, collusion, moments of order four
     "directions": ("directions", "moment_orders"),
     # figures of a population from panels of judges
-    "judges": ("judges", "audit"),
+    "judges": ("judges", "audit", "routing"),
     # labels larger than memory, Dask, killed runs, streams
     "scale": ("scan", "engines", "kills", "online"),
 }

@@ -32,6 +32,8 @@ from consilience.factor.nmf_estimators import AND as AND
 from consilience.factor.nmf_estimators import SPA as SPA
 from consilience.inference.estimate import estimate as estimate
 from consilience.inference.result import Estimate as Estimate
+from consilience.inference.routing import route as route
+from consilience.inference.routing_result import Routing as Routing
 from consilience.io import load as load
 from consilience.io import read as read
 from consilience.io import read_truth as read_truth

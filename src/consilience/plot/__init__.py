@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from consilience.plot.blocks import blocks
 from consilience.plot.fitting import learning_curve, reliability
+from consilience.plot.judges import cost_against_error
 from consilience.plot.people import annotator_map, confusions
 
-__all__ = ["annotator_map", "blocks", "confusions", "learning_curve", "reliability"]
+__all__ = ["annotator_map", "blocks", "confusions", "cost_against_error", "learning_curve", "reliability"]
