@@ -110,6 +110,7 @@ PUBLIC = [
     "read_truth",
     "recognise",
     "report",
+    "review",
     "route",
     "scan",
     "simulate",

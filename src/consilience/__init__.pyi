@@ -101,6 +101,7 @@ from consilience.structured.network_consensus import NetworkConsensus as Network
 from consilience.structured.sequence_consensus import SequenceConsensus as SequenceConsensus
 from consilience.subspace.batch import SubspaceClustering as SubspaceClustering
 from consilience.subspace.clustering import SketchedSubspaceClustering as SketchedSubspaceClustering
+from consilience.web.start import review as review
 
 __all__: list[str]
 __version__: str
