@@ -6,7 +6,7 @@ from __future__ import annotations
 #: origin: by design; sensitivity: none where more are known.
 FEWEST = 10
 #: Share of the known answers that routing learns from; the others test.
-#: origin: see docs/llm-judges.md; sensitivity: there.
+#: origin: by design, most answers should test; alternatives: none; sensitivity: not measured.
 LEARN = 0.3
 #: Thresholds of confidence that routing tries: quantiles of the confidence of items.
 #: origin: by design; sensitivity: not measured.
