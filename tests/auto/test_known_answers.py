@@ -289,3 +289,14 @@ def test_thirty_answers_on_public_sets(name: str, most: float) -> None:
         known = with_known(a, truth, 30, seed)
         errors.append(error(quiet(known), known, truth))
     assert np.mean(errors) <= most
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_answers_to_the_most_doubtful_items_do_not_turn_classes_over() -> None:
+    """On such items the labels of trec are wrong half the time."""
+    a, truth = real_crowd("trec")
+    alone = quiet(a)
+    doubtful = np.flatnonzero(truth >= 0)
+    doubtful = doubtful[np.argsort(alone.posterior[doubtful].max(axis=1), kind="stable")[:100]]
+    known = a.with_gold({a.items[n]: a.classes[truth[n]] for n in doubtful})
+    assert error(quiet(known), known, truth) < error(alone, known, truth) + 1.0
