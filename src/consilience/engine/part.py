@@ -145,17 +145,17 @@ class Part(Sweep):
             items += np.bincount(truth, minlength=K)
         return counts.reshape(M, K, K), items
 
-    def gold_taken_for(self, prior: Floats, confusions: Floats) -> Floats:
+    def gold_taken_for(self, prior: Floats, confusions: Floats, typical: float) -> Floats:
         """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers.
 
-        An item counts by the margin of its votes.
+        Items whose labels agree less than is ``typical``, Σ share² - 1 / K, count less.
         """
         K = self.sizes[1]
         taken = np.zeros((K, K))
         for indptr, annotator, label, truth in self._known_items():
             q, _ = Sweep(indptr, annotator, label, None, *self.sizes).posterior(prior, confusions)
-            two = np.sort(vote_shares(indptr, label, None, K), axis=1)[:, -2:]
-            np.add.at(taken.T, truth, q * (two[:, -1:] - two[:, :1] if K > 1 else 1.0))
+            agreement = np.square(vote_shares(indptr, label, None, K)).sum(axis=1) - 1.0 / K
+            np.add.at(taken.T, truth, q * np.minimum(agreement / typical, 1.0)[:, None])
         return taken
 
     def _known_items(self) -> Iterator[tuple[Ints, Codes, Codes, Ints]]:

@@ -120,12 +120,12 @@ class Passes(ABC):
         counts, items = (sum(part) for part in zip(*self._each("gold_counts"), strict=True))
         return Statistics(np.asarray(counts, np.float64), np.asarray(items, np.float64), float("nan"))
 
-    def gold_taken_for(self, prior: Floats, confusions: Floats) -> Floats:
+    def gold_taken_for(self, prior: Floats, confusions: Floats, typical: float) -> Floats:
         """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers.
 
-        An item counts by the margin of its votes.
+        Items whose labels agree less than is ``typical``, Σ share² - 1 / K, count less.
         """
-        made: Floats = sum(self._each("gold_taken_for", prior, confusions))
+        made: Floats = sum(self._each("gold_taken_for", prior, confusions, typical))
         return made
 
     def pairs(self) -> CoOccurrences:

@@ -13,8 +13,9 @@ it is more probable than the present one, a model being right about four items i
 
     log(4 (K - 1)) · (Σ_k D(order(k), k) - Σ_k D(k, k))  >  log(10 K!),
 
-as nine times in ten the present order is right, and there are K! others.  An item counts in D by the margin of its
-votes: people look up doubtful items, on which the labels are wrong half the time although their order is right.
+as nine times in ten the present order is right, and there are K! others.  People look up doubtful items, on which the
+labels are wrong half the time although their order is right.  So an item counts in D by the agreement of its labels,
+Σ_k share(k)² - 1/K, divided by that of the other items on average, and at most fully.
 
 ====== ============================== ============
 symbol name                           shape
@@ -58,7 +59,7 @@ _STRENGTHS = 2.0 ** np.arange(2, 13)
 #: origin: by design; alternatives: log-odds of the order 0 to 4.6 (here 2.3); sensitivity: with less, a few answers
 #: fewer turn a simulated crowd over of which seven in ten are wrong, and wrongly one that is nearly random.
 #: That items are counted, and not the probability of all their labels, was decided with adult2 and reuters_amt in view,
-#: and that they count by their margin with trec: 50 to 200 truths of its most doubtful items turned its classes over.
+#: and that they count by their agreement with trec: truths of its most doubtful items turned its classes over.
 _RIGHT, _IN_ORDER = 0.8, 0.9
 #: Labels per cell, spread as the crowd answers, that vote counts are smoothed by before they are compared to gold.
 _SMOOTHING = 0.25
@@ -73,12 +74,19 @@ def by_gold(passes: Passes, parameters: Parameters) -> Ints:
     same = np.arange(K)
     if K == 1 or not passes.has_gold:
         return same
-    taken = passes.gold_taken_for(*parameters)
+    taken = passes.gold_taken_for(*parameters, _typical_agreement(passes))
     # a class without gold keeps its place if that is free
     order: Ints = linear_sum_assignment(-taken.T - 1e-6 * np.eye(K))[1]
     gain = taken[order, same].sum() - taken[same, same].sum()
     price = gammaln(K + 1.0) - np.log(1.0 - _IN_ORDER)
     return order if gain * np.log(_RIGHT / (1.0 - _RIGHT) * (K - 1)) > price else same
+
+
+def _typical_agreement(passes: Passes) -> float:
+    """Return the mean of Σ_k share(k)² - 1/K over the labels of items without gold."""
+    others = passes.votes.counts - passes.gold_counts.counts
+    same, total = float(np.trace(others.sum(axis=0))), float(others.sum())
+    return max(same / total - 1.0 / passes.n_classes, 1e-9) if total > 0 else 1e-9
 
 
 def strength_beside(known: Statistics, confusions: Floats) -> float:
