@@ -10,7 +10,7 @@ ifneq ($(wildcard $(DATA)/README.md),)
 export CONSILIENCE_DATA ?= $(DATA)
 endif
 
-.PHONY: demo test test-browser lint types layers unit docs bench paper methods field ranking structured tables subspaces scale fuzz torture libraries clean
+.PHONY: demo test test-browser lint types layers unit docs bench seeds paper methods field ranking structured tables subspaces scale fuzz torture libraries features test-deep deep clean
 
 demo: $(READY)
 	$(BIN)/consilience demo --out run
@@ -42,6 +42,15 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks bench
+
+# All tables and figures of the documents: published figures, ours and a verdict; TRIALS=3 runs fewer crowds of each.
+TRIALS ?= 5
+seeds: export BENCH_TRIALS = $(TRIALS)
+seeds: export CONSILIENCE_TRIALS = $(TRIALS)
+seeds: export BENCH_ITEMS = 10000
+seeds: export BENCH_SECONDS = 15
+seeds: $(VENV)/.peers
+	$(BIN)/python -m benchmarks seeds
 
 paper: $(VENV)/.peers
 	$(BIN)/python -m benchmarks paper
@@ -81,6 +90,17 @@ torture: $(READY)
 libraries: $(VENV)-libraries/.ready
 	$(VENV)-libraries/bin/python -m benchmarks libraries
 
+# Features and classifiers next to cleanlab and Snorkel.
+features: $(VENV)-libraries/.ready
+	$(VENV)-libraries/bin/python -m benchmarks features
+
+# CrowdLayer and DL-MV need PyTorch; its build for the processor alone is smaller, where the index has one.
+test-deep: $(VENV)/.deep
+	$(BIN)/pytest -m deep tests/deep
+
+deep: $(VENV)/.deep
+	$(BIN)/python -m benchmarks deep
+
 clean:
 	rm -rf $(VENV) $(VENV)-libraries build dist docs/_build run .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -98,6 +118,13 @@ $(VENV)-libraries/.ready: pyproject.toml
 
 $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.deep: $(READY)
+	$(BIN)/python -c 'import torch' 2>/dev/null || \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0+cpu' 2>/dev/null || \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' 2>/dev/null || true
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[deep]'
 	@touch $@
 
 $(VENV)/.browser: $(READY)

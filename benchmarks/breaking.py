@@ -70,10 +70,11 @@ def plain(name: str) -> str:
     return name.partition(",")[0].removesuffix("+em")
 
 
-def score(name: str, annotations: Annotations, truth: Ints, seed: int) -> Score | None:
+def score(name: str, annotations: Annotations, truth: Ints, seed: int, *, every_item: bool = False) -> Score | None:
     """Run one method; return None if it refuses.
 
-    A name may end in ", w = 1" (no weights for pairs) or in ", ML" (labels by likelihood, with equal classes).
+    A name may end in ", w = 1" (no weights for pairs) or in ", ML" (labels by likelihood, with equal classes).  With
+    ``every_item``, items without labels count too: votes give them the first class, models the most frequent one.
     """
     base, _, variant = name.partition(", ")
     options: dict[str, Any] = {"reweigh": False} if variant == "w = 1" else {}
@@ -97,12 +98,15 @@ def score(name: str, annotations: Annotations, truth: Ints, seed: int) -> Score 
         uniform = cs.DawidSkene(np.full(K, 1 / K), run.model.confusions, run.model.classes, run.model.annotators)
         posterior = uniform.posterior(annotations)
         best = posterior.argmax(axis=1)
-    return judge(best, posterior, annotations, truth)._replace(seconds=run.run["seconds"], stopped=bool(late))
+    if every_item and base == "majority":
+        best = np.where(annotations.labels_per_item > 0, best, 0)
+    found = judge(best, posterior, annotations, truth, every_item=every_item)
+    return found._replace(seconds=run.run["seconds"], stopped=bool(late))
 
 
-def judge(best: Codes, posterior: Floats, annotations: Annotations, truth: Ints) -> Score:
-    """Compare labels with the truth, over the labelled items."""
-    known = np.where(annotations.labels_per_item > 0, truth, -1)
+def judge(best: Codes, posterior: Floats, annotations: Annotations, truth: Ints, *, every_item: bool = False) -> Score:
+    """Compare labels with the truth, over the labelled items or over all."""
+    known = np.where((annotations.labels_per_item > 0) | every_item, truth, -1)
     return Score(
         metrics.error_rate(best, known),
         metrics.mean_confidence(posterior, known, labels=best),

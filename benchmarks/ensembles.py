@@ -5,15 +5,22 @@ some of their labels are kept.  In the thesis there are fifteen, each trained on
 
 MATLAB's classifiers differ from scikit-learn's, and neither document describes the coding of the columns, so errors
 differ by more than the methods do.  The gain over majority voting can be compared and is printed next to each error.
-Errors are in percent of the labelled items; the paper's are of all items.
+Errors are in percent of all items: one without labels gets the first class from the votes (as from an argmax over
+zeros), and the most frequent class from a model.
 
 * Kinds: the presets of MATLAB's Classification Learner (kNN with k = 1, 10, 100; trees with 4, 20, 100 splits; SVMs
   with C = 1 and kernel scales relative to the number of columns), on standardised columns.
-* Coding: text is numbered in the order of appearance, which for "Car" is the order of quality; a missing number is the
-  median of its column.  A cell of Connect-4 is 1 or -1 by player and 0 if empty: the best of the thesis'
-  classifiers then has the same error here.
+* Coding: text is numbered in the order of the alphabet; a missing number is the median of its column.  A cell of
+  Connect-4 is 1 or -1 by player and 0 if empty: the best of the thesis' classifiers then has the same error here.
 * "Missing" in Table 3 is a share of all M² blocks, the diagonal ones included: the 10 % that the paper reports for
   p = 0.3 are just those.
+* In Table 3 majority voting is wrong for 42 to 44 % of the items, more than "unacc" for all of them (30 %), and hardly
+  depends on the share of missing blocks.  No set of classifiers that we tried does that if all items are labelled (10
+  to 34 %): codes by appearance, by the alphabet or one-hot, random, balanced or sorted training rows.  With 40 % of the
+  items unlabelled (the parts 0.1 N and 0.3 N of App. C.2 together), it does: the votes give those the first class,
+  "acc", which is wrong for 78 %, and models the most frequent one, wrong for 30 %.  So this is the setting here.  The
+  rows of 30 % are "unacc" for everything.
+* The 44.54 % of MV-EM in Table 2 are the share of the smaller class: a mean over no labels (0/0) spoils every item.
 
 ``BENCH_TRIALS`` sets the number of trials, ``BENCH_SECONDS`` the time limit of a method.  The labels of the classifiers
 are cached in ``benchmarks/out``.
@@ -28,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.breaking import Score, candidates, mean_scores, print_table, score, trials
+from benchmarks.breaking import Score, mean_scores, print_table, score, trials
 from benchmarks.figures import Figure
 from benchmarks.pictures import FOLDER
 from consilience.data.annotations import Annotations
@@ -38,6 +45,8 @@ from consilience.kernels._arrays import Bools, Floats, Ints
 
 TRIALS = 20
 THESIS_TRIALS = 10
+#: Share of the items of Table 3 without labels.
+UNLABELLED = 0.4
 Rows = Mapping[str, tuple[float | None, ...]]
 Hide = Callable[[int, np.random.Generator], Bools]
 
@@ -138,7 +147,7 @@ def table(name: str) -> Table:
 
 
 def numbers(column: Any) -> Floats:
-    """Return a column as numbers; text is numbered in the order of appearance."""
+    """Return a column as numbers; text is numbered in the order of the alphabet."""
     import pyarrow as pa
 
     if not pa.types.is_string(column.type):
@@ -147,7 +156,7 @@ def numbers(column: Any) -> Floats:
     try:
         values = np.array([np.nan if word == "?" else float(word) for word in text])
     except ValueError:
-        code = {word: i for i, word in enumerate(dict.fromkeys(text))}
+        code = {word: i for i, word in enumerate(sorted(set(text)))}
         return np.array([code[word] for word in text], np.float64)
     return np.where(np.isnan(values), np.nanmedian(values), values)
 
@@ -238,7 +247,7 @@ def trained_together(name: str, N: int, trial: int) -> Opinions:
         said = [c.fit(X[train], y[train]).predict(X[test]) for c in ten(X.shape[1])]
         return Opinions(np.stack(said, axis=1).astype(np.int8), y[test], K)
 
-    return kept(f"ten_{name}_{trial}", work)
+    return kept(f"ten_{name}_{trial}_by_alphabet", work)
 
 
 def trained_apart(name: str, rows: int, trial: int) -> Opinions:
@@ -280,7 +289,7 @@ def in_parts(missing: float) -> Hide:
 
     Each annotator labels one part; others are assigned at random until as few blocks are missing as requested.  If more
     than 64 % are missing for ten annotators in three parts, some part shares no annotator with the others, and the
-    labels do not show how the parts compare.
+    labels do not show how the parts compare.  A share of the items is left without labels.
     """
 
     def keep(N: int, rng: np.random.Generator) -> Bools:
@@ -291,7 +300,7 @@ def in_parts(missing: float) -> Hide:
             if missing_share(member) > missing - 0.03 and member.sum(axis=0).min() >= 2:
                 break
         part = np.repeat(np.arange(3), np.diff(np.round(N * np.array([0.0, 0.1, 0.4, 1.0])).astype(int)))
-        return np.asarray(member.T[rng.permutation(part)])
+        return np.asarray(member.T[rng.permutation(part)] & (rng.random(N) >= UNLABELLED)[:, None])
 
     return keep
 
@@ -340,7 +349,8 @@ def run() -> list[Figure]:
     for title, (name, N, columns, paper) in TABLES.items():
         opinions = [trained_together(name, N, trial) for trial in range(trials(TRIALS))]
         print(f"{title}: the best classifier is wrong {np.mean([o.best for o in opinions]):.2f} % of the time")
-        figures += compare(title, columns, paper, [partly(opinions, hide) for hide in columns.values()])
+        crowds = [partly(opinions, hide) for hide in columns.values()]
+        figures += compare(title, columns, paper, crowds, every_item=True)
     crowds = []
     for name, rows in APART:
         opinions = [trained_apart(name, rows, trial) for trial in range(trials(THESIS_TRIALS))]
@@ -363,24 +373,27 @@ def compare(
     columns: Sequence[str] | Mapping[str, Hide],
     paper: Rows,
     crowds: Sequence[list[tuple[Annotations, Ints]]],
+    *,
+    every_item: bool = False,
 ) -> list[Figure]:
-    """Run every method on every column; print errors, gains over majority voting, and seconds."""
-    names = candidates(name for name in paper if name != SINGLE_BEST)
-    found = {
-        name: [
-            mean_scores([score(name, a, truth, trial) for trial, (a, truth) in enumerate(trial_of)])
-            for trial_of in crowds
-        ]
-        for name in names
-    }
+    """Run the methods of a table on every column; print errors, gains over majority voting, and seconds."""
+    names = [*(name for name in paper if name != SINGLE_BEST), "auto"]
+
+    def mean(name: str, trial_of: Sequence[tuple[Annotations, Ints]]) -> Score | None:
+        tried = enumerate(trial_of)
+        return mean_scores([score(name, a, truth, trial, every_item=every_item) for trial, (a, truth) in tried])
+
+    found = {name: [mean(name, trial_of) for trial_of in crowds] for name in names}
     base = [s.error if s else np.nan for s in found["majority"]]
     lines = [line(name, ours, base, paper) for name, ours in found.items()]
     cells = [f"{name}: {what}" for name in columns for what in ("ours (paper)", "over majority")]
     print_table(f"{title}, error in percent", ["", *cells, "seconds (paper)"], lines)
     return [
-        Figure(f"{title}, {name}: error of auto over that of majority", s.error - base[i], 0.0, unit="%")
-        for i, name in enumerate(columns)
-        if (s := found["auto"][i])
+        Figure(f"{title}, {column}: {name}", s.error, known, unit="%")
+        for name, ours in found.items()
+        for i, column in enumerate(columns)
+        for known in [paper.get(name, (None,) * 4)[i]]
+        if (s := ours[i]) is not None and name != "auto"
     ]
 
 

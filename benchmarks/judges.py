@@ -1,8 +1,9 @@
 """``cs.estimate`` on panels of language models: coverage and width of intervals with 50, 100 and 200 known answers.
 
 Known answers are drawn at random, 500 times, the same for all ways; the figure is the share of a class (llmjudge:
-relevant, that is grades 2 and 3).  Next to it: known answers alone, PPI++ (ppi-python) with the judge that predicts
-best, chosen by the truth, and that judge's own share with a binomial interval.
+relevant, that is grades 2 and 3; alpaca_eval: wins over the reference, by the evaluator of the leaderboard).  Next to
+it: known answers alone, PPI++ (ppi-python) with the judge that predicts best, chosen by the truth, and that judge's own
+share with a binomial interval.
 """
 
 from __future__ import annotations
@@ -15,24 +16,25 @@ import numpy as np
 import consilience as cs
 from benchmarks.breaking import print_table, trials
 from benchmarks.figures import Figure
-from benchmarks.public import crowd, skipped
+from benchmarks.judge_panels import PANELS, panel
+from benchmarks.public import skipped
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats
 
-#: Codes of the classes whose share is estimated.
-PANELS = {"llmbar": (0,), "judge_mtbench_faireval_llmeval2": (0,), "llmjudge_trecdl23": (2, 3)}
 NUMBERS = (50, 100, 200)
 DRAWS = 500
 COVERED, WIDE = 94.0, 0.0545
+#: Evaluator of AlpacaEval 2, whose leaderboard has length-controlled win rates.
+LEADERBOARD = "weighted_alpaca_eval_gpt4_turbo"
 
 
 def run() -> list[Figure]:
     if skipped():
         return []
     rows, figures = [], []
-    for name, of in PANELS.items():
+    for name in PANELS:
         for n in NUMBERS:
-            found = measured(name, of, n)
+            found = measured(name, n)
             rows.append([name, str(n), *(f"{100 * covered:.1f}, {wide:.4f}" for covered, wide in found.values())])
             (covered, wide), (_, theirs) = found["cs.estimate"], found["PPI++, best judge"]
             title = f"{name}, {n} known answers"
@@ -40,16 +42,17 @@ def run() -> list[Figure]:
             figures.append(Figure(f"{title}: half-width (PPI++ with the best judge {theirs:.4f})", wide, theirs))
             if name == "llmjudge_trecdl23" and n == 200:
                 figures.append(Figure(f"{title}: half-width", wide, WIDE))
+    figures.append(
+        Figure("alpaca_eval: Spearman correlation of scores and win rates", length_controlled(), 0.97, up=True)
+    )
     header = ["panel", "known", "cs.estimate", "known answers alone", "PPI++, best judge", "best judge alone"]
     print_table("Coverage of 95 % intervals in percent, mean half-width", header, rows)
     return figures
 
 
-def measured(name: str, of: tuple[int, ...], n: int) -> dict[str, tuple[float, float]]:
+def measured(name: str, n: int) -> dict[str, tuple[float, float]]:
     """Return coverage and mean half-width of every way."""
-    on = crowd(name)
-    judged = np.flatnonzero(on.truth >= 0)
-    a, truth = on.annotations.select_items(judged), on.truth[judged]
+    a, truth, of = panel(name)
     y = np.isin(truth, of).astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
@@ -59,8 +62,6 @@ def measured(name: str, of: tuple[int, ...], n: int) -> dict[str, tuple[float, f
     intervals: dict[str, list[tuple[float, float]]] = {}
     for draw in range(trials(DRAWS)):
         known = np.random.default_rng([draw, n]).choice(y.size, n, replace=False)
-        gold = np.full(y.size, -1)
-        gold[known] = truth[known]
         answers = {a.items[i]: a.classes[truth[i]] for i in known}
         found = cs.estimate(consensus, gold=answers, of=classes)
         assert found.humans is not None
@@ -77,6 +78,21 @@ def measured(name: str, of: tuple[int, ...], n: int) -> dict[str, tuple[float, f
         low, high = np.array(found_all).T
         made[way] = float(((low <= y.mean()) & (y.mean() <= high)).mean()), float((high - low).mean() / 2)
     return made
+
+
+def length_controlled() -> float:
+    """Return the correlation of scores by ``cs.rank`` with the length-controlled win rates of the leaderboard."""
+    import pandas as pd
+    from scipy.stats import spearmanr
+
+    from consilience.datasets import path
+
+    rows = pd.read_csv(path("alpaca_eval") / "comparisons.csv.gz")
+    listed = pd.read_csv(path("alpaca_eval") / "truth.csv.gz")
+    listed = listed[listed["leaderboard"] == LEADERBOARD].set_index("task")["length_controlled_winrate"].dropna()
+    scores = cs.rank(rows[rows["worker"] == LEADERBOARD]).scores.set_index("item")["score"]
+    both = scores.index.intersection(listed.index)
+    return float(spearmanr(scores[both], listed[both])[0])
 
 
 def best_judge(a: Any, of: tuple[int, ...], y: Floats) -> Floats:

@@ -8,10 +8,10 @@ unique; with ε > 0 it is nearly unique.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from consilience.data.ids import Ids
 from consilience.kernels._arrays import Floats
+from consilience.metrics import mean_squared_error
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments import CoOccurrences
 
@@ -57,14 +57,3 @@ def exact_pairs(model: DawidSkene, missing: float, rng: np.random.Generator) -> 
     first, second = first[seen], second[seen]
     blocks = np.einsum("pik,k,pjk->pij", model.confusions[first], model.prior, model.confusions[second])
     return CoOccurrences(np.stack([first, second], axis=1), blocks, model.annotators, model.classes)
-
-
-def mean_squared_error(prior: Floats, confusions: Floats, truth: DawidSkene) -> float:
-    """Compare a model with the truth, with its classes in the best common order for all annotators.
-
-    Ibrahim & Fu 2022, eq. (19): min over Π of (‖Πᵀ λ - λ'‖² + Σ_m ‖A_m Π - A'_m‖²) / (M K + 1).
-    """
-    M, K, _ = confusions.shape
-    cost = (truth.prior[:, None] - prior) ** 2
-    cost += ((truth.confusions[:, :, :, None] - confusions[:, :, None, :]) ** 2).sum(axis=(0, 1))
-    return float(cost[linear_sum_assignment(cost)].sum() / (M * K + 1))

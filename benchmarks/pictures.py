@@ -44,7 +44,7 @@ def curves(
     picture = blank(4.6 * len(panels), 3.6)
     if picture is None:
         return
-    colours = "#1d4ed8", "#c2410c", "#15803d", "#6b21a8", "#0e7490", "#111827"
+    colours = "#1d4ed8", "#c2410c", "#15803d", "#6b21a8", "#0e7490", "#111827", "#ca8a04", "#db2777", "#9ca3af"
     for ax, (title, lines) in zip(
         picture.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), strict=True
     ):

@@ -60,7 +60,7 @@ def robust_root(pairs: CoOccurrences, rng: np.random.Generator) -> Floats:
 def error(H: Floats, truth: DawidSkene) -> float:
     """Return the MSE of the model given by H."""
     model = model_of_factor(H.reshape(CROWD, CLASSES, CLASSES), np.ones(CROWD, np.int64), 0.0)
-    return mean_squared_error(*model, truth)
+    return mean_squared_error(model, truth)
 
 
 def complete(model: DawidSkene) -> Floats:

@@ -11,9 +11,14 @@ NEG    uniform on [-½, ½)    as CTM                                           
 NOISE  topics                as CTM                                           columns from γ N(0, I / W)
 ====== ===================== ================================================ =====================================
 
-The paper learned the topics from 1500 NIPS papers and does not state Σ.  Here topics are drawn from a Dirichlet
-distribution whose mean falls as 1 / rank, as word frequencies do (pass ``features`` for topics of your own), and
-Σ = s² C Cᵀ / D with standard normal C: the logits have deviation s, and any two of them are correlated.
+The paper learned the topics from 1500 NIPS papers; the matrix is public with its code (github.com/PrincetonML/AND4NMF,
+``data/demo_L2_out.nips.100.A``).  Download it and name it in ``BENCH_TOPICS`` to use it here; without it, topics are
+drawn from a Dirichlet distribution whose mean falls as 1 / rank, as word frequencies do.
+
+The paper does not state the distribution of the logits.  Here Σ = s² C Cᵀ / D with standard normal C, one for all
+samples: the logits have deviation s, and any two of them are correlated.  ``released=True`` draws as the paper's code:
+logits C C z with a new C for every sample, which have deviation D, so that nearly all samples are pure; and noise of
+deviation γ / W, not γ / √W.
 
 ====== ============================== ============
 symbol name                           shape
@@ -36,7 +41,7 @@ from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Floats
 from consilience.validation import one_of, whole
 
-__all__ = ["TopicSimulation", "perturbed", "simulate_topics"]
+__all__ = ["TopicSimulation", "perturbed", "simulate_topics", "topics_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,6 +63,7 @@ def simulate_topics(
     spread: float = 5.0,
     noise: float = 0.05,
     features: Floats | None = None,
+    released: bool = False,
     seed: int = 0,
 ) -> TopicSimulation:
     """Draw a matrix of one of the four kinds.
@@ -76,6 +82,8 @@ def simulate_topics(
         γ of NOISE, the length of a column of N; those of topics are 0.1 to 0.3.
     features
         A* to use instead of drawn topics, (W, D).
+    released
+        Draw weights of CTM, NEG and NOISE, and noise, as in the paper's code.
     seed
         Seed of all random numbers.
 
@@ -103,13 +111,16 @@ def simulate_topics(
     if kind == "DIR":
         X = _columns(rng.standard_gamma(concentration, (n_components, n_samples)), rng)
     else:
-        C = rng.standard_normal((n_components, n_components)) * (spread / np.sqrt(n_components))
-        logits = C @ rng.standard_normal((n_components, n_samples))
+        if released:
+            logits = np.stack([_released_logits(rng, n_components) for _ in range(n_samples)], axis=1)
+        else:
+            C = rng.standard_normal((n_components, n_components)) * (spread / np.sqrt(n_components))
+            logits = C @ rng.standard_normal((n_components, n_samples))
         X = np.exp(logits - logits.max(axis=0))
         X /= X.sum(axis=0)
     Y = A @ X
     if kind == "NOISE":
-        Y += rng.standard_normal(Y.shape) * (noise / np.sqrt(n_words))
+        Y += rng.standard_normal(Y.shape) * (noise / (n_words if released else np.sqrt(n_words)))
     return TopicSimulation(Y, A, X)
 
 
@@ -124,6 +135,19 @@ def perturbed(features: Floats, *, in_span: float = 1.0, out_of_span: float = 0.
     N = rng.uniform(-0.05, 0.05, (W, D)) * out_of_span
     start: Floats = features + features @ U + N
     return start
+
+
+def topics_of(file: str) -> Floats:
+    """Return a topic matrix, (W, D), from a text file with a row for each word."""
+    topics: Floats = np.loadtxt(file)
+    return topics
+
+
+def _released_logits(rng: np.random.Generator, D: int) -> Floats:
+    """Draw the logits of one sample as in the paper's code: C C z."""
+    C = rng.standard_normal((D, D))
+    logits: Floats = C @ (C @ rng.standard_normal(D))
+    return logits
 
 
 def _topics(rng: np.random.Generator, W: int, D: int) -> Floats:

@@ -19,6 +19,7 @@ PUBLIC = [
     "IBCC",
     "KOS",
     "METHODS",
+    "Routing",
     "SPA",
     "Agreement",
     "Annotations",
@@ -29,6 +30,7 @@ PUBLIC = [
     "CompletedVote",
     "Consensus",
     "CoupledNMF",
+    "CrowdClassifier",
     "DawidSkene",
     "DawidSkeneEM",
     "DesignatedSymNMF",
@@ -90,7 +92,10 @@ PUBLIC = [
     "estimate",
     "exceptions",
     "factor",
+    "from_moments",
     "guarantees",
+    "label_curves",
+    "label_errors",
     "load",
     "metrics",
     "moments",
@@ -105,6 +110,8 @@ PUBLIC = [
     "read_truth",
     "recognise",
     "report",
+    "review",
+    "route",
     "scan",
     "simulate",
     "spans",
@@ -159,7 +166,13 @@ METHODS = [
     "tensor-admm",
 ]
 
-_REFINABLE: dict[str, object] = {"refine": None, "random_state": None, "callback": None}
+_REFINABLE: dict[str, object] = {
+    "refine": None,
+    "em_rounds": None,
+    "em_floor": 0.0,
+    "random_state": None,
+    "callback": None,
+}
 _ITERATIVE: dict[str, object] = {**_REFINABLE, "max_iter": 1000, "tol": 1e-7}
 _BY_EM: dict[str, object] = {
     "smoothing": 0.0,
@@ -170,14 +183,21 @@ _BY_EM: dict[str, object] = {
     "random_state": None,
     "callback": None,
 }
-_SYMNMF: dict[str, object] = {**_REFINABLE, "rotations": 20, "alpha": 1e-6, "decay": None, "shrinkage": 0.25}
+_SYMNMF: dict[str, object] = {
+    **_REFINABLE,
+    "rotations": 20,
+    "alpha": 1e-6,
+    "decay": None,
+    "shrinkage": 0.25,
+    "prior": "learned",
+}
 _COMPLETION: dict[str, object] = {**_ITERATIVE, "penalty": 0.05, "max_iter": 100, "tol": 1e-3}
 
 #: Parameters and their defaults: changing one is a change for every user.
 PARAMETERS: dict[str, dict[str, object]] = {
     "Auto": {"silence": "auto", "max_iter": 1000, "tol": 1e-6, "random_state": None, "callback": None},
     "MajorityVote": {},
-    "DawidSkeneEM": {**_BY_EM, "shrinkage": 0.0},
+    "DawidSkeneEM": {**_BY_EM, "shrinkage": 0.0, "floor": 0.0},
     "OneCoin": _BY_EM,
     "ClassOneCoin": _BY_EM,
     "IBCC": {
@@ -209,6 +229,9 @@ PARAMETERS: dict[str, dict[str, object]] = {
     },
     "RobustSymNMF": {
         **_SYMNMF,
+        "init": "votes",
+        "xi": None,
+        "radius": 1.0,
         "starts": 4,
         "rotations": 10,
         "reweigh": True,
@@ -216,7 +239,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "max_iter": 1000,
         "tol": 1e-7,
     },
-    "DesignatedSymNMF": {**_SYMNMF, "through": None},
+    "DesignatedSymNMF": {**_SYMNMF, "through": None, "rounds": 3},
     "PlainSymNMF": _SYMNMF,
     "OrdinalDawidSkene": {
         **_ITERATIVE,
@@ -236,15 +259,18 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "callback": None,
     },
     "PropensityDawidSkene": {**_ITERATIVE, "evidence": 50.0, "accuracy": 0.9, "silent_label": None},
-    "MultiSPA": {**_REFINABLE, "shrinkage": 0.25, "prior": "learned"},
-    "CoupledNMF": {**_ITERATIVE, "shrinkage": 0.25, "prior": "learned", "max_iter": 2000},
+    "MultiSPA": {**_REFINABLE, "shrinkage": 0.25, "shrink_columns": True, "prior": "learned"},
+    "CoupledNMF": {**_ITERATIVE, "shrinkage": 0.25, "init": None, "prior": "learned", "max_iter": 2000},
     "TensorADMM": {
         **_ITERATIVE,
         "groups": None,
         "rule": "map",
+        "prior": "learned",
         "count_weights": True,
+        "init": "votes",
         "starts": 1,
         "shrinkage": 0.25,
+        "fallback": True,
         "max_iter": 500,
         "tol": 1e-6,
     },

@@ -30,8 +30,13 @@ from consilience.engine.scanned import Scanned as Scanned
 from consilience.factor.estimators import SymNMF as SymNMF
 from consilience.factor.nmf_estimators import AND as AND
 from consilience.factor.nmf_estimators import SPA as SPA
+from consilience.features.crowd_classifier import CrowdClassifier as CrowdClassifier
+from consilience.features.curves import label_curves as label_curves
+from consilience.features.label_errors import label_errors as label_errors
 from consilience.inference.estimate import estimate as estimate
 from consilience.inference.result import Estimate as Estimate
+from consilience.inference.routing import route as route
+from consilience.inference.routing_result import Routing as Routing
 from consilience.io import load as load
 from consilience.io import read as read
 from consilience.io import read_truth as read_truth
@@ -40,6 +45,7 @@ from consilience.io.edges import read_edges as read_edges
 from consilience.io.sequences import read_sequence_truth as read_sequence_truth
 from consilience.io.sequences import read_sequences as read_sequences
 from consilience.io.writing import write as write
+from consilience.methods.base.from_moments import from_moments as from_moments
 from consilience.methods.base.registry import METHODS as METHODS
 from consilience.methods.class_one_coin import ClassOneCoin as ClassOneCoin
 from consilience.methods.cnmf import CoupledNMF as CoupledNMF
@@ -95,6 +101,7 @@ from consilience.structured.network_consensus import NetworkConsensus as Network
 from consilience.structured.sequence_consensus import SequenceConsensus as SequenceConsensus
 from consilience.subspace.batch import SubspaceClustering as SubspaceClustering
 from consilience.subspace.clustering import SketchedSubspaceClustering as SketchedSubspaceClustering
+from consilience.web.start import review as review
 
 __all__: list[str]
 __version__: str

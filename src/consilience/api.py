@@ -29,6 +29,9 @@ def aggregate(
     annotator: str | None = None,
     label: str | None = None,
     graph: Any = None,
+    probabilities: Any = None,
+    features: Any = None,
+    classifier: Any = None,
     gold: Any = None,
     answers: str = "auto",
     order: Any = None,
@@ -60,6 +63,16 @@ def aggregate(
         Which items are neighbours, if that is known: a frame or a file with ``source`` and ``target``, pairs of ids, a
         scipy sparse matrix, or a result of :func:`consilience.nearest_neighbours`.  ``must_link`` and ``cannot_link``
         are pairs of items that have the same class, or different ones; with them, a graph is optional.
+    probabilities
+        Class probabilities of the items by a classifier that has not seen their labels: a frame or a file with an item
+        column and a column for each class, or an array in the order of ``annotations.items``.  It counts as one more
+        source, with a learned confusion and temperature; see :doc:`/features`.
+    features
+        What is known of the items: a frame or a file with an item column and columns of numbers or one of texts, a
+        matrix, a sparse matrix or a sequence of texts.  Classifiers are fitted to them together with the labels; they
+        count if they help to predict labels of left-out items.
+    classifier
+        With features: a scikit-learn classifier.  By default logistic regression and the nearest neighbours.
     gold
         Known truths, which are kept fixed; see :meth:`consilience.Annotations.with_gold`.
     answers
@@ -114,6 +127,15 @@ def aggregate(
 
             data = read_sequences(data, **(reading or {}))
     networked = graph is not None or any(parameters.get(links) is not None for links in ("must_link", "cannot_link"))
+    if probabilities is not None or features is not None:
+        _check_classifiers(data, method, networked, answers, engine, checkpoint)
+        from consilience.features.consensus import aggregate_with_classifiers
+
+        annotations = _in_memory(data, items, engine, reading)
+        rest |= {"probabilities": probabilities, "features": features, "classifier": classifier}
+        return aggregate_with_classifiers(annotations, **_given(silence=silence), **rest)
+    if classifier is not None:
+        raise ParameterError("a classifier needs features=…; pass the probabilities of a fitted one as probabilities=…")
     if not isinstance(data, SequenceAnnotations) and not networked:
         data, taken = take_answers(data, answers, method, engine=engine, reading=reading, order=order)
         if taken.kind == "ordinal":
@@ -177,6 +199,20 @@ def aggregate(
     return aggregate_sequences(data, method, **rest)
 
 
+def _check_classifiers(data: Any, method: str, networked: bool, answers: str, engine: Any, checkpoint: Any) -> None:
+    """Raise where classifiers cannot be combined with the other arguments."""
+    wrong = {
+        "tokens in order": isinstance(data, SequenceAnnotations),
+        "graph=… or links (features have their neighbours already)": networked,
+        f"method={method!r}; they need 'auto'": method != "auto",
+        f"answers={answers!r}; they need classes that items share": answers not in ("auto", "nominal"),
+        f"engine={engine!r}; they need labels in memory": engine != "local",
+        "checkpoint=…": checkpoint is not None,
+    }
+    if found := next((what for what, holds in wrong.items() if holds), None):
+        raise ParameterError(f"features=… and probabilities=… cannot be combined with {found}")
+
+
 def _given(**options: Any) -> dict[str, Any]:
     """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
@@ -189,7 +225,9 @@ def _in_memory(data: Any, items: Any, engine: Any, reading: Mapping[str, Any] | 
 
     is_path = isinstance(data, str | os.PathLike)
     if engine == "stream" or (is_path and holds_parquet(data)) or isinstance(data, Scanned):
-        raise ParameterError("items=… and a label for silence need labels in memory: they cannot be streamed")
+        raise ParameterError(
+            "items=…, features=… and a label for silence need labels in memory: they cannot be streamed"
+        )
     annotations = as_annotations(data, **(reading or {} if is_path else {}))
     return annotations if items is None else annotations.including(_items(items, item=annotations.origin.item))
 

@@ -16,15 +16,16 @@ broken by the mean posterior.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.runs.consensus import choose
-from consilience.validation import whole
+from consilience.validation import one_of, whole
 
 __all__ = [
     "FLOOR",
@@ -36,6 +37,8 @@ __all__ = [
     "f_score",
     "log_loss",
     "mean_confidence",
+    "mean_relative_error",
+    "mean_squared_error",
     "reliability",
 ]
 
@@ -149,14 +152,75 @@ def expected_calibration_error(
     return reliability(posterior, truth, bins, labels=labels).calibration_error
 
 
-def correlation_error(features: Floats, truth: Floats) -> float:
+class _Mixture(Protocol):
+    """Class probabilities and a confusion matrix for each annotator, such as a DawidSkene."""
+
+    @property
+    def prior(self) -> Floats:
+        """(K,)."""
+
+    @property
+    def confusions(self) -> Floats:
+        """(M, K, K)."""
+
+
+class _Products(Protocol):
+    """A mixture of products of distributions, such as ``JointPMF.model_``."""
+
+    @property
+    def weights(self) -> Floats:
+        """(F,)."""
+
+    @property
+    def factors(self) -> Sequence[Floats]:
+        """(I_n, F) each."""
+
+
+def mean_squared_error(model: _Mixture, truth: _Mixture) -> float:
+    """Return the mean squared error of prior and confusions, with classes in the best common order for all annotators.
+
+        min over Π of (‖Πᵀ λ - λ'‖² + Σ_m ‖A_m Π - A'_m‖²) / (M K + 1)
+
+    (Ibrahim & Fu 2022, eq. (19)).
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    A, B = np.asarray(truth.confusions, np.float64), np.asarray(model.confusions, np.float64)
+    if A.shape != B.shape:
+        raise ParameterError(f"the models must have the same annotators and classes, not shapes {B.shape}, {A.shape}")
+    M, K, _ = A.shape
+    cost = (np.asarray(truth.prior)[:, None] - model.prior) ** 2
+    cost = cost + ((A[:, :, :, None] - B[:, :, None, :]) ** 2).sum(axis=(0, 1))
+    return float(cost[linear_sum_assignment(cost)].sum() / (M * K + 1))
+
+
+def mean_relative_error(model: _Products, truth: _Products, *, over: Literal["truth", "estimate"] = "truth") -> float:
+    """Return ‖X̂ - X‖ / ‖X‖ (Frobenius) of two joint distributions, without forming their tables.
+
+    ``over="estimate"`` divides by ‖X̂‖ instead, as the authors of Ibrahim & Fu (2021) do in their code.  The inner
+    product of two mixtures is λᵀ (∏_n A_nᵀ B_n) μ, entry by entry; differences below 1e-8 are lost in rounding.
+    """
+
+    def inner(one: _Products, other: _Products) -> float:
+        gram = np.outer(one.weights, other.weights)
+        for A, B in zip(one.factors, other.factors, strict=True):
+            gram = gram * (A.T @ B)
+        return float(gram.sum())
+
+    one_of("over", over, ("truth", "estimate"))
+    true, found, both = inner(truth, truth), inner(model, model), inner(model, truth)
+    return float(np.sqrt(max(true + found - 2.0 * both, 0.0) / (true if over == "truth" else found)))
+
+
+def correlation_error(features: Floats, truth: Floats, *, squared: bool = True, one_to_one: bool = True) -> float:
     """Return the distance of the columns of ``features`` from those of ``truth``, up to order, sign and length.
 
         ε = Σ_i min_σ ‖a*_i - σ a_j(i)‖²,   ‖a*_i‖ = 1
 
     (Li & Liang 2017, Section 7, squared, as in their figures).  It is the sum of the squared sines of the angles
     between matched columns, from 0 to their number.  The one-to-one matching j minimises ε; a column of the truth
-    without a match, or matched to a zero column, counts 1.
+    without a match, or matched to a zero column, counts 1.  ``one_to_one=False`` takes the nearest column, which may
+    serve several, as in their code; ``squared=False`` sums the distances themselves, as the paper prints it.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -167,11 +231,15 @@ def correlation_error(features: Floats, truth: Floats) -> float:
         raise ParameterError("the features must be finite, and no column of the truth may be zero")
     A, truth = _unit_columns(A), _unit_columns(truth)
     cosine = truth.T @ A
-    row, column = linear_sum_assignment(cosine**2, maximize=True)
+    if one_to_one:
+        row, column = linear_sum_assignment(cosine**2, maximize=True)
+    else:
+        row, column = np.arange(truth.shape[1]), np.argmax(cosine**2, axis=1)
     # ‖a* - (a*ᵀ a) a‖² directly: 1 - cos² is only exact to 1e-16
     rest = truth[:, row] - cosine[row, column] * A[:, column]
     unmatched = int(truth.shape[1] - row.size)
-    return float(np.vdot(rest, rest)) + unmatched
+    squares = np.einsum("ij,ij->j", rest, rest)
+    return float((squares if squared else np.sqrt(squares)).sum()) + unmatched
 
 
 def _unit_columns(matrix: Floats) -> Floats:

@@ -72,9 +72,13 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "shared": (lambda v: v is None or isinstance(v, bool), "True, False or None"),
     "silence": (lambda v: v in ("auto", "random", "informative"), "'auto', 'random' or 'informative'"),
     "callback": (lambda v: v is None or callable(v), "a function or None"),
+    "em_rounds": (lambda v: v is None or _is_count(v), "a whole number ≥ 1, or None"),
+    "xi": (lambda v: v is None or (_is_amount(v) and v > 0), "a number > 0, or None"),
+    **dict.fromkeys(("em_floor", "floor"), _SHARE),
     **dict.fromkeys(("smoothing", "shrinkage", "diagonal", "evidence"), _AMOUNT),
-    **dict.fromkeys(("concentration", "penalty", "annotator_penalty", "item_penalty"), _POSITIVE),
+    **dict.fromkeys(("concentration", "penalty", "annotator_penalty", "item_penalty", "radius"), _POSITIVE),
     **dict.fromkeys(("accelerate", "reweigh", "count_weights", "center", "normalize", "coin", "empirical"), _FLAG),
+    **dict.fromkeys(("fallback", "shrink_columns"), _FLAG),
     **dict.fromkeys(("starts", "rotations", "subtypes", "partitions", "rounds"), _COUNT),
 }
 

@@ -19,6 +19,9 @@ from consilience.exceptions import ConsilienceWarning
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
 
+#: Of the shares of votes, model and record.
+PRIOR: Any = {"centre": (1.0, 1.0, 0.0), "least": (constants.LEAST_SHARE, constants.LEAST_SHARE, 0.0)}
+
 
 def with_known(a: Annotations, truth: Ints, n: int, seed: int) -> Annotations:
     chosen = np.random.default_rng(seed).choice(np.flatnonzero(truth >= 0), n, replace=False)
@@ -64,7 +67,7 @@ def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch)
     features, truth = some_features(300, 2, np.array([0.6, 1.4, 0.3]), np.array([0.0, 0.8]), seed=0)
     monkeypatch.setattr(constants, "SHARE_PRECISION", 1e-9)
     monkeypatch.setattr(constants, "OFFSET_PRECISION", 1e-9)
-    shares, offsets = known_answers._regression(features, truth, 0.0)
+    shares, offsets = known_answers.regression(features, truth, 0.0, **PRIOR)
     differences = (features[:, :, 1] - features[:, :, 0]).T
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(differences, truth)
     np.testing.assert_allclose(shares, theirs.coef_[0], atol=2e-3)
@@ -76,7 +79,7 @@ def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch)
 def test_coefficients_have_the_least_penalised_loss(K: int, doubt: float) -> None:
     """The loss label by label; no point around has a smaller one."""
     features, truth = some_features(80, K, np.array([1.0, 0.5, 0.0]), np.linspace(-0.5, 0.5, K), seed=K)
-    found = np.concatenate(known_answers._regression(features, truth, doubt))
+    found = np.concatenate(known_answers.regression(features, truth, doubt, **PRIOR))
     centre = np.concatenate([[1.0, 1.0], np.zeros(K + 1)])
 
     def loss(x: Floats) -> float:
@@ -97,7 +100,7 @@ def test_coefficients_have_the_least_penalised_loss(K: int, doubt: float) -> Non
 def test_a_useless_feature_is_not_turned_around() -> None:
     """Coefficients are not negative: known answers do not make an annotator's mistakes evidence."""
     features, truth = some_features(300, 2, np.array([1.0, -1.0, -0.5]), np.zeros(2), seed=1)
-    shares, _ = known_answers._regression(features, truth, 0.055)
+    shares, _ = known_answers.regression(features, truth, 0.055, **PRIOR)
     np.testing.assert_allclose(shares[1:], [constants.LEAST_SHARE, 0.0], atol=1e-6)
 
 
@@ -286,3 +289,14 @@ def test_thirty_answers_on_public_sets(name: str, most: float) -> None:
         known = with_known(a, truth, 30, seed)
         errors.append(error(quiet(known), known, truth))
     assert np.mean(errors) <= most
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_answers_to_the_most_doubtful_items_do_not_turn_classes_over() -> None:
+    """On such items the labels of trec are wrong half the time."""
+    a, truth = real_crowd("trec")
+    alone = quiet(a)
+    doubtful = np.flatnonzero(truth >= 0)
+    doubtful = doubtful[np.argsort(alone.posterior[doubtful].max(axis=1), kind="stable")[:100]]
+    known = a.with_gold({a.items[n]: a.classes[truth[n]] for n in doubtful})
+    assert error(quiet(known), known, truth) < error(alone, known, truth) + 1.0

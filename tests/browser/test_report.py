@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +18,6 @@ import consilience as cs
 from consilience.data.texts import Texts
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +52,6 @@ def several(annotations: cs.Annotations) -> cs.QuestionRuns:
     ]
     run = replace(run, origin=replace(run.origin, texts=Texts(run.item_ids, pa.array(texts))))
     return cs.QuestionRuns({"topic": run, "a question with a rather long name " * 3: run, "mood": run}, "export.json")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium: make test-browser installs it")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 class Seen:

@@ -112,6 +112,8 @@ def test_links_from_files(run: Run, tmp_path: Path) -> None:
     [
         (["--sequence", "sentence", "--edges", "e.csv"], "--edges and --item are for items"),
         (["--delta", "1"], "--delta needs --edges"),
+        (["--field", "uniform"], "--field needs --edges"),
+        (["--inference", "icm"], "--inference needs --edges"),
     ],
 )
 def test_wrong_usage(run: Run, tokens: Path, arguments: list[str], said: str) -> None:

@@ -63,3 +63,5 @@ def test_public_sets_with_shared_errors(name: str) -> None:
         run = cs.aggregate(annotations)
     assert run.verdict != "identified"
     assert run.effective_annotators == cs.diagnose(annotations).effective_annotators
+    # more labels by annotators like these would repeat their errors
+    assert not any("should settle" in advice for advice in run.diagnosis.advice)

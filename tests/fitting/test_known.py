@@ -130,13 +130,28 @@ def test_a_few_answers_do_not_decide_the_order() -> None:
         np.testing.assert_array_equal(by_gold(passes_of(wrong), Parameters(model.prior, model.confusions)), range(K))
 
 
+@pytest.mark.parametrize(("against", "order"), [(0, [1, 0]), (4, [0, 1])])
+def test_doubtful_items_do_not_decide_the_order(against: int, order: list[int]) -> None:
+    """Twelve answers against ten equal votes turn the order; eight of twelve against six votes in ten do not."""
+    labels = np.repeat([0, 1] * 100, 10).reshape(200, 10)
+    labels[:12, :against] = 1 - labels[:12, :against]
+    gold = np.full(200, -1)
+    gold[:12] = 1 - np.arange(12) % 2
+    if against:
+        gold[8:12] = np.arange(8, 12) % 2
+    a = Annotations.from_matrix(labels).with_gold(gold)
+    right = np.repeat([[[0.8, 0.2], [0.2, 0.8]]], 10, axis=0)
+    np.testing.assert_array_equal(by_gold(passes_of(a), Parameters(np.array([0.5, 0.5]), right)), order)
+
+
 def test_gold_items_are_taken_for_classes_by_their_labels_alone() -> None:
     a, truth, model = crowd(7)
     gold = some(truth, 40)
     posterior = model.posterior(a)
     expected = np.zeros((3, 3))
     for n in np.flatnonzero((gold >= 0) & (a.labels_per_item > 0)):
-        expected[:, gold[n]] += posterior[n]
+        votes = np.sort(np.bincount(a.label[a.indptr[n] : a.indptr[n + 1]], minlength=3)) / a.labels_per_item[n]
+        expected[:, gold[n]] += posterior[n] * (votes[-1] - votes[-2])
     found = passes_of(a.with_gold(gold)).gold_taken_for(model.prior, model.confusions)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tests.io.export_making import Example, as_array, as_json, as_lines, as_parquet, as_table, as_zip
+from tests.io.log_files import LOGS
 
 _NOW = "2026-01-02T10:00:00Z"
 
@@ -131,6 +132,7 @@ _LEWIDI_2 = {
 }
 
 EXAMPLES: dict[str, Example] = {
+    **LOGS,
     "label-studio-json": Example(
         "export.json",
         as_json(LABEL_STUDIO),

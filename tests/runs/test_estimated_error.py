@@ -32,15 +32,17 @@ def test_few_items_widen_the_interval() -> None:
     assert few.low < many.low < many.high < few.high
 
 
+@pytest.mark.parametrize("known_doubt", [None, 0.35])
 @pytest.mark.parametrize(("wrong", "known"), [(0, 10), (3, 10), (43, 100), (200, 1000)])
-def test_known_answers_update_it_by_bayes_rule(wrong: int, known: int) -> None:
-    found = estimate(0.2, 10**9, wrong=wrong, known=known)
+def test_known_answers_update_it_by_bayes_rule(wrong: int, known: int, known_doubt: float | None) -> None:
+    found = estimate(0.2, 10**9, wrong=wrong, known=known, known_doubt=known_doubt)
+    shift = 0.0 if known_doubt is None else logit(known_doubt) - logit(0.2)
 
     def density(z: float) -> float:
-        p = 1 / (1 + np.exp(-z))
+        p = 1 / (1 + np.exp(-z - shift))
         return float(stats.norm.pdf(z, logit(0.2), SPREAD) * stats.binom.pmf(wrong, known, p))
 
-    whole = integrate.quad(density, -8, 6, limit=200, points=[logit((wrong + 0.5) / (known + 1))])[0]
+    whole = integrate.quad(density, -8, 6, limit=200, points=[logit((wrong + 0.5) / (known + 1)) - shift])[0]
     for level, quantile in ((0.05, found.low), (0.5, found.value), (0.95, found.high)):
         below = integrate.quad(density, -8, logit(quantile), limit=200)[0]
         assert below / whole == pytest.approx(level, abs=0.01)
@@ -51,6 +53,20 @@ def test_many_known_answers_decide() -> None:
     found = estimate(0.05, 10**6, wrong=400, known=1000)
     assert found.value == pytest.approx(0.4, abs=0.02)
     assert found.high - found.low < 0.06
+
+
+def test_known_answers_need_not_be_a_random_sample() -> None:
+    """The most doubtful items are checked: they are wrong far more often than the others."""
+    made = cs.simulate(600, 12, 2, labels_per_item=5, accuracy=(0.6, 0.8), seed=3)
+    doubtful = np.argsort(cs.aggregate(made.annotations).posterior.max(axis=1))[:60]
+    gold = np.full(600, -1)
+    gold[doubtful] = made.truth[doubtful]
+    run = cs.aggregate(made.annotations.with_gold(gold))
+    rest = gold < 0
+    wrong = float((run.choice.best != made.truth)[rest].mean())
+    assert run.run["known_answers"]["error_with"] > 1.5 * wrong
+    assert run.estimated_error.low < wrong < run.estimated_error.high
+    assert run.estimated_error.high < run.run["known_answers"]["error_with"]
 
 
 def crowd() -> Annotations:

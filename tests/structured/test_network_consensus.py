@@ -45,6 +45,8 @@ def test_the_class_passes_every_parameter_on(network: NetworkSimulation, monkeyp
         "max_iter": 77,
         "tol": 1e-3,
         "random_state": 5,
+        "sweeps": 5,
+        "potentials": np.eye(2),
         "callback": print,
     }
     NetworkConsensus(**given).fit(network.annotations, graph=network.edges)
@@ -122,7 +124,7 @@ def test_neighbours_label_what_nobody_did() -> None:
     rows = [(f"p{n}", m, label) for n, label in enumerate(said) for m in "xyz"]
     with pytest.warns(cs.exceptions.DataWarning, match="have no label"):
         annotations = cs.Annotations.from_frame(pd.DataFrame(rows, columns=["task", "worker", "label"]))
-    with pytest.warns(FewLabelsWarning, match="judged by their neighbours alone"):
+    with pytest.warns(FewLabelsWarning, match="judged by their neighbours or features alone"):
         run = cs.aggregate(annotations, graph=[("p0", "p1"), ("p1", "p2"), ("p2", "p3")], delta=2.0)
     labels = run.labels["label"]
     assert labels[:4].tolist() == ["c"] * 4

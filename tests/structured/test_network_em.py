@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.networks import cora, cora_labels, f_score, music
+from benchmarks.networks import citations, f_score, labels_of, music
 from tests.conftest import ODD_MATRICES, sound
 
 from consilience.data.annotations import Annotations
@@ -266,8 +266,8 @@ def test_parameters_that_make_no_sense(network: NetworkSimulation, options: Any)
 
 @pytest.mark.usefixtures("data_folder")
 def test_cora_gains_what_the_thesis_gains() -> None:
-    X, y, edges = cora()
-    said = cora_labels(X, y, seed=200)
+    X, y, edges = citations("cora")
+    said = labels_of(X, y, 150, seed=200)
     annotations = Annotations.from_matrix(said)
     votes = f_score(registry.fit("majority", annotations).choice.best.astype(np.int64), y)
     fit = network_em(annotations, edges)
@@ -281,3 +281,42 @@ def test_music_is_better_with_its_nearest_songs() -> None:
     annotations, truth, graph = music()
     fit = network_em(annotations, graph)
     assert f_score(fit.choice.best.astype(np.int64), truth) > 0.7649  # Alg. 4.4 in Table 4.3; the votes have 0.7046
+
+
+@pytest.mark.parametrize("inference", ["mean-field", "icm"])
+def test_potentials_of_pairs_of_classes(inference: Any) -> None:
+    """On a ring whose neighbours differ, agreement misleads and its opposite helps; the identity is the default."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(200) % 2
+    votes = np.where(rng.random((200, 3)) < 0.75, truth[:, None], 1 - truth[:, None])
+    a = Annotations.from_matrix(votes)
+    ring = [(n, (n + 1) % 200) for n in range(200)]
+    options: dict[str, Any] = {"delta": 1.5, "field": "uniform", "inference": inference, "correlation": 0.0}
+
+    def wrong(**more: Any) -> float:
+        return float(np.mean(network_em(a, ring, **options, **more).choice.best != truth))
+
+    alone = float(np.mean((votes.mean(axis=1) > 0.5) != truth))
+    assert wrong(potentials=-np.eye(2)) < 0.6 * alone < alone < wrong()
+    same = network_em(a, ring, potentials=np.eye(2), **options)
+    np.testing.assert_allclose(same.posterior, network_em(a, ring, **options).posterior, atol=1e-12)
+    # -[k = k'] and [k != k'] differ by a constant for every edge
+    other = network_em(a, ring, potentials=1 - np.eye(2), **options)
+    np.testing.assert_allclose(
+        other.posterior, network_em(a, ring, potentials=-np.eye(2), **options).posterior, atol=1e-9
+    )
+    with pytest.raises(ParameterError, match="need a number for delta"):
+        network_em(a, ring, potentials=np.eye(2))
+    with pytest.raises(ParameterError, match="symmetric matrix for the 2 classes"):
+        network_em(a, ring, delta=1.0, potentials=[[1.0, 0.0], [1.0, 1.0]])
+
+
+def test_more_sweeps_of_icm_never_lower_the_energy() -> None:
+    network = simulate_network(300, 8, 3, degree=4, agreement=0.8, labels_per_item=2, accuracy=(0.4, 0.6), seed=1)
+    fits = [
+        network_em(network.annotations, network.edges, inference="icm", delta=1.0, sweeps=sweeps, max_iter=1, tol=0)
+        for sweeps in (1, 50)
+    ]
+    assert not np.array_equal(fits[0].posterior, fits[1].posterior)
+    with pytest.raises(ParameterError, match="sweeps"):
+        network_em(network.annotations, network.edges, sweeps=0)

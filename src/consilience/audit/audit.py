@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from consilience.answers.kinds import require_classes
+from consilience.audit.columns import is_panel, read_columns
 from consilience.audit.constants import FEWEST, MOST_FITS
 from consilience.audit.effects import ALL, KNOWN, Effect, effects_of, holm, mean_effect, trends_of
 from consilience.audit.families import Families, find_families
@@ -19,13 +20,15 @@ from consilience.audit.properties import (
     length_property,
     order_property,
 )
+from consilience.audit.refusals import Refusals, take_refusals
 from consilience.audit.result import Audit
 from consilience.audit.without import without_each
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations
 from consilience.diagnose.health import effective_annotators
+from consilience.diagnose.plan_input import for_annotators
 from consilience.exceptions import DataError, ParameterError
-from consilience.inference.known import blind_consensus, known_answers
+from consilience.inference.known import blind_consensus, known_answers, labels_alone
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes, Floats
 from consilience.runs.annotator_table import accuracy_columns
@@ -44,7 +47,10 @@ def audit(
     order: Any = None,
     length: Any = None,
     author: Any = None,
+    families: Mapping[Any, Any] | None = None,
     judges: Mapping[Any, Any] | None = None,
+    costs: Any = None,
+    refusals: Any = None,
     good: Any = None,
     without: bool | None = None,
     level: float = 0.95,
@@ -58,7 +64,8 @@ def audit(
     Parameters
     ----------
     data
-        A consensus, or labels in any form that :func:`consilience.aggregate` takes.
+        A consensus, or labels in any form that :func:`consilience.aggregate` takes.  A frame with a row for each
+        verdict may also have the columns prompt, order, author, length and cost, which then need not be given.
     gold
         Known answers, in any form that :meth:`consilience.Annotations.with_gold` takes; by default those of the
         consensus.
@@ -69,9 +76,17 @@ def audit(
     author
         Author of every item, or a frame with an item column and one for each of two classes; authors have the names
         of judges.
+    families
+        Family of judges and authors, such as the company that made a model: how much judges favour others of their
+        family.
     judges
         The judge of annotators that are variants of one, such as the same model with two orders.  Effects are those
         of judges.
+    costs
+        Cost of a label, as for :func:`consilience.plan`: what panels cost.
+    refusals
+        Class, or list of classes, that stand for a refused or unparsable answer, or True if every missing label is one.
+        They are dropped from everything else.
     good
         Class, or list of classes, of a good answer, for effects of properties of items; by default the last class.
     without
@@ -91,19 +106,32 @@ def audit(
     """
     if not 0.5 <= level < 1:
         raise ParameterError(f"level must be a number from 0.5 up to 1, not {level!r}")
+    data = _frames.from_dataset(data)
+    if is_panel(data):
+        data, found_in = read_columns(data)
+        order, author, length = (
+            found_in.get(name) if value is None else value
+            for name, value in (("order", order), ("author", author), ("length", length))
+        )
+        judges, costs = judges or found_in["judges"], found_in.get("costs") if costs is None else costs
     if not isinstance(data, Consensus):
         data = as_annotations(data)
         require_classes(data, "audit")
+    silent = None
+    if refusals is not None and refusals is not False:
+        gold = gold if gold is not None else _gold_of(data)
+        data, silent = take_refusals(labels_alone(data, "audit"), refusals)
     consensus = blind_consensus(data, seed, "audit")
     a = consensus.annotations
     assert a is not None
+    price = for_annotators(costs, a.annotator_ids, "cost", missing=None)
     truth = known_answers(data, gold, a)[0]
     n_known = int(((truth >= 0) & (a.labels_per_item > 0)).sum())
     if 0 < n_known < FEWEST:
         raise DataError(f"{n_known} known answers are too few for an audit: give at least {FEWEST}, or none")
     labelled = a._with(gold=np.where(truth < a.n_classes, truth, -1)) if n_known else a
     effective = effective_annotators(labelled, consensus.model)[0]
-    families = find_families(labelled)
+    groups = find_families(labelled)
     panels = find_panels(a, truth, seed) if n_known else None
     labels = Labels(a, judges, good)
     found: dict[str, list[Effect]] = {}
@@ -117,18 +145,22 @@ def audit(
             rows, values = read(labels, given)
             right = _right(values, truth) if n_known else None
             found[name] = effects_of(rows, a.n_items, len(labels.names), right, level)
+    if author is not None and families is not None:
+        rows, values = author_property(labels, author, families)
+        right = _right(values, truth) if n_known else None
+        found["family-preference"] = effects_of(rows, a.n_items, len(labels.names), right, level)
     if (times := drift_property(labels)) is not None:
         found["drift"] = trends_of(times, a.n_items, len(labels.names), level)
     if without is None:
         without = a.n_annotators <= MOST_FITS
     return Audit(
-        judges=_judges(consensus, truth, families, panels, without),
+        judges=_judges(consensus, truth, groups, panels, without, _more_columns(silent, price, truth, a)),
         effects=_effects(labels, lean, found, a),
-        families=_families(families, a),
-        panels=None if panels is None else _panels(panels, a, n_known),
+        families=_families(groups, a),
+        panels=None if panels is None else _panels(panels, a, n_known, price),
         panel=() if panels is None else tuple(a.annotators[np.sort(panels.order[: panels.size])].tolist()),
         effective=effective,
-        families_by_gold=families.by_gold,
+        families_by_gold=groups.by_gold,
         items=a.n_items,
         known=n_known,
         level=level,
@@ -164,7 +196,39 @@ def _leniency(labels: Labels, posterior: Floats, truth: Codes, level: float) -> 
     return made
 
 
-def _judges(consensus: Consensus, truth: Codes, families: Families, panels: Panels | None, without: bool) -> Any:
+def _gold_of(data: Any) -> Any:
+    """Return the known answers that come with labels, as a mapping; refusals change the codes of classes."""
+    a = data.annotations if isinstance(data, Consensus) else data
+    if not isinstance(a, Annotations) or a.gold is None:
+        return None
+    return {a.items[n]: a.classes[a.gold[n]] for n in np.flatnonzero(a.gold >= 0).tolist()}
+
+
+def _more_columns(silent: Refusals | None, price: Floats | None, truth: Codes, a: Annotations) -> dict[str, Any]:
+    """Return cost and refusals of every judge, and the error on known answers if refusals count as errors."""
+    made: dict[str, Any] = {}
+    if price is not None:
+        made["cost"] = price
+    if silent is not None:
+        rate = accuracy_columns(silent.refused, silent.asked)
+        made |= {"refused": rate["accuracy"], "refused_low": rate["low"], "refused_high": rate["high"]}
+        if (truth >= 0).any():
+            item, more = a.item_of_label(), silent.on(truth >= 0)
+            known = truth[item] >= 0
+            answered = np.bincount(a.annotator[known], minlength=a.n_annotators)
+            wrong = np.bincount(a.annotator[known & (a.label != truth[item])], minlength=a.n_annotators)
+            made["error_with_refusals"] = (wrong + more) / np.maximum(answered + more, 1)
+    return made
+
+
+def _judges(
+    consensus: Consensus,
+    truth: Codes,
+    families: Families,
+    panels: Panels | None,
+    without: bool,
+    more: Mapping[str, Any],
+) -> Any:
     a = consensus.annotations
     assert a is not None
     made = dict(consensus.annotator_columns)
@@ -189,7 +253,7 @@ def _judges(consensus: Consensus, truth: Codes, families: Families, panels: Pane
         columns["keep"] = np.isin(np.arange(a.n_annotators), panels.order[: panels.size])
         if without:
             columns |= {"more_errors_without": gone.more_errors, "more_low": gone.low, "more_high": gone.high}
-    return _frames.make(columns, a.origin.frame)
+    return _frames.make(columns | dict(more), a.origin.frame)
 
 
 def _effects(labels: Labels, lean: list[tuple[int, Effect]], found: Mapping[str, list[Effect]], a: Annotations) -> Any:
@@ -223,7 +287,7 @@ def _families(families: Families, a: Annotations) -> Any:
     return _frames.make(columns, a.origin.frame)
 
 
-def _panels(panels: Panels, a: Annotations, n_known: int) -> Any:
+def _panels(panels: Panels, a: Annotations, n_known: int, price: Floats | None) -> Any:
     """Return a row for every size: the judge that joins, and the cross-validated error of the vote."""
     error = accuracy_columns(panels.error * n_known, np.full(panels.error.size, float(n_known)))
     size = np.arange(1, panels.order.size + 1)
@@ -235,4 +299,6 @@ def _panels(panels: Panels, a: Annotations, n_known: int) -> Any:
         "high": error["high"],
         "smallest": size == panels.size,
     }
+    if price is not None:
+        columns["cost"] = np.cumsum(price[panels.order])
     return _frames.make(columns, a.origin.frame)

@@ -135,8 +135,8 @@ def length_property(labels: Labels, length: Any) -> tuple[Property, Floats]:
     return labels.property(values[a.label], x[labels.item]), values
 
 
-def author_property(labels: Labels, author: Any) -> tuple[Property, Floats]:
-    """Return written by the judge rather than by another, and y of every class.
+def author_property(labels: Labels, author: Any, families: Mapping[Any, Any] | None = None) -> tuple[Property, Floats]:
+    """Return written by the judge (or by another of its family) rather than by others, and y of every class.
 
     ``author`` has the author of every item, or a frame with an item column and one for each of two classes.
     """
@@ -144,16 +144,17 @@ def author_property(labels: Labels, author: Any) -> tuple[Property, Floats]:
     two = _by_option(author, a)
     if two is None:
         names, column = truth_columns(author, a.item_ids, a.origin.item, "author")
-        x = _own(labels, names, column)
+        x = _own(labels, names, column, families)
         values = labels.values(None)
     else:
         options, names, (one, other) = two
         # +1 if the judge wrote the first option, -1 if the second
-        x = _own(labels, names, one) - _own(labels, names, other)
+        x = _own(labels, names, one, families) - _own(labels, names, other, families)
         values = labels.values(options)
     if not (x[~np.isnan(x)] != 0).any():
+        what = "of the family of an author" if families else "an author"
         raise DataError(
-            f"no judge is an author: judges are {', '.join(labels.names[:5])}; name the judge of every annotator with "
+            f"no judge is {what}: judges are {', '.join(labels.names[:5])}; name the judge of every annotator with "
             "judges=…"
         )
     return labels.property(values[a.label], x), values
@@ -214,14 +215,32 @@ def _of_items(a: Annotations, names: Any, values: Floats) -> Floats:
     return made
 
 
-def _own(labels: Labels, names: Any, authors: Any) -> Floats:
-    """Return 1 where the judge of a label is the author of its item, 0 where not, NaN where the author is unknown."""
+def _own(labels: Labels, names: Any, authors: Any, families: Mapping[Any, Any] | None = None) -> Floats:
+    """Return 1 where the judge of a label is the author of its item, 0 where not, NaN where the author is unknown.
+
+    With families, 1 where both are of one family; NaN where the family of one is unknown, and where they are the same.
+    """
     codes, ids = encode(authors)
+    if families is not None:
+        return _of_family(labels, names, codes, ids, {str(key): str(value) for key, value in families.items()})
     place = {name: at for at, name in enumerate(labels.names)}
     judge = np.array([place.get(str(name), -1) for name in ids], np.float64)
     of_row = np.append(judge, np.nan)[codes]  # -1: missing
     author = _of_items(labels.annotations, names, of_row)[labels.item]
     return np.where(np.isnan(author), np.nan, author == labels.judge)
+
+
+def _of_family(labels: Labels, names: Any, codes: Codes, ids: Ids, families: Mapping[str, str]) -> Floats:
+    number = {name: at for at, name in enumerate(sorted(set(families.values())))}
+    place = {name: at for at, name in enumerate(labels.names)}
+    of_author = np.array([number.get(families.get(str(name), ""), np.nan) for name in ids])
+    of_judge = np.array([number.get(families.get(name, ""), np.nan) for name in labels.names])[labels.judge]
+    itself = np.array([place.get(str(name), -1) for name in ids], np.float64)
+    family, who = (
+        _of_items(labels.annotations, names, np.append(of, np.nan)[codes])[labels.item] for of in (of_author, itself)
+    )
+    unknown = np.isnan(family) | np.isnan(of_judge) | (who == labels.judge)
+    return np.where(unknown, np.nan, family == of_judge)
 
 
 def _numbers(column: Any, what: str) -> Floats:

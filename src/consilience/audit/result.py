@@ -19,13 +19,14 @@ class Audit:
 
     #: Frame with a row for each judge: n_labels, accuracy (by the labels alone) with interval, bias, flags, family (0
     #: for none), share of labels that change without it; with known answers also error on these with interval, whether
-    #: to keep it, and how much the error of the consensus rises without it.
+    #: to keep it, and how much the error of the consensus rises without it; cost and refusals, if these were given.
     judges: Any
     #: Frame with a row for each effect: effect, judge, class, against, points (percentage points), low, high, p
     #: (corrected for the tests of one kind), labels.
     effects: Any
     families: Any  #: frame with a row for each family: family, size, correlation (of errors), judges
-    panels: Any  #: frame with a row for each size: size, joins, error, low, high, smallest; None without known answers
+    #: frame with a row for each size: size, joins, error, low, high, smallest, cost; None without known answers
+    panels: Any
     panel: tuple[Any, ...]  #: the smallest panel within half a point of the best; empty without known answers
     effective: float | None  #: number of independent judges that the panel is worth
     families_by_gold: bool  #: whether families rest on known answers
@@ -47,6 +48,8 @@ class Audit:
         lines = [f"{len(judges)} judges, {self.items} items, {self.known} known answers.", *self._limits(), ""]
         lines += [*self._worth(len(judges)), ""]
         lines += [*(self._by_gold(judges) if self.known else _by_labels(judges)), ""]
+        if "refused" in judges[0]:
+            lines += [*_refused(judges), ""]
         if "changed_without" in judges[0]:
             lines += [*_without(judges), ""]
         return "\n".join([*lines, *_moved(_rows(self.effects))])
@@ -90,6 +93,8 @@ class Audit:
             f"  Error of its vote: {chosen['error']:.1%} ({interval}); of all judges: {everyone['error']:.1%}",
             f"  Keep: {_short(', '.join(map(str, self.panel)))}",
         ]
+        if "cost" in chosen:
+            lines.append(f"  Cost of an item: {chosen['cost']:.3g}, of all judges {everyone['cost']:.3g}")
         return [*lines, f"  Remove: the other {removed}"] if removed else lines
 
 
@@ -100,6 +105,23 @@ def _by_labels(judges: list[dict[str, Any]]) -> list[str]:
         f"  {row['judge']}: {row['accuracy']:.1%} ({row['low']:.1%} to {row['high']:.1%})" for row in ranked[:_MOST]
     ]
     return [*lines, f"  … and {len(ranked) - _MOST} more (see judges)"] if len(ranked) > _MOST else lines
+
+
+def _refused(judges: list[dict[str, Any]]) -> list[str]:
+    most = sorted((row for row in judges if row["refused"]), key=lambda row: (-row["refused"], str(row["judge"])))
+    if not most:
+        return ["No answer was refused or unparsable."]
+    lines = ["Refused or unparsable answers:"]
+    for row in most[:_MOST]:
+        counted = ""
+        if row.get("known") and row.get("error") is not None:
+            counted = (
+                f"; error {row['error']:.1%} without them, {row['error_with_refusals']:.1%} if they count as errors"
+            )
+        lines.append(
+            f"  {row['judge']}: {row['refused']:.1%} ({row['refused_low']:.1%} to {row['refused_high']:.1%}){counted}"
+        )
+    return [*lines, f"  … and {len(most) - _MOST} more (see judges)"] if len(most) > _MOST else lines
 
 
 def _without(judges: list[dict[str, Any]]) -> list[str]:

@@ -257,6 +257,7 @@ def _taught(part: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tupl
         "error": found,
         "expected": expected,
         "error_with": float((judged.argmax(axis=1) != truth).mean()),
+        "expected_with": float(1.0 - judged.max(axis=1).mean()),
         "shares": dict(zip(("votes", "model", "record"), pool.shares, strict=True)),
     }
     return pool, contradiction(items.size, found, expected), report

@@ -45,7 +45,7 @@ def estimated_error(annotations: Annotations, consensus: Consensus) -> Estimated
     report = run["known_answers"]
     # the pool has learned from the known answers how far to trust the model
     wrong = round(report["error_with"] * report["items"])
-    return estimate(doubt, best.size, wrong=wrong, known=report["items"])
+    return estimate(doubt, best.size, wrong=wrong, known=report["items"], known_doubt=report["expected_with"])
 
 
 #: What a consensus computes on first access.

@@ -25,7 +25,7 @@ b      ``offsets``                      (K,)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ from consilience.exceptions import DataWarning
 from consilience.fitting.fit import Caution
 from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["Lessons", "contradiction", "known_items", "learn_from_known", "learned_from", "records"]
+__all__ = ["Lessons", "contradiction", "known_items", "learn_from_known", "learned_from", "records", "regression"]
 
 
 def known_items(annotations: Annotations) -> Ints:
@@ -88,7 +88,9 @@ def learned_from(lessons: Lessons, pool: Pool) -> tuple[Pool, Floats]:
     three = np.stack([*features(votes, posterior, n_labels, pool.exponents, pool.dependent), own])
     # known answers show how far the labels can be trusted: no more doubt than where nothing is wrong with them
     doubt = min(pool.doubt, constants.DOUBT["assigned"])
-    shares, offsets = _regression(three, truth, doubt)
+    shares, offsets = regression(
+        three, truth, doubt, centre=(1.0, 1.0, 0.0), least=(constants.LEAST_SHARE,) * 2 + (0.0,)
+    )
     judged = normalised(np.tensordot(shares, three, 1) + offsets, doubt)
     of_votes, of_model, of_record = shares.tolist()
     # the last entry is for annotators who are not known at all
@@ -128,16 +130,22 @@ def _weights(hits: Floats, known: Floats, average: float) -> Floats:
     return np.maximum(made, 0.0)
 
 
-def _regression(features: Floats, truth: Codes, doubt: float) -> tuple[Floats, Floats]:
-    """Return the coefficients of the logistic regression, (3,), and the offsets of the classes, (K,)."""
+def regression(
+    features: Floats, truth: Codes, doubt: float, *, centre: Sequence[float], least: Sequence[float]
+) -> tuple[Floats, Floats]:
+    """Return the coefficients of the logistic regression, (F,), and the offsets of the classes, (K,).
+
+    ``features`` are (F, known, K); the coefficients have a normal prior around ``centre`` and lower bounds ``least``.
+    """
     from scipy.optimize import minimize
 
-    K, rows = features.shape[2], np.arange(truth.size)
-    centre = np.concatenate([[1.0, 1.0, 0.0], np.zeros(K)])
-    precision = np.repeat([constants.SHARE_PRECISION, constants.OFFSET_PRECISION], [3, K])
+    F, _, K = features.shape
+    rows = np.arange(truth.size)
+    middle = np.concatenate([centre, np.zeros(K)])
+    precision = np.repeat([constants.SHARE_PRECISION, constants.OFFSET_PRECISION], [F, K])
 
     def loss(x: Floats) -> tuple[float, Floats]:
-        q = normalised(np.tensordot(x[:3], features, 1) + x[3:], 0.0)
+        q = normalised(np.tensordot(x[:F], features, 1) + x[F:], 0.0)
         right = (1.0 - doubt) * q[rows, truth]
         p = right + doubt / K
         # d log p / d logarithms  =  right / p · ([k is true] - q)
@@ -145,12 +153,12 @@ def _regression(features: Floats, truth: Codes, doubt: float) -> tuple[Floats, F
         slope[rows, truth] += 1.0
         slope *= (right / p)[:, None]
         slopes = np.concatenate([np.tensordot(features, slope, 2), slope.sum(axis=0)])
-        away = precision * (x - centre)
-        return 0.5 * float(away @ (x - centre)) - float(np.log(p).sum()), away - slopes
+        away = precision * (x - middle)
+        return 0.5 * float(away @ (x - middle)) - float(np.log(p).sum()), away - slopes
 
-    bounds = [(constants.LEAST_SHARE, None)] * 2 + [(0.0, None)] + [(None, None)] * K
-    found = minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return np.asarray(found[:3]), np.asarray(found[3:])
+    bounds = [(bound, None) for bound in least] + [(None, None)] * K
+    found = minimize(loss, middle, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return np.asarray(found[:F]), np.asarray(found[F:])
 
 
 def contradiction(n: int, found: float, expected: float) -> tuple[Caution, ...]:

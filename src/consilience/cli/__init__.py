@@ -27,6 +27,7 @@ VERBS: Mapping[str, str] = {
     "rank": "Rank items by pairwise comparisons.",
     "cluster": "Cluster samples near subspaces or curves by their features.",
     "compare": "Compare methods where the truth is known.",
+    "review": "Open a local page for deciding doubtful items.",
     "report": "Write the HTML report of a run.",
     "export": "Write the labels of a run for other tools.",
     "simulate": "Simulate annotators whose truth is known.",

@@ -69,6 +69,8 @@ def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: 
             console.print(_indented(safe(sentence)))
     for sentence in (decision.error, *decision.measured, decision.to_do):
         console.print(Text(safe(sentence)))
+    if "classifier" in consensus.run:
+        console.print(Text(safe(_classifier(consensus.run["classifier"]))))
     if decision.attention:
         console.print()
         console.print(Text("Annotators who need attention", style="bold"))
@@ -82,6 +84,16 @@ def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: 
         console.print(Text(safe(_source(consensus.run))))
     if verbose:
         _show_details(console, consensus)
+
+
+def _classifier(report: Any) -> str:
+    """Return in a sentence whether features or a classifier's probabilities count, and what they gain."""
+    if "hits" not in report:
+        return f"The classifier {'counts' if report['used'] else 'does not count'}: {report['why']}."
+    hits = (
+        f"{report['hits']:.1%} of labels of left-out items are predicted with it, {report['hits_without']:.1%} without"
+    )
+    return f"The classifier {'counts' if report['used'] else 'does not count'}: {hits} ({report['why']})."
 
 
 def _indented(text: str) -> Padding:

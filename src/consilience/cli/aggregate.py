@@ -16,7 +16,20 @@ _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tok
 _COLUMNS = ("item", "annotator", "label")
 _NETWORK = {"graph": "edges", "must_link": "must_link", "cannot_link": "cannot_link"}
 _READING = ("format", "question", *_COLUMNS, "encoding", "max_bytes", "duplicates")
-_PARAMETERS = ("silence", "items", "answers", "order", "prior", "smoothing", "shrinkage", "max_iter", "tol")
+_PARAMETERS = (
+    "probabilities",
+    "features",
+    "silence",
+    "items",
+    "answers",
+    "order",
+    "prior",
+    "smoothing",
+    "shrinkage",
+    "max_iter",
+    "tol",
+)
+_MORE = ("groups", "rule", "field", "inference")
 
 #: The seeds that every method takes.
 SEED = click.IntRange(0, 2**32 - 1)
@@ -59,6 +72,28 @@ _MOST_REPORTED = 200_000
     "--edges", type=click.Path(), help="File of edges (source, target) between items whose labels tend to agree."
 )
 @click.option("--delta", type=float, help="With --edges: how strongly neighbours agree.  [default: estimated]")
+@click.option(
+    "--probabilities",
+    type=click.Path(),
+    help="File of a classifier's class probabilities: an item column and one for each class.",
+)
+@click.option(
+    "--features", type=click.Path(), help="File of features: an item column, and columns of numbers or one of texts."
+)
+@click.option(
+    "--field",
+    type=click.Choice(["stationary", "prior", "uniform"]),
+    help="With --edges: how class frequencies enter.  [default: stationary]",
+)
+@click.option(
+    "--inference",
+    type=click.Choice(["mean-field", "icm"]),
+    help="With --edges: how labels are found given their neighbours.  [default: mean-field]",
+)
+@click.option("--groups", type=int, help="tensor-admm: groups of annotators within which triples are taken.")
+@click.option(
+    "--rule", type=click.Choice(["map", "ml"]), help="tensor-admm: labels by posterior, or by likelihood alone."
+)
 @click.option("--must-link", type=click.Path(), help="File of pairs (source, target) of items of the same class.")
 @click.option("--cannot-link", type=click.Path(), help="File of pairs (source, target) of items of different classes.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of a text file.")
@@ -118,7 +153,7 @@ def command(
     options["edges"] = edges
     networked = {name: path for name, option in _NETWORK.items() if (path := options.pop(option)) is not None}
     reading = {name: options.pop(name) for name in _READING}
-    parameters = {name: value for name in _PARAMETERS if (value := options.pop(name)) is not None}
+    parameters = {name: value for name in (*_PARAMETERS, *_MORE) if (value := options.pop(name)) is not None}
     if "order" in parameters:
         parameters["order"] = [level.strip() for level in parameters["order"].split(",")]
     options |= {"title": Path(labels).name, "encoding": reading["encoding"]}
@@ -126,8 +161,13 @@ def command(
         raise click.UsageError(_NOT_BOTH)
     if options["scheduler"] is not None and options["engine"] != "dask":
         raise click.UsageError("--scheduler needs --engine dask")
-    if delta is not None and edges is None:
-        raise click.UsageError("--delta needs --edges")
+    for name, value in (
+        ("delta", delta),
+        ("field", parameters.get("field")),
+        ("inference", parameters.get("inference")),
+    ):
+        if value is not None and edges is None:
+            raise click.UsageError(f"--{name} needs --edges")
     if not in_order and not networked and (options["engine"] == "stream" or holds_parquet(labels)):
         if reading.pop("question") is not None:
             raise click.UsageError("--question is for exports of annotation tools, which cannot be streamed")

@@ -8,6 +8,7 @@ import click
 
 from consilience.cli._input import LABELS
 from consilience.cli.aggregate import SEED, reading_options
+from consilience.cli.plan import per_annotator
 
 __all__ = ["command"]
 
@@ -18,6 +19,14 @@ __all__ = ["command"]
 @click.option("--order", type=click.Path(), help="CSV file: item, annotator, and the class that was shown first.")
 @click.option("--length", type=click.Path(), help="CSV file: item and its length, or the lengths of two classes.")
 @click.option("--author", type=click.Path(), help="CSV file: item and its author, or the authors of two classes.")
+@click.option("--families", type=click.Path(), help="CSV file: judge or author, and its family.")
+@click.option("--costs", help="Cost of a label: a number, or a file with annotator and cost.")
+@click.option(
+    "--refusals",
+    multiple=True,
+    help="Class of a refused or unparsable answer; repeat for several, or missing: every missing label is one.",
+)
+@click.option("--plot", type=click.Path(), help="File for a picture of cost against error, such as panels.svg.")
 @click.option("--judges", type=click.Path(), help="CSV file: annotator and the judge of which it is a variant.")
 @click.option("--good", multiple=True, help="Class of a good answer; repeat for several.  [default: the last class]")
 @click.option(
@@ -32,6 +41,10 @@ def command(
     order: str | None,
     length: str | None,
     author: str | None,
+    families: str | None,
+    costs: str | None,
+    refusals: tuple[str, ...],
+    plot: str | None,
     judges: str | None,
     good: tuple[str, ...],
     without: bool | None,
@@ -55,9 +68,12 @@ def command(
         given = {name: None if path is None else _table(path, encoding) for name, path in tables.items()}
         with _output.waiting("auditing the judges"):
             found = cs.audit(
-                annotations,
+                _with_columns(labels, reading) or annotations,
                 gold=known,
                 judges=None if judges is None else _mapping(judges, encoding),
+                families=None if families is None else _mapping(families, encoding),
+                costs=per_annotator(costs, "cost", annotations.origin.annotator, encoding),
+                refusals=True if refusals == ("missing",) else list(refusals) or None,
                 good=list(good) or None,
                 without=without,
                 level=level,
@@ -65,11 +81,26 @@ def command(
                 **given,
             )
     _output.show_notes(notes)
+    if plot is not None:
+        cs.plot.cost_against_error(found, plot)
     if as_json:
         _output.show_json(found.to_dict())
         return
     for line in str(found).splitlines():
         click.echo(_output.safe(line))
+
+
+def _with_columns(path: str, reading: dict[str, Any]) -> Any:
+    """Return a CSV file as a table if it also says how judges were asked; None otherwise."""
+    import consilience as cs
+    from consilience.audit.columns import COLUMNS
+
+    if any(reading[name] for name in ("format", "question", "item", "annotator", "label")):
+        return None
+    if cs.recognise(path, encoding=reading["encoding"]).name != "csv":
+        return None
+    table = _table(path, reading["encoding"])
+    return table if {*COLUMNS, "prompt"} & {name.strip().lower() for name in table.column_names} else None
 
 
 def _table(path: str, encoding: str) -> Any:

@@ -28,7 +28,7 @@ __all__ = ["command"]
 @click.option("--by", type=click.Path(), help="File with the group of every item: one estimate for each.")
 @click.option("--versus", type=click.Path(), help="A second file of labels of the same items: estimate the difference.")
 @click.option("--versus-gold", type=click.Path(), help="File of known answers for --versus.")
-@click.option("--strata", help="File with the stratum that every item was drawn from, or panel for items of --sample.")
+@click.option("--strata", type=click.Path(), help="File with the stratum that every item was drawn from.")
 @click.option("--clusters", type=click.Path(), help="File with the cluster of every item, such as its prompt.")
 @click.option("--sensitivity", type=float, help="Share of positive items that labels find, if that is known.")
 @click.option("--specificity", type=float, help="Share of negative items that labels spare, if that is known.")
@@ -70,16 +70,14 @@ def command(
             )
         tables: dict[str, Any] = {
             name: None if path is None else cs.read_truth(path, encoding=reading["encoding"], like=annotations)
-            for name, path in {"gold": gold, **{n: more[n] for n in ("by", "clusters", "versus_gold")}}.items()
+            for name, path in {
+                "gold": gold,
+                **{n: more[n] for n in ("by", "clusters", "strata", "versus_gold")},
+            }.items()
         }
-        strata = more["strata"]
-        if strata is not None and strata != "panel":
-            strata = cs.read_truth(strata, encoding=reading["encoding"], like=annotations)
         versus = None if more["versus"] is None else cs.read(more["versus"], **reading)
         with _output.waiting("fitting the consensus"):
-            found = cs.estimate(
-                annotations, of=_target(of), strata=strata, versus=versus, seed=seed, **tables, **figures
-            )
+            found = cs.estimate(annotations, of=_target(of), versus=versus, seed=seed, **tables, **figures)
     _output.show_notes(notes)
     if out is not None and sample is not None:
         _write(found.which(sample, seed), out)
@@ -89,7 +87,7 @@ def command(
         return
     _show(found, half_width)
     if out is not None:
-        click.echo(_output.safe(f"Written to {out}: items to get known answers for; then use --strata panel"))
+        click.echo(_output.safe(f"Written to {out}: items to get known answers for"))
 
 
 def _target(of: tuple[str, ...]) -> Any:

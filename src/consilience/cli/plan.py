@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,13 +12,14 @@ from consilience.cli.aggregate import ANSWERS, SEED, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
+    from consilience.inference.routing_result import Routing
 
-__all__ = ["command"]
+__all__ = ["command", "per_annotator"]
 
 
 @click.command(name="plan", params=list(reading_options))
 @click.argument("labels", type=LABELS)
-@click.option("--budget", type=float, required=True, help="Number of labels to buy, or their total cost.")
+@click.option("--budget", type=float, help="Number of labels to buy, or their total cost.")
 @click.option("--costs", help="Cost of a label: a number, or a file with annotator and cost.")
 @click.option("--capacity", help="Most labels of an annotator: a number, or a file with annotator and capacity.")
 @click.option(
@@ -30,19 +32,29 @@ __all__ = ["command"]
 )
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
+@click.option(
+    "--ceiling",
+    type=float,
+    help="Instead of a budget: ask cheap judges first, others where these are unsure, with at most this error.",
+)
+@click.option("--delta", type=float, help="With --ceiling: probability that it is exceeded.  [default: 0.05]")
+@click.option("--person", type=float, help="With --ceiling: cost of a person, who is asked where judges are unsure.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is used; +em refines any.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--out", type=click.Path(), help="File for the plan, as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON instead of tables.")
 def command(
     labels: str,
-    budget: float,
+    budget: float | None,
     costs: str | None,
     capacity: str | None,
     allow_flagged: bool,
     questions: int,
     gold: str | None,
     answers: str,
+    ceiling: float | None,
+    delta: float | None,
+    person: float | None,
     method: str,
     seed: int,
     out: str | None,
@@ -51,11 +63,17 @@ def command(
 ) -> None:
     """Plan which annotator should label which item next, given LABELS, a table with a row for each label.
 
-    Labels that make annotators comparable come first, then those that are most informative for their cost.
+    Labels that make annotators comparable come first, then those that are most informative for their cost.  With
+    --ceiling, plan in which order to ask judges about every item, and from which confidence on to accept a label; the
+    error is verified on known answers (--gold).
     """
     import consilience as cs
     from consilience.cli import _output
 
+    if (budget is None) == (ceiling is None):
+        raise click.UsageError("give either --budget or --ceiling")
+    if ceiling is None and (delta is not None or person is not None):
+        raise click.UsageError("--delta and --person need --ceiling")
     with _output.quiet():  # the notes are printed below
         with _output.reading(labels):
             annotations = cs.read(labels, **reading)
@@ -64,12 +82,26 @@ def command(
         if gold is not None:
             annotations = annotations.with_gold(cs.read_truth(gold, encoding=reading["encoding"], like=annotations))
         own = annotations.origin.annotator
+        price = per_annotator(costs, "cost", own, reading["encoding"])
+        if ceiling is not None:
+            with _output.waiting("planning"):
+                routing = cs.route(
+                    annotations,
+                    costs=price,
+                    person=person,
+                    ceiling=ceiling,
+                    delta=0.05 if delta is None else delta,
+                    seed=seed,
+                )
+            _show_routing(routing, annotations.origin.notes, out, as_json)
+            return
+        assert budget is not None
         with _output.waiting("planning"):
             found = cs.plan(
                 annotations,
                 budget,
-                costs=_per_annotator(costs, "cost", own, reading["encoding"]),
-                capacity=_per_annotator(capacity, "capacity", own, reading["encoding"]),
+                costs=price,
+                capacity=per_annotator(capacity, "capacity", own, reading["encoding"]),
                 allow_flagged=allow_flagged,
                 gold=questions,
                 answers=answers,
@@ -87,7 +119,26 @@ def command(
         click.echo(f"\nWritten to {out}: {len(found)} labels")
 
 
-def _per_annotator(given: str | None, what: str, annotator: str, encoding: str) -> Any:
+def _show_routing(found: Routing, notes: Sequence[str], out: str | None, as_json: bool) -> None:
+    import narwhals as nw
+
+    from consilience.cli import _output
+    from consilience.files import atomic_file
+
+    _output.show_notes(list(notes))
+    if out is not None:
+        with atomic_file(out) as fresh:
+            nw.from_native(found.table, eager_only=True).write_csv(fresh)
+    if as_json:
+        _output.show_json(found.to_dict())
+        return
+    for line in str(found).splitlines():
+        click.echo(_output.safe(line))
+    if out is not None:
+        click.echo(_output.safe(f"Written to {out}: {len(found.decided)} stages"))
+
+
+def per_annotator(given: str | None, what: str, annotator: str, encoding: str) -> Any:
     """Return a number, or the content of a file with an annotator column and one of numbers."""
     if given is None:
         return None

@@ -45,7 +45,11 @@ class Aggregator:
 def read(data: Any) -> Annotations | None:
     """Return the annotations of a frame, every answer counted; None if it has no rows."""
     columns = [find_column(list(data.columns), role, name, "the frame") for role, name in _COLUMNS.items()]
-    return Annotations.from_frame(data[columns], **_COLUMNS, duplicates="keep") if len(data) else None
+    return (
+        Annotations.from_frame(data[columns], item="task", annotator="worker", label="label", duplicates="keep")
+        if len(data)
+        else None
+    )
 
 
 _COLUMNS = {"item": "task", "annotator": "worker", "label": "label"}

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, final
+from typing import TYPE_CHECKING, Any, Literal, Unpack, final
 
 import numpy as np
 import pyarrow as pa
@@ -30,15 +30,18 @@ from consilience.data import frames as _frames
 from consilience.data.building import (
     Duplicates,
     RowOptions,
+    check_rows,
     columns_of_frame,
     parts_of_codes,
     parts_of_matrix,
     times_of_frame,
+    variant_values,
 )
 from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, encode_all, joined, numbers_where_all_are, to_column
 from consilience.data.spelling import notes_on_spelling, without_spelling_notes
 from consilience.data.truth import item_column, truth_codes
+from consilience.data.variants import pooled, with_variants
 from consilience.exceptions import DataError, DataWarning, IdError, warn
 from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
 
@@ -136,13 +139,14 @@ class Annotations:
         gold: Any = None,
         items: Any = None,
         time: str | None = None,
+        variants: Literal["pool", "separate"] = "pool",
     ) -> Annotations:
         """Build from a long frame: one row for each label.
 
         Parameters
         ----------
         frame
-            A pandas, polars or pyarrow frame (anything that narwhals reads).
+            A pandas, polars or pyarrow frame (anything that narwhals reads), or a data set of Hugging Face.
         item, annotator, label
             Names of the columns, unless they have their usual names.
         classes
@@ -157,21 +161,33 @@ class Annotations:
         time
             Name of the column with the time of each label: dates, text such as 2026-11-17T08:30:00, or increasing
             numbers.  A column called timestamp, created_at, submitted_at, completed_at or time needs no naming.
+        variants
+            If the column of annotators is called judge (or model), and a judge has several labels of an item that
+            differ in a column prompt, variant or order: "pool" them as labels of the judge, or make each an annotator
+            of its own ("separate").
         """
+        frame = _frames.from_dataset(frame)
         given = {"item": item, "annotator": annotator, "label": label}
         columns, names = columns_of_frame(frame, **given)
         notes = _frames.notes_on_columns(_frames.columns_of(frame), given, names)
         for note in notes:
             warn(f"the frame: {note}", DataWarning)
         origin = Origin(names["item"], names["annotator"], names["label"], _frames.kind_of(frame), tuple(notes))
-        made = cls.from_columns(
-            **columns,
+        check_rows(columns["item"], "the frame")
+        rows, who, said, *more = encode_all(*columns.values(), *variant_values(frame, names))
+        who, judges = with_variants(rows[0], who, more)
+        made = cls.from_codes(
+            rows,
+            who,
+            said,
             classes=classes,
             duplicates=duplicates,
             origin=origin,
             where="the frame",
             time=times_of_frame(frame, time, origin),
         )
+        if judges and variants == "pool":
+            made = pooled(made, judges)
         made = made if items is None else made.including(items)
         return made if gold is None else made.with_gold(gold)
 
@@ -180,8 +196,7 @@ class Annotations:
         cls, item: pa.Array, annotator: pa.Array, label: pa.Array, *, gold: Any = None, **options: Unpack[RowOptions]
     ) -> Annotations:
         """Build from three pyarrow columns; ``untyped`` text (from a CSV file) becomes numbers if all of it is."""
-        if len(item) == 0:
-            raise DataError(f"{options.get('where', 'the data')} has no rows: there is nothing to aggregate")
+        check_rows(item, options.get("where", "the data"))
         return cls.from_codes(*encode_all(item, annotator, label), gold=gold, **options)
 
     @classmethod

@@ -18,6 +18,7 @@ from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are, 
 from consilience.data.option_sets import joined_lists
 from consilience.data.spelling import notes_on_spelling
 from consilience.data.truth import arrow_or_values
+from consilience.data.variants import variant_columns
 from consilience.exceptions import DataError, DataWarning, IdError, ParameterError, warn
 from consilience.kernels._arrays import Codes, Ints
 from consilience.kernels.grouping import drop_repeats, group_by_item
@@ -32,6 +33,7 @@ __all__ = [
     "Parts",
     "RowOptions",
     "check_duplicates",
+    "check_rows",
     "checked_times",
     "code_classes",
     "columns_of_frame",
@@ -41,6 +43,7 @@ __all__ = [
     "parts_of_codes",
     "parts_of_matrix",
     "times_of_frame",
+    "variant_values",
 ]
 
 Duplicates = Literal["last", "first", "keep", "error"]
@@ -89,6 +92,22 @@ def columns_of_frame(frame: Any, **given: str | None) -> tuple[dict[str, pa.Arra
     columns = {role: arrow_or_values(table[name]) for role, name in names.items()}
     columns["label"] = joined_lists(columns["label"])
     return {role: to_column(columns[role], name) for role, name in names.items()}, names
+
+
+def check_rows(item: pa.Array, where: str) -> None:
+    """Raise if there are no rows."""
+    if len(item) == 0:
+        raise DataError(f"{where} has no rows: there is nothing to aggregate")
+
+
+def variant_values(frame: Any, names: dict[str, str]) -> list[pa.Array]:
+    """Return the columns of a long frame that may tell variants of a judge apart."""
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    return [
+        to_column(arrow_or_values(table[name]), name) for name in variant_columns(table.columns, names["annotator"])
+    ]
 
 
 def times_of_frame(frame: Any, name: str | None, origin: Origin) -> Times | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from consilience.exceptions import ColumnError, did_you_mean
+from consilience.exceptions import ColumnError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from consilience.data.texts import Texts
@@ -20,6 +20,7 @@ __all__ = [
     "columns_of",
     "find_column",
     "find_truth_column",
+    "from_dataset",
     "is_frame",
     "is_long",
     "kind_of",
@@ -76,6 +77,30 @@ def is_frame(data: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def from_dataset(data: Any) -> Any:
+    """Return a data set of Hugging Face as a pyarrow table with the names of its classes; other data as it is.
+
+    The library is not imported: its data sets are known by their methods.
+    """
+    if isinstance(data, dict) and data and all(_is_dataset(part) for part in data.values()):
+        raise ParameterError(f"a data set with several splits; choose one of {', '.join(map(repr, data))}")
+    if not _is_dataset(data):
+        return data
+    import pyarrow as pa
+
+    table: pa.Table = data.with_format("arrow")[:]
+    for at, name in enumerate(table.column_names):
+        classes = getattr(data.features[name], "names", None)
+        if classes is not None and pa.types.is_integer(table.schema.field(at).type):
+            codes = [None if code is None or code < 0 else code for code in table[name].to_pylist()]
+            table = table.set_column(at, name, pa.array(classes, pa.string()).take(pa.array(codes, pa.int64())))
+    return table.replace_schema_metadata(None)
+
+
+def _is_dataset(data: Any) -> bool:
+    return type(data).__module__.startswith("datasets.") and hasattr(data, "with_format") and hasattr(data, "features")
 
 
 def columns_of(frame: Any) -> list[str]:

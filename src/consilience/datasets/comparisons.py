@@ -1,7 +1,8 @@
 """Pairwise comparisons of known scores, drawn from the Bradley-Terry model with ties and judges.
 
 Judge m finds the left item i better than the right item j with weight exp(η / 2), worse with exp(-η / 2), and as good
-with exp(θ), where ``η = reliability[m] (scores[i] - scores[j]) + position[m] + length (log-length of i - that of j)``.
+with exp(θ), where ``η = reliability[m] (scores[i] - scores[j]) + position[m] + length tanh(ℓ[i] - ℓ[j])`` with ℓ the
+logarithms of the lengths.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def simulate_comparisons(
     position, position_spread
         Mean and standard deviation of the log-odds by which judges prefer the left side.
     length
-        Log-odds for a text that is e times as long; None for comparisons without lengths.
+        Log-odds for a text that is much longer; None for comparisons without lengths.
     guessers, adversaries
         Share of the judges of reliability 0, and -1.
     groups
@@ -105,7 +106,7 @@ def simulate_comparisons(
     if length is not None:
         logs = rng.uniform(*_LENGTHS, (2, n_comparisons)) + 0.5 * rng.standard_normal(n_items)[[left, right]]
         words = np.rint(np.exp(logs)).astype(np.int64)
-        eta += length * (np.log1p(words[0]) - np.log1p(words[1]))
+        eta += length * np.tanh(np.log1p(words[0]) - np.log1p(words[1]))
         lengths = {"left_length": words[0], "right_length": words[1]}
     weights = np.stack([np.exp(eta / 2.0), np.full(eta.size, ties), np.exp(-eta / 2.0)], axis=1)
     shares = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)

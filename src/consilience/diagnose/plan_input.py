@@ -14,7 +14,7 @@ from consilience.data.ids import Ids
 from consilience.exceptions import IdError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["Asking", "asking", "is_number", "open_pairs"]
+__all__ = ["Asking", "asking", "for_annotators", "is_number", "open_pairs"]
 
 
 class Asking(NamedTuple):
@@ -34,17 +34,17 @@ def asking(
     ids, M, N = annotations.annotator_ids, annotations.n_annotators, annotations.n_items
     if not (is_number(budget) and np.isfinite(budget) and budget >= 0):
         raise ParameterError(f"budget must be a number ≥ 0, not {budget!r}")
-    price = _for_annotators(costs, ids, "cost", missing=None)
+    price = for_annotators(costs, ids, "cost", missing=None)
     price = np.ones(M) if price is None else price
     if not (np.isfinite(price).all() and (price > 0).all()):
         raise ParameterError("costs must be numbers > 0")
-    room = _for_annotators(capacity, ids, "capacity", missing=0.0)
+    room = for_annotators(capacity, ids, "capacity", missing=0.0)
     left = np.full(M, N, np.int64) if room is None else np.minimum(np.floor(np.maximum(room, 0.0)), N).astype(np.int64)
     left[list(not_asked)] = 0
     return Asking(float(budget), price, left, open_pairs(candidates, annotations), not_asked)
 
 
-def _for_annotators(given: Any, ids: Ids, what: str, missing: float | None) -> Floats | None:
+def for_annotators(given: Any, ids: Ids, what: str, missing: float | None) -> Floats | None:
     """Return a number for every annotator, (M,), ``missing`` where a mapping or frame has none; None without input."""
     if given is None:
         return None

@@ -298,7 +298,9 @@ def _unstable(e: Evidence) -> Iterator[Finding]:
         per_item, aim = e.annotations.n_labels / max(e.labelled_items, 1), amounts.labels_to_settle(e)
         how = f"an item has {per_item:.1f} labels on average; {aim} should settle many of them"
         short = aim - len(e.active)
-        if short > 0:
+        if _together(e):
+            advice = ""  # more labels repeat the common errors
+        elif short > 0:
             advice = f"Let {count(short, 'more annotator')} label all items: {how}."
         else:
             advice = f"Collect more labels: {how}."
@@ -354,8 +356,12 @@ def _known(e: Evidence) -> str:
     return f"Collect known answers for {n} or more items drawn at random: they show whom to believe."
 
 
+def _together(e: Evidence) -> bool:
+    return bool(e.run.get("gain_of_subtypes", 0.0) > ERR_TOGETHER and not e.gold)
+
+
 def _err_together(e: Evidence) -> Iterator[Finding]:
-    if e.run.get("gain_of_subtypes", 0.0) > ERR_TOGETHER and not e.gold:
+    if _together(e):
         yield Finding(
             1,
             "Annotators err together: on some kinds of items many give the same answer, right or wrong. Labels alone "

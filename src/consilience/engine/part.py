@@ -20,7 +20,7 @@ from consilience.kernels.cooccurrence import count_pairs, pairs_fit
 from consilience.kernels.em import Statistics, Sweep
 from consilience.kernels.grouping import components
 from consilience.kernels.subtypes import SubtypeSweep
-from consilience.kernels.votes import said_counts, share_parts
+from consilience.kernels.votes import said_counts, share_parts, vote_shares
 
 if TYPE_CHECKING:  # only for labels on disk
     from consilience.engine.store import Store
@@ -146,11 +146,16 @@ class Part(Sweep):
         return counts.reshape(M, K, K), items
 
     def gold_taken_for(self, prior: Floats, confusions: Floats) -> Floats:
-        """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers."""
-        taken = np.zeros((self.sizes[1], self.sizes[1]))
+        """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers.
+
+        An item counts by the margin of its votes.
+        """
+        K = self.sizes[1]
+        taken = np.zeros((K, K))
         for indptr, annotator, label, truth in self._known_items():
             q, _ = Sweep(indptr, annotator, label, None, *self.sizes).posterior(prior, confusions)
-            np.add.at(taken.T, truth, q)
+            two = np.sort(vote_shares(indptr, label, None, K), axis=1)[:, -2:]
+            np.add.at(taken.T, truth, q * (two[:, -1:] - two[:, :1] if K > 1 else 1.0))
         return taken
 
     def _known_items(self) -> Iterator[tuple[Ints, Codes, Codes, Ints]]:

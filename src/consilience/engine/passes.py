@@ -121,7 +121,10 @@ class Passes(ABC):
         return Statistics(np.asarray(counts, np.float64), np.asarray(items, np.float64), float("nan"))
 
     def gold_taken_for(self, prior: Floats, confusions: Floats) -> Floats:
-        """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers."""
+        """Return how many items of known class k are taken for c by their labels alone, (K, K): expected numbers.
+
+        An item counts by the margin of its votes.
+        """
         made: Floats = sum(self._each("gold_taken_for", prior, confusions))
         return made
 

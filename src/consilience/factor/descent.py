@@ -13,14 +13,16 @@ The T steps have a closed form in the eigenvectors of Z Zᵀ = V diag(λ) Vᵀ:
     A ← A + (Y - A Z) Zᵀ V diag(g(λ)) Vᵀ,   g(λ) = (1 - (1 - λ/λ_max)^T) / λ
 
 and T → ∞, g(λ) = 1/λ for λ > 0 and 0 otherwise, solves the stage's least squares.  Fifty steps give the same errors.
+Another η replaces 1/λ_max; the paper does not state its own, and the authors' code has η = 0.5 / D times the sum over
+samples instead of the mean.
 A stage costs two products with the data, A⁺ Y and Y Zᵀ, whatever T is, and usually less: Y Zᵀ skips zero weights, and
 data that lie in a subspace of less than half their dimensions (mixtures without noise do) are replaced by their
 coordinates there, which does not change the result.
 
 A high threshold keeps only weights that cannot be due to the error of A; each fit reduces that error, and the threshold
 follows.  It is relative to the largest weight that the start decodes for a feature, so the scale of the columns of A
-does not matter.  Noise of standard deviation σ in Y is decoded as noise of deviation σ ‖A⁺(d, :)‖; a threshold below it
-would fit the noise, so it stops there.
+does not matter (``relative=False``: as in the paper, thresholds are weights themselves).  Noise of standard deviation σ
+in Y is decoded as noise of deviation σ ‖A⁺(d, :)‖; a threshold below it would fit the noise, so it stops there.
 
 ====== =================================== ============
 symbol name                                shape
@@ -29,7 +31,7 @@ Y      ``Y``                               (W, n)
 A      ``features``                        (W, D)
 Z      ``weights``                         (D, n)
 α      ``threshold``, one for each feature (D,)
-η, T   closed form, ``inner_steps``        scalars
+η, T   ``step_size``, ``inner_steps``      scalars
 ====== =================================== ============
 
 Internally samples are rows (``rows`` = Yᵀ, ``Z`` = Zᵀ), so that a sample and its weights are contiguous in memory.
@@ -40,7 +42,7 @@ correlations", ICML 2017.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -105,10 +107,12 @@ def and_nmf(
     Y: Any,
     A0: Floats,
     *,
-    alpha: float = 0.1,
+    alpha: float | Sequence[float] = 0.1,
     decay: float = 1.2,
+    relative: bool = True,
     max_iter: int = 100,
     inner_steps: int | None = None,
+    step_size: float | Literal["released"] | None = None,
     noise_multiple: float = 2.5,
     batch_size: int | None = None,
     tol: float = 1e-14,
@@ -126,12 +130,18 @@ def and_nmf(
     alpha, decay
         α_0 and r: stage i = 0, 1, … keeps weights of at least α_0 / r^i times the largest weight that the start decodes
         for the feature.  The paper has 0.1 and 1.1; α_0 = 0.5 tolerates worse starts for nine more stages, a slower
-        decay leads closer to the truth, and a decay of 1 keeps the threshold.
+        decay leads closer to the truth, and a decay of 1 keeps the threshold.  A list has one threshold for each stage
+        (the last is kept), and no decay.
+    relative
+        False takes thresholds as weights, not as shares of the largest weight of a feature.
     max_iter
         Most stages.
     inner_steps
         T, gradient steps of a stage; None solves its least squares.  With batches, passes over them with one gradient
         step per batch; None is one pass.
+    step_size
+        η, which multiplies (Y - A Z) Zᵀ / n; None is one over the largest eigenvalue of Z Zᵀ / n, ``"released"`` is
+        0.5 n / D, as in the authors' code.  Steps beyond twice the default diverge.
     noise_multiple
         The threshold stays above this many standard deviations of the decoded noise; 0 lets it fall for ever.
     batch_size
@@ -143,7 +153,9 @@ def and_nmf(
     callback
         Called with the number of stages done and the features; True stops.
     """
-    _check(Y, A0, alpha, decay, noise_multiple, tol, max_iter=max_iter, inner_steps=inner_steps, batch_size=batch_size)
+    thresholds = _thresholds(alpha, relative)
+    counts = {"max_iter": max_iter, "inner_steps": inner_steps, "batch_size": batch_size}
+    _check(Y, A0, decay, noise_multiple, tol, **counts)
     rows, A = _rows(Y), np.array(A0, np.float64)
     n, W = rows.shape
     D = A.shape[1]
@@ -153,7 +165,9 @@ def and_nmf(
         rows, A = rows @ basis, basis.T @ A
     memory = np.empty((n, D))  # reused for the weights of every stage
     rng = generator(random_state)
-    unit: Floats | None = None
+    eta = _step(step_size, n, D)
+    unit: Floats | None = None if relative else np.ones(D)
+    falls = np.ndim(alpha) == 0
     threshold, sigma, history, quiet = np.zeros(D), 0.0, [], 0
     for i in range(max_iter):
         # A = Q R, A⁺ = R⁻¹ Qᵀ: ‖Y‖² - ‖Qᵀ Y‖² is noise, and the rows of A⁺ have the norms of those of R⁻¹
@@ -168,13 +182,14 @@ def and_nmf(
             unit = np.where(unit > 0, unit, 1.0)
         floor = noise_multiple * sigma * np.linalg.norm(inverse, axis=1)
         # a negative power underflows to zero, where a positive one would overflow
-        threshold = np.maximum(alpha * float(decay) ** -i * unit, floor)
+        share = thresholds[0] * float(decay) ** -i if falls else thresholds[min(i, thresholds.size - 1)]
+        threshold = np.maximum(share * unit, floor)
         kept = keep_large(Z, threshold)
         before = unit_columns(A)
         if batch_size is None:
-            A = _fit(rows, A, Z, inner_steps, kept)
+            A = _fit(rows, A, Z, inner_steps, eta, kept)
         else:
-            A = _sweep(rows, A, Z, inner_steps, batch_size, rng)
+            A = _sweep(rows, A, Z, inner_steps, eta, batch_size, rng)
         history.append(float(((unit_columns(A) - before) ** 2).sum(axis=0).max()))
         # features without weights do not change, but were not learned either
         quiet = quiet + 1 if kept and history[-1] <= tol else 0
@@ -195,7 +210,17 @@ def _decode(rows: Any, A: Floats, threshold: Floats | float) -> Floats:
     return Z
 
 
-def _fit(rows: Any, A: Floats, Z: Floats, steps: int | None, kept: int | None = None) -> Floats:
+def _step(step_size: float | Literal["released"] | None, n: int, D: int) -> float | None:
+    """Return η relative to the mean over the samples; None for one over the largest eigenvalue."""
+    if step_size == "released":
+        return 0.5 * n / D
+    number("step_size", step_size, none=True)
+    return None if step_size is None else float(step_size)
+
+
+def _fit(
+    rows: Any, A: Floats, Z: Floats, steps: int | None, eta: float | None = None, kept: int | None = None
+) -> Floats:
     """Return A + (Y - A Z) Zᵀ V diag(g(λ)) Vᵀ: the gradient steps of a stage; None takes infinitely many."""
     C, G = ((rows.T @ Z).T, Z.T @ Z) if _is_sparse(rows) else weighted_sums(Z, rows, kept)
     eigenvalues, V = np.linalg.eigh(G)
@@ -204,23 +229,26 @@ def _fit(rows: Any, A: Floats, Z: Floats, steps: int | None, kept: int | None = 
         return A
     known = eigenvalues > _RANK * top
     lam = np.where(known, eigenvalues, 1.0)
-    share = np.ones_like(lam) if steps is None else 1.0 - (1.0 - np.minimum(lam / top, 1.0)) ** steps
+    along = np.minimum(lam / top, 1.0) if eta is None else eta / len(Z) * lam
+    share = np.ones_like(lam) if steps is None else 1.0 - (1.0 - along) ** steps
     g = np.where(known, share / lam, 0.0)
     fitted: Floats = A + (C.T - A @ G) @ ((V * g) @ V.T)
     return fitted
 
 
-def _sweep(rows: Any, A: Floats, Z: Floats, passes: int | None, size: int, rng: np.random.Generator) -> Floats:
+def _sweep(
+    rows: Any, A: Floats, Z: Floats, passes: int | None, eta: float | None, size: int, rng: np.random.Generator
+) -> Floats:
     """Take one gradient step per batch of ``size`` samples in random order, ``passes`` times (None: once).
 
-    The step size is that of the batch.
+    Unless η is given, the step size is that of the batch.
     """
     n = len(Z)
     for _ in range(passes or 1):
         order = rng.permutation(n)
         for first in range(0, n, size):
             batch = order[first : first + size]
-            A = _fit(rows[batch], A, Z[batch], 1)
+            A = _fit(rows[batch], A, Z[batch], 1, eta)
     return A
 
 
@@ -258,8 +286,26 @@ def _rows(Y: Any) -> Any:
     return Y.T.tocsr() if _is_sparse(Y) else np.ascontiguousarray(np.asarray(Y, np.float64).T)
 
 
+def _thresholds(alpha: Any, relative: bool) -> Floats:
+    """Return the thresholds as an array; raise unless they are one number or a list of them."""
+    try:
+        thresholds = np.atleast_1d(np.asarray(alpha, np.float64))
+    except (TypeError, ValueError):
+        thresholds = np.empty(0)
+    good = thresholds.ndim == 1 and thresholds.size and np.isfinite(thresholds).all() and (thresholds > 0).all()
+    if not good or (relative and (thresholds >= 1).any()):
+        most = "between 0 and 1" if relative else "> 0"
+        raise ParameterError(f"alpha must be a number {most}, or a list of them, not {alpha!r}")
+    return thresholds
+
+
 def _check(
-    Y: Any, A0: Floats, alpha: float, decay: float, noise_multiple: float, tol: float, **counts: int | None
+    Y: Any,
+    A0: Floats,
+    decay: float,
+    noise_multiple: float,
+    tol: float,
+    **counts: int | None,
 ) -> None:
     shape, first = tuple(Y.shape) if _is_sparse(Y) else np.shape(Y), tuple(np.shape(A0))
     if len(shape) != 2 or not np.isfinite(Y.data if _is_sparse(Y) else np.asarray(Y, np.float64)).all():
@@ -268,9 +314,6 @@ def _check(
         raise ParameterError(f"A0 must be finite, with {shape[0]} rows like Y and one column per feature, not {first}")
     if first[1] > min(shape):
         raise ParameterError(f"{first[1]} features cannot be learned from {shape[1]} samples of {shape[0]} entries")
-    number("alpha", alpha)
-    if alpha >= 1:
-        raise ParameterError(f"alpha must lie between 0 and 1, not {alpha!r}")
     number("decay", decay)
     if decay < 1:
         raise ParameterError(f"decay must be a number ≥ 1 (1 keeps the threshold), not {decay!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -14,6 +15,7 @@ from consilience.factor.descent import and_nmf, decode, start
 from consilience.factor.nnls import nonnegative_least_squares
 from consilience.factor.spa import vertices
 from consilience.kernels._arrays import Floats
+from consilience.published import AsPublished
 from consilience.validation import numpy_seed, whole
 
 __all__ = ["AND", "SPA"]
@@ -41,7 +43,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
 
 @dataclass(eq=False, repr=False)
-class AND(_Features):
+class AND(AsPublished, _Features):
     r"""Nonnegative weights of features of any sign, by gradient descent with falling thresholds.
 
     .. math:: X \approx Z A^\top, \quad Z \ge 0
@@ -56,13 +58,16 @@ class AND(_Features):
     init
         ``"spa"``: samples found by successive projection; ``"random"``: random samples, which rarely lead to the truth;
         or an array (D, W).
-    alpha, decay
-        First threshold, as a share of the largest weight of a feature, and what divides it after every stage.
+    alpha, decay, relative
+        First threshold, as a share of the largest weight of a feature, and what divides it after every stage; or a list
+        of thresholds, one for each stage.  ``relative=False``: thresholds are weights themselves.
     max_iter, tol
         Stages, and the change of the features in one of them that ends them (0: run all).
     inner_steps
         Gradient steps of a stage; None solves its least squares.  With ``batch_size``, passes over the batches with one
         gradient step each; None is one pass.
+    step_size
+        Step size of the gradient steps; see :func:`~consilience.factor.descent.and_nmf`.
     noise_multiple
         The threshold stays above this many standard deviations of the noise.
     batch_size
@@ -102,11 +107,13 @@ class AND(_Features):
     n_components: int | None = None
     _: KW_ONLY
     init: Literal["spa", "random"] | Floats = "spa"
-    alpha: float = 0.1
+    alpha: float | Sequence[float] = 0.1
     decay: float = 1.2
+    relative: bool = True
     max_iter: int = 100
     tol: float = 1e-14
     inner_steps: int | None = None
+    step_size: float | Literal["released"] | None = None
     noise_multiple: float = 2.5
     batch_size: int | None = None
     random_state: Any = 0
@@ -136,8 +143,18 @@ class AND(_Features):
             A0 = np.asarray(self.init, np.float64).T
             if A0.ndim != 2 or self.n_components not in (None, A0.shape[1]):
                 raise ParameterError(f"init has shape {A0.T.shape}; expected ({self.n_components}, {X.shape[1]})")
-        names = "alpha", "decay", "max_iter", "tol", "inner_steps", "noise_multiple", "batch_size"
-        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        names = (
+            "alpha",
+            "decay",
+            "relative",
+            "max_iter",
+            "tol",
+            "inner_steps",
+            "step_size",
+            "noise_multiple",
+            "batch_size",
+        )
+        options: dict[str, Any] = {name: getattr(self, name) for name in (*names, "batch_size")}
         found = and_nmf(X.T, A0, random_state=seed, **options)
         if not found.weights.any():
             warn(

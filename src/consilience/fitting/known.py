@@ -13,7 +13,8 @@ it is more probable than the present one, a model being right about four items i
 
     log(4 (K - 1)) · (Σ_k D(order(k), k) - Σ_k D(k, k))  >  log(10 K!),
 
-as nine times in ten the present order is right, and there are K! others.
+as nine times in ten the present order is right, and there are K! others.  An item counts in D by the margin of its
+votes: people look up doubtful items, on which the labels are wrong half the time although their order is right.
 
 ====== ============================== ============
 symbol name                           shape
@@ -56,7 +57,8 @@ _STRENGTHS = 2.0 ** np.arange(2, 13)
 #: Share of items that a model is right about, and of data sets whose labels alone give the right order of classes.
 #: origin: by design; alternatives: log-odds of the order 0 to 4.6 (here 2.3); sensitivity: with less, a few answers
 #: fewer turn a simulated crowd over of which seven in ten are wrong, and wrongly one that is nearly random.
-#: That items are counted, and not the probability of all their labels, was decided with adult2 and reuters_amt in view.
+#: That items are counted, and not the probability of all their labels, was decided with adult2 and reuters_amt in view,
+#: and that they count by their margin with trec: 50 to 200 truths of its most doubtful items turned its classes over.
 _RIGHT, _IN_ORDER = 0.8, 0.9
 #: Labels per cell, spread as the crowd answers, that vote counts are smoothed by before they are compared to gold.
 _SMOOTHING = 0.25

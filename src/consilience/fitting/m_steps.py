@@ -36,11 +36,12 @@ class ConfusionStep:
 
     ``pseudo`` labels are added to every cell, a number or one for each cell (K, K): the mode under a
     Dirichlet(1 + pseudo) prior.  A class that an annotator never met gets a
-    uniform column.
+    uniform column.  Probabilities are raised to ``floor`` if they are below, and normalised again.
     """
 
     pseudo: float | Floats = 0.0
     learn_prior: bool = True
+    floor: float = 0.0
 
     @property
     def penalised(self) -> bool:
@@ -58,6 +59,9 @@ class ConfusionStep:
             empty = total <= 0
             confusions = counts / np.where(empty, 1.0, total)[:, None, :]
             confusions += np.where(empty, 1.0 / counts.shape[1], 0.0)[:, None, :]
+        if self.floor:
+            confusions = np.maximum(confusions, self.floor)
+            confusions /= confusions.sum(axis=1, keepdims=True)
         return Parameters(_prior(statistics, self.learn_prior), confusions)
 
     def penalty(self, parameters: Parameters) -> float:

@@ -12,12 +12,12 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import encode
 from consilience.data.truth import truth_columns
 from consilience.exceptions import DataError, DataWarning, ParameterError, warn
+from consilience.inference.constants import FEWEST
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
 from consilience.inference.regression_estimate import Fitted, fit_predictors, mean_estimate, sample_mean
-from consilience.inference.result import FEWEST, Estimate, Source
-from consilience.inference.sampling import panel_strata
+from consilience.inference.result import Estimate, Source
 from consilience.inference.targets import class_values, describe
 from consilience.kernels._arrays import Floats, Ints
 from consilience.runs.consensus import Consensus
@@ -62,7 +62,7 @@ def estimate(
     versus, versus_gold
         A second consensus (or labels) of the same items, and its known answers: the difference is estimated.
     strata, clusters
-        Stratum that every item was drawn from ("panel" if they were drawn by :meth:`Estimate.which`), and cluster
+        Stratum that every item was drawn from, if they were drawn at different rates, and cluster
         (such as the prompt) that it belongs to.
     sensitivity, specificity
         If these are known instead of answers: shares, or pairs (right, tested).
@@ -99,27 +99,30 @@ def estimate(
         y, predictors = y - other.y[at], np.column_stack([predictors, other.predictors[at]])
         what = f"difference of the {what}"
     sample = np.flatnonzero(~np.isnan(y))
-    said = predictors[:, 0]
     if sample.size == 0:
         if versus is not None or by is not None:
             raise DataError("differences and groups need known answers: give gold=…")
         return _range(panel, what, level)
     if sample.size < FEWEST:
         raise DataError(f"{sample.size} known answers are too few for an interval: at least {FEWEST} are needed")
-    stratum = panel_strata(said) if isinstance(strata, str) and strata == "panel" else _codes(strata, a, "strata")[0]
+    stratum = _codes(strata, a, "strata")[0]
     cluster = _codes(clusters, a, "clusters")[0]
     for codes, name in ((stratum, "strata"), (cluster, "clusters")):
         if codes is not None and (codes < 0).any():
             raise DataError(f"{name} has nothing for the item {a.items[int(np.flatnonzero(codes < 0)[0])]!r}")
     fitted = fit_predictors(y[sample], sample, predictors)
-    whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, strata=stratum, clusters=cluster)
+    # differences of two systems have no bounds
+    extremes = np.append(panel.values, y[sample])
+    bounds = (float(extremes.min()), float(extremes.max())) if versus is None else None
+    design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
+    whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
     if whole is None:
         raise DataError("every stratum needs at least two known answers (in two clusters, if there are clusters)")
     units = None if cluster is None else cluster[sample]
-    humans = sample_mean(y[sample], _design_weights(stratum, sample), units, level)
-    groups = None if by is None else _groups(by, a, fitted, sample, level, stratum, cluster)
+    humans = sample_mean(y[sample], _design_weights(stratum, sample), units, level, bounds)
+    groups = None if by is None else _groups(by, a, fitted, sample, level, design)
     residual = float(np.sqrt((fitted.residual**2).mean()))
-    source = Source(a.item_ids, said, float(fitted.predicted.var()), residual, a.origin.frame)
+    source = Source(a.item_ids, float(fitted.predicted.var()), residual, a.origin.frame)
     return Estimate(*whole[:3], level, "known answers", what, a.n_items, whole.known, humans, groups, source)
 
 
@@ -173,8 +176,7 @@ def _groups(
     fitted: Fitted,
     sample: Ints,
     level: float,
-    stratum: Ints | None,
-    cluster: Ints | None,
+    design: dict[str, Any],
 ) -> Any:
     codes, names = _codes(by, annotations, "by")
     assert codes is not None
@@ -183,7 +185,7 @@ def _groups(
     rows: dict[str, list[Any]] = {name: [] for name in ("group", "value", "low", "high", "known", "items")}
     for g, name in enumerate(names):
         within = np.flatnonzero(codes == g)
-        found = mean_estimate(fitted, sample, within, level, strata=stratum, clusters=cluster) if within.size else None
+        found = mean_estimate(fitted, sample, within, level, **design) if within.size else None
         known = int(np.isin(sample, within).sum())
         three = (np.nan,) * 3 if found is None else found[:3]
         for column, value in zip(rows.values(), (name, *three, known, within.size), strict=True):
@@ -201,5 +203,5 @@ def _range(panel: _Panel, what: str, level: float) -> Estimate:
     reach = panel.consensus.estimated_error.high * float(values.max() - values.min())
     low, high = max(said.mean() - reach, values.min()), min(said.mean() + reach, values.max())
     residual = float(np.sqrt((p @ values**2 - said**2).mean()))
-    source = Source(a.item_ids, said, float(said.var()), residual, a.origin.frame)
+    source = Source(a.item_ids, float(said.var()), residual, a.origin.frame)
     return Estimate(None, float(low), float(high), level, "labels", what, a.n_items, source=source)

@@ -10,10 +10,11 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.data.truth import classes_with_truths, truth_codes
 from consilience.exceptions import DataError, DataWarning, warn
+from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes
 from consilience.runs.consensus import Consensus
 
-__all__ = ["blind_consensus", "known_answers"]
+__all__ = ["blind_consensus", "known_answers", "labels_alone"]
 
 
 def known_answers(data: Any, gold: Any, annotations: Annotations) -> tuple[Codes, Ids]:
@@ -32,22 +33,25 @@ def known_answers(data: Any, gold: Any, annotations: Annotations) -> tuple[Codes
     return codes, classes
 
 
-def blind_consensus(data: Any, seed: int, what: str) -> Consensus:
-    """Return a consensus that has seen no known answers, so that none predicts itself; ``what`` needs it."""
-    from consilience.api import aggregate
-
-    method = "auto"
+def labels_alone(data: Any, what: str) -> Annotations:
+    """Return the labels of a consensus, or of anything that can be read, without known answers; ``what`` needs them."""
     if isinstance(data, Consensus):
         if data.annotations is None or data.posterior.ndim != 2:
             raise DataError(
                 f"{what} needs a consensus of classes that keeps its labels: streamed runs and open answers have none"
             )
+        data = data.annotations
+    return as_annotations(data).with_gold(None)
+
+
+def blind_consensus(data: Any, seed: int, what: str) -> Consensus:
+    """Return a consensus that has seen no known answers, so that none predicts itself; ``what`` needs it."""
+    from consilience.api import aggregate
+
+    labels, method = labels_alone(data, what), "auto"
+    if isinstance(data, Consensus):
+        assert data.annotations is not None
         if data.annotations.gold is None:
             return data
-        method, seed, data = data.run["method"], data.run["seed"], data.annotations.with_gold(None)
-    elif isinstance(data, Annotations) and data.gold is not None:
-        data = data.with_gold(None)
-    found = aggregate(data, method, seed=seed, answers="nominal")
-    if found.annotations is None:
-        raise DataError(f"{what} needs labels in memory: streamed runs do not keep them")
-    return found
+        method, seed = data.run["method"], data.run["seed"]
+    return aggregate(labels, method, seed=seed, answers="nominal")

@@ -15,9 +15,14 @@ never much wider than that of the sample alone.  The variance is
 with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985).
 If items come in clusters (several answers to one prompt), sums over clusters take the place of items.
 
+The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
+all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
+answer that labels do not explain is possible even if there is none, so the variance is at least 1 / n_s².
+
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
 C.-E. Särndal, B. Swensson and J. Wretman, "Model assisted survey sampling" (1992), chapter 6.
+E. B. Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
 """
 
 from __future__ import annotations
@@ -28,7 +33,10 @@ import numpy as np
 
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "sample_mean"]
+__all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "sample_mean"]
+
+#: Smallest and largest value of an item.
+Bounds = tuple[float, float]
 
 #: Largest leverage of one known answer: beyond it, the residual is a division by nearly nothing.
 _MOST_LEVERAGE = 0.9
@@ -71,10 +79,12 @@ def mean_estimate(
     *,
     strata: Ints | None = None,
     clusters: Ints | None = None,
+    bounds: Bounds | None = None,
 ) -> MeanEstimate | None:
     """Return the mean over the items ``within``, or None if too few of these are in the sample.
 
-    Strata and clusters are codes of all items, (N,).
+    Strata and clusters are codes of all items, (N,).  ``bounds`` are the smallest and the largest value of an item, for
+    Wilson's interval.
     """
     inside = np.zeros(fitted.predicted.size, bool)
     inside[within] = True
@@ -94,10 +104,12 @@ def mean_estimate(
         variance += share**2 * spread
         freedom += n_units - 1
     freedom = max(freedom - (fitted.coefficients - 1 if within.size == inside.size else 0), 1)
-    return _interval(value, variance, freedom, level, mine.size)
+    return _interval(value, variance, freedom, level, mine.size, bounds)
 
 
-def sample_mean(y: Floats, weights: Floats, units: Ints | None, level: float) -> MeanEstimate:
+def sample_mean(
+    y: Floats, weights: Floats, units: Ints | None, level: float, bounds: Bounds | None = None
+) -> MeanEstimate:
     """Return the mean of the known answers alone, each with a weight, for comparison."""
     weights = weights / weights.sum()
     value = float(weights @ y)
@@ -105,7 +117,7 @@ def sample_mean(y: Floats, weights: Floats, units: Ints | None, level: float) ->
     sums = np.bincount(np.unique(units, return_inverse=True)[1], weights * (y - value))
     n = sums.size
     variance = float((sums**2).sum()) * n / max(n - 1, 1)
-    return _interval(value, variance, max(n - 1, 1), level, y.size)
+    return _interval(value, variance, max(n - 1, 1), level, y.size, bounds)
 
 
 def _variance_of_mean(values: Floats, units: Ints) -> tuple[float, int]:
@@ -118,9 +130,24 @@ def _variance_of_mean(values: Floats, units: Ints) -> tuple[float, int]:
     return float((sums**2).sum()) / values.size**2 * n / max(n - 1, 1), n
 
 
-def _interval(value: float, variance: float, freedom: int, level: float, known: int) -> MeanEstimate:
+def _interval(
+    value: float, variance: float, freedom: int, level: float, known: int, bounds: Bounds | None
+) -> MeanEstimate:
     from scipy.stats import t
 
-    error = float(np.sqrt(variance))
-    step = float(t.ppf(0.5 + level / 2.0, freedom)) * error
-    return MeanEstimate(value, value - step, value + step, error, known)
+    error, quantile = float(np.sqrt(variance)), float(t.ppf(0.5 + level / 2.0, freedom))
+    if bounds is None or bounds[1] <= bounds[0]:
+        return MeanEstimate(value, value - quantile * error, value + quantile * error, error, known)
+    least, width = bounds[0], bounds[1] - bounds[0]
+    share = float(np.clip((value - least) / width, 0.0, 1.0))
+    low, high = _wilson(share, max(variance / width**2, 1.0 / max(known, 1) ** 2), quantile, known)
+    return MeanEstimate(least + width * share, least + width * low, least + width * high, error, known)
+
+
+def _wilson(share: float, variance: float, quantile: float, known: int) -> tuple[float, float]:
+    """Return Wilson's interval of a share with this variance."""
+    near = float(np.clip(share, 0.5 / max(known, 1), 1.0 - 0.5 / max(known, 1)))
+    # 1 / n' = variance / (p (1 - p));  with u = t² / n', the ends are (p + u/2 ± √(u p (1 - p) + u²/4)) / (1 + u)
+    u = quantile**2 * variance / (near * (1.0 - near))
+    step = float(np.sqrt(u * share * (1.0 - share) + u**2 / 4.0))
+    return max((share + u / 2.0 - step) / (1.0 + u), 0.0), min((share + u / 2.0 + step) / (1.0 + u), 1.0)

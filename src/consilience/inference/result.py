@@ -10,14 +10,10 @@ import numpy as np
 from consilience.data import frames as _frames
 from consilience.data.ids import Ids
 from consilience.exceptions import DataError, ParameterError
+from consilience.inference.constants import FEWEST
 from consilience.inference.regression_estimate import MeanEstimate
-from consilience.inference.sampling import allocate, panel_strata
-from consilience.kernels._arrays import Floats
 
-__all__ = ["FEWEST", "Estimate", "Source"]
-
-#: Fewest known answers for an estimate: with fewer, the coefficients of the predictors fit anything.
-FEWEST = 10
+__all__ = ["Estimate", "Source"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,6 @@ class Source:
     """What an estimate rests on, for plans."""
 
     ids: Ids
-    said: Floats  #: what the panel says of every item without known answers, (N,)
     explained: float  #: variance of the predictions of the items
     residual: float  #: standard deviation of what they leave unexplained
     frame: str | None
@@ -78,17 +73,16 @@ class Estimate:
         return max(int(np.ceil(source.residual**2 / room)), FEWEST)
 
     def which(self, n: int, seed: int = 0) -> Any:
-        """Return a frame of about ``n`` items to get known answers for: item, stratum.
+        """Return a frame of ``n`` items to get known answers for, drawn at random.
 
-        Items are drawn at random within strata of what the panel says, more of them where it is unsure.  Estimate from
-        their answers with ``strata="panel"``.
+        Strata of what the panel says do not help: with more items where it is unsure, half-widths on five panels of
+        language models are 0.1 % wider, because the estimate uses what the panel says in any case.
         """
         source = self._source()
         if not FEWEST <= n <= self.items:
             raise ParameterError(f"n must be from {FEWEST} to {self.items}, the number of items, not {n!r}")
-        stratum = panel_strata(source.said)
-        chosen = allocate(source.said, stratum, n, seed)
-        return _frames.make({"item": source.ids.take(chosen).to_arrow(), "stratum": stratum[chosen]}, source.frame)
+        chosen = np.sort(np.random.default_rng(seed).choice(self.items, n, replace=False))
+        return _frames.make({"item": source.ids.take(chosen).to_arrow()}, source.frame)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""

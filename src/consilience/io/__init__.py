@@ -21,10 +21,19 @@ from consilience.data.frames import find_column, notes_on_columns
 from consilience.data.ids import encode_all, to_column
 from consilience.data.option_sets import joined_lists
 from consilience.data.times import Times, find_time_column, unknown_time
+from consilience.data.variants import pooled, variant_columns, with_variants
 from consilience.exceptions import ColumnError, DataError, DataWarning, FormatError, ParameterError, warn
 from consilience.io.documents import expanding_to, no_collection
 from consilience.io.export import ALL, SeveralQuestionsError, annotations_of
-from consilience.io.formats import FORMATS, SEQUENCES, Recognised, annotators_of, read_export, recognise
+from consilience.io.formats import (
+    FORMATS,
+    SEQUENCES,
+    Recognised,
+    annotators_of,
+    read_export,
+    recognise,
+    recognise_files,
+)
 from consilience.io.source import the_file
 from consilience.io.tables import naming, read_truth
 from consilience.runs.consensus import Consensus
@@ -34,7 +43,7 @@ __all__ = ["Recognised", "load", "read", "read_truth", "recognise"]
 
 @no_collection()
 def read(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     format: str | None = None,  # noqa: A002 - the word that users know
     question: str | None = None,
@@ -55,7 +64,8 @@ def read(
     Parameters
     ----------
     path
-        The file, or the folder (Parquet, doccano, brat); a folder with one file stands for that file.
+        The file, or the folder (Parquet, doccano, brat, logs of evaluations); a folder with one file stands for that
+        file.  Logs of several judges may also be a list of files.
     format
         The format, if it is not recognised, or wrongly: "csv", "tsv", "jsonl", "parquet" or "json" for a table
         with a row for each label, "wide" and "snorkel" for matrices, or the name of a tool, such as "label-studio".
@@ -74,12 +84,14 @@ def read(
         How large the content of a gzipped file, or a JSON document, may be, as a number or a text such as "20GB"; by
         default a share of the memory.
     """
-    place = the_file(path)
     given = {"item": item, "annotator": annotator, "label": label}
-    options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold, "where": place.name}
     with expanding_to(max_bytes):
-        found = _recognised(place, format, encoding, annotator, label)
-        return _read(found, question, given, options)
+        if isinstance(path, str | os.PathLike):
+            found = _recognised(the_file(path), format, encoding, annotator, label)
+        else:
+            found = recognise_files(path, format, encoding)
+        options: dict[str, Any] = {"classes": classes, "duplicates": duplicates, "gold": gold}
+        return _read(found, question, given, options | {"where": found.source.name})
 
 
 class Questions(NamedTuple):
@@ -179,6 +191,7 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
     source, chosen = found.source, FORMATS[found.name]
     names: dict[str, str] = {}
     when: list[str] = []
+    apart: list[str] = []
     notes: list[str] = []
     time: Times | None = None
 
@@ -191,7 +204,8 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
         for note in notes:
             warn(f"{source.name}: {note}", DataWarning)
         when[:] = filter(None, [find_time_column(columns, list(names.values()))])
-        return [*names.values(), *when]
+        apart[:] = variant_columns(columns, names["annotator"])
+        return [*names.values(), *apart, *when]
 
     coded = None
     if chosen.untyped:
@@ -206,7 +220,8 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
             columns = {
                 role: joined_lists(table[name]) if role == "label" else table[name] for role, name in names.items()
             }
-            coded = encode_all(*(to_column(column, names[role]) for role, column in columns.items()))
+            more = (to_column(table[name], name) for name in apart)
+            coded = encode_all(*(to_column(column, names[role]) for role, column in columns.items()), *more)
         time = checked_times(table[when[0]], when[0], source.name, asked=False) if when else None
     elif when:
         # only the distinct times are parsed
@@ -214,7 +229,10 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
         known = checked_times(texts.to_arrow(), when[0], source.name, asked=False)
         time = None if known is None else np.append(known, unknown_time(known))[codes]
     origin = Origin(names["item"], names["annotator"], names["label"], None, tuple(notes), _story(found, names))
-    return Annotations.from_codes(*coded, origin=origin, untyped=chosen.untyped, time=time, **options)
+    rows, who, said, *others = coded
+    who, judges = with_variants(rows[0], who, others)
+    made = Annotations.from_codes(rows, who, said, origin=origin, untyped=chosen.untyped, time=time, **options)
+    return pooled(made, judges) if judges else made
 
 
 def _read_tokens(found: Recognised, gold: Any, classes: Sequence[Any] | None, duplicates: Duplicates) -> Annotations:

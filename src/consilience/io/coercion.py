@@ -24,6 +24,7 @@ def as_annotations(data: Any, **reading: Any) -> Annotations:
 
     ``reading`` holds options of :func:`consilience.read` for a file, or of :meth:`consilience.Annotations.from_frame`.
     """
+    data = frames.from_dataset(data)
     if isinstance(data, str | os.PathLike):
         from consilience.io import read
 

@@ -34,6 +34,7 @@ from consilience.data.building import checked_times
 from consilience.data.ids import Ids, encode, name_rows, numbers_where_all_are
 from consilience.data.sequences import SequenceAnnotations
 from consilience.data.texts import first_texts
+from consilience.data.variants import pooled
 from consilience.exceptions import (
     ColumnError,
     DataError,
@@ -101,6 +102,7 @@ class Export:
     text: pa.Array | None = None
     question: str = ""  #: the name of the question, if the file has one
     answers: str = ""  #: the kind of its answers, if the file says it
+    variants: Mapping[str, str] | None = None  #: the judge of annotators that are one of its variants
 
 
 def annotations_of(
@@ -150,6 +152,8 @@ def annotations_of(
         if export.time is None
         else checked_times(export.time.filter(pa.array(counts)), "time", where, asked=False),
     )
+    if export.variants:
+        made = pooled(made, export.variants)
     if gold is not None:
         return made.with_gold(gold)
     if truth is None or not truth[0].size:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +20,22 @@ import pyarrow as pa
 from consilience.data.frames import ALIASES
 from consilience.exceptions import FormatError, ParameterError, did_you_mean
 from consilience.io.documents import Pick, check_is_file
-from consilience.io.source import SHAPES, TABLE_ENDINGS, Source, ending_of, files_below, parquet_table, the_file
+from consilience.io.logs import logs_in
+from consilience.io.source import (
+    SHAPES,
+    TABLE_ENDINGS,
+    Source,
+    ending_of,
+    files_below,
+    parquet_table,
+    several_files,
+    the_file,
+)
 
 __all__ = [
     "EXPORTS",
     "FORMATS",
+    "LOGS",
     "SEQUENCES",
     "Format",
     "Reader",
@@ -34,6 +45,7 @@ __all__ = [
     "holds_sequences",
     "read_export",
     "recognise",
+    "recognise_files",
     "table_format",
     "token_format",
 ]
@@ -130,6 +142,12 @@ EXPORTS: Mapping[str, Tool] = {
     "argilla": Tool("Argilla records", (Reader("argilla", _JSON),)),
     "ground-truth": Tool("SageMaker Ground Truth manifest", (Reader("ground_truth", _JSON),)),
     "mt-bench": Tool("MT-Bench judgments", (Reader("mt_bench", (*_JSON, "table"), ("question_id", "judge")),)),
+    "inspect": Tool("Inspect log", (Reader("inspect_log", ("object", "zip", "folder")),)),
+    "promptfoo": Tool("promptfoo results", (Reader("promptfoo", ("object", "folder")),)),
+    "deepeval": Tool("DeepEval results", (Reader("deepeval", ("object", "folder")),)),
+    "lm-eval": Tool("lm-evaluation-harness samples", (Reader("lm_eval", (*_JSON, "folder")),)),
+    "openai-evals": Tool("OpenAI evals log", (Reader("openai_evals", (*_JSON, "folder")),)),
+    "alpaca-eval": Tool("AlpacaEval annotations", (Reader("alpaca_eval", ("records", "folder")),)),
     "lewidi": Tool("LeWiDi", (Reader("lewidi", ("object",)),)),
     "peerannot": Tool("peerannot answers", (Reader("peerannot", ("object",)),)),
     "doccano": Tool("doccano", (Reader("doccano", ("folder", "zip", *_JSON, "table")),)),
@@ -143,6 +161,9 @@ SEQUENCES: Mapping[str, Format] = {
     "conll": Format("CoNLL columns", (".conll", ".bio", ".iob"), "conll"),
     "brat": Format("brat folder", (), "brat"),
 }
+
+#: Exports of which several, in a folder or a list, are one table: logs of one model or judge each.
+LOGS = ("inspect", "promptfoo", "deepeval", "lm-eval", "openai-evals", "alpaca-eval")
 
 _TITLES = {name: form.title for name, form in (*FORMATS.items(), *SEQUENCES.items())}
 _TITLES |= {name: tool.title for name, tool in EXPORTS.items()}
@@ -310,12 +331,40 @@ def _folder(source: Source) -> Recognised:
         return _recognised("brat", "it has .ann files", source)
     if any(name.lower().endswith(".parquet") for name in source.members):
         return _recognised("parquet", "a folder with .parquet files", source)
+    if (found := _logs(source)) is not None:
+        return found
     if (reason := EXPORTS["doccano"].readers[0].reason(source)) is not None:
         return _recognised("doccano", reason, source)
     raise FormatError(
-        f"{source.name} is a folder without .parquet files, without .ann files (brat), and not one of .jsonl, .json or "
-        ".csv files by annotator (doccano)"
+        f"{source.name} is a folder without .parquet files, without .ann files (brat), without logs of evaluations "
+        f"({', '.join(LOGS)}), and not one of .jsonl, .json or .csv files by annotator (doccano)"
     )
+
+
+def _logs(source: Source) -> Recognised | None:
+    """Recognise several files by the first that is a log."""
+    for name in LOGS:
+        module: Any = import_module(f"consilience.io.{EXPORTS[name].readers[0].module}")
+        if (first := next(logs_in(source, module.recognise), None)) is not None:
+            return _recognised(name, f"{first.name} has {module.recognise(first)}", source)
+    return None
+
+
+def recognise_files(paths: Sequence[str | os.PathLike[str]], format: str | None, encoding: str) -> Recognised:  # noqa: A002
+    """Return the format of several logs; ``format`` is its name, if it is known."""
+    places = [Path(path) for path in paths]
+    for place in places:
+        check_format(place, format, LOGS, " of several files")
+    if not places:
+        raise FormatError("the list of files is empty")
+    source = several_files(places, encoding)
+    found = _logs(source) if format is None else _recognised(format, f"by format={format!r}", source)
+    if found is None:
+        raise FormatError(
+            f"{source.name}: several files can be read at once if they are logs of evaluations ({', '.join(LOGS)}), "
+            "and none of these is; read them one by one"
+        )
+    return found
 
 
 def _has_spans(folder: Path) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -32,7 +32,16 @@ from consilience.exceptions import FormatError
 from consilience.io import delimited
 from consilience.io.documents import File, parse
 
-__all__ = ["SHAPES", "TABLE_ENDINGS", "Source", "ending_of", "files_below", "parquet_table", "the_file"]
+__all__ = [
+    "SHAPES",
+    "TABLE_ENDINGS",
+    "Source",
+    "ending_of",
+    "files_below",
+    "parquet_table",
+    "several_files",
+    "the_file",
+]
 
 #: Shapes, as messages call them.
 SHAPES = {
@@ -141,6 +150,11 @@ class Source(File):
             raise FormatError(f"cannot read {self.name}: it is not a whole zip file ({error})") from error
 
     @cached_property
+    def files(self) -> tuple[Source, ...]:
+        """The files in a folder."""
+        return tuple(Source(self.path / name, self.encoding) for name in self.members)
+
+    @cached_property
     def _header(self) -> tuple[list[str], str]:
         if self.shape != "table":
             return [], ","
@@ -182,6 +196,30 @@ class Source(File):
         except (LookupError, UnicodeError):
             return ""  # for the reader to complain about
         return text if len(raw) < most else text[: max(text.rfind("\n"), 0)]
+
+
+class _Files(Source):
+    """Several files, as if they were alone in a folder."""
+
+    def __init__(self, paths: Sequence[Path], encoding: str = "utf-8") -> None:
+        super().__init__(paths[0].parent, encoding)
+        self._paths = tuple(paths)
+
+    @property
+    def name(self) -> str:
+        return f"{self._paths[0].name} and {len(self._paths) - 1} more"
+
+    @cached_property
+    def shape(self) -> str:
+        return "folder"
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        return tuple(map(str, self._paths))
+
+    @cached_property
+    def files(self) -> tuple[Source, ...]:
+        return tuple(Source(path, self.encoding) for path in self._paths)
 
 
 class _ParquetTable(Source):
@@ -241,6 +279,11 @@ def parquet_table(path: Path, encoding: str) -> Source | None:
         return _ParquetTable(path, encoding, pq.read_schema(path).names)
     except (pa.ArrowException, OSError, UnicodeError):
         return None  # for the reader of tables to complain about
+
+
+def several_files(paths: Sequence[Path], encoding: str) -> Source:
+    """Return several files as if they were alone in a folder."""
+    return _Files(paths, encoding)
 
 
 def the_file(path: str | os.PathLike[str]) -> Path:

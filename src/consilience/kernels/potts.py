@@ -4,6 +4,8 @@ The Potts field (Traganitis 2019, section 4.3) with evidence e, edges of strengt
 
     log Pr(y, labels)  =  Σ_n e[n, y_n]  +  Σ_edges s_e c[y_n] [y_n = y_n']  +  constant.
 
+Where c is a symmetric matrix, a pair of neighbouring classes has the potential s_e c[y_n, y_n'].
+
 ========== ================================================== ==================
 symbol     name                                               shape
 ========== ================================================== ==================
@@ -11,7 +13,7 @@ e          ``evidence``, -inf where a class is ruled out      (N, K)
 ..         ``indptr``, ``neighbour``: n's are                 (N + 1,), (2 E,)
            ``neighbour[indptr[n]:indptr[n + 1]]``
 s          ``strength``, the same in both directions          (2 E,)
-c          ``scale``                                          (K,)
+c          ``scale``                                          (K,) or (K, K)
 q          ``q``, the mean field                              (N, K)
 y          ``state``, one labelling                           (N,)
 ========== ================================================== ==================
@@ -52,8 +54,8 @@ def mean_field_sweep(
     indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, q: Floats
 ) -> float:
     """Update the mean field in place, item by item, and return the largest change of a probability."""
-    sweep = kernel(_mean_field, f"{_GRAPH} float64[,] float64[] float64[,]!", "float64", (_neighbours,))
-    return float(sweep(indptr, neighbour, strength, evidence, scale, q))
+    sweep = kernel(_mean_field, f"{_GRAPH} float64[,] float64[,] float64[,]!", "float64", (_neighbours, _potentials))
+    return float(sweep(indptr, neighbour, strength, evidence, _columns(scale), q))
 
 
 def icm_sweep(indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, scale: Floats, state: Ints) -> int:
@@ -61,8 +63,8 @@ def icm_sweep(indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats
 
     An item changes only if the other class is strictly better.
     """
-    sweep = kernel(_icm, f"{_GRAPH} float64[,] float64[] int64[]!", "int64")
-    return int(sweep(indptr, neighbour, strength, evidence, scale, state))
+    sweep = kernel(_icm, f"{_GRAPH} float64[,] float64[,] int64[]!", "int64")
+    return int(sweep(indptr, neighbour, strength, evidence, _columns(scale), state))
 
 
 def support(indptr: Ints, neighbour: Codes, strength: Floats, q: Floats, rows: Ints | None = None) -> Floats:
@@ -81,9 +83,14 @@ def conditional_log_likelihood(
     indptr: Ints, neighbour: Codes, strength: Floats, evidence: Floats, field: Floats, scale: Floats, q: Floats
 ) -> float:
     """Return ``Σ_n log Pr(labels of n | the mean field of its neighbours)``; ``evidence`` includes ``field`` (K,)."""
-    model = "float64[,] float64[] float64[] float64[,]"
-    run = kernel(_conditional, f"{_GRAPH} {model}", "float64", (_neighbours,))
-    return float(run(indptr, neighbour, strength, evidence, field, scale, q))
+    model = "float64[,] float64[] float64[,] float64[,]"
+    run = kernel(_conditional, f"{_GRAPH} {model}", "float64", (_neighbours, _potentials))
+    return float(run(indptr, neighbour, strength, evidence, field, _columns(scale), q))
+
+
+def _columns(scale: Floats) -> Floats:
+    """Return the scale with two axes: one row for agreement alone, K for pairs of classes."""
+    return np.ascontiguousarray(np.atleast_2d(scale))
 
 
 def _evidence(first: Any, stop: Any, indptr: Any, annotator: Any, label: Any, log_confusions: Any, out: Any) -> None:
@@ -105,16 +112,30 @@ def _neighbours(n: Any, indptr: Any, neighbour: Any, strength: Any, q: Any, out:
             out[k] += s * q[other, k]
 
 
+def _potentials(scale: Any, said: Any, out: Any) -> None:
+    """Write ``c[k] said[k]``, or ``Σ_k' c[k, k'] said[k']``; ``said`` and ``out`` may not overlap."""
+    K = out.size
+    if scale.shape[0] == 1:
+        for k in range(K):
+            out[k] = scale[0, k] * said[k]
+        return
+    for k in range(K):
+        out[k] = 0.0
+        for j in range(K):
+            out[k] += scale[k, j] * said[j]
+
+
 def _mean_field(indptr: Any, neighbour: Any, strength: Any, evidence: Any, scale: Any, q: Any) -> Any:
     N, K = q.shape
-    t = np.empty(K)
+    t, said = np.empty(K), np.empty(K)
     largest = 0.0
     for n in range(N):
-        _neighbours(n, indptr, neighbour, strength, q, t)
+        _neighbours(n, indptr, neighbour, strength, q, said)
+        _potentials(scale, said, t)
         # q_n(k) ∝ exp(e[n, k] + c_k Σ_n' s q_n'(k))
         top = -np.inf
         for k in range(K):
-            t[k] = evidence[n, k] + scale[k] * t[k]
+            t[k] += evidence[n, k]
             top = max(top, t[k])
         total = 0.0
         for k in range(K):
@@ -135,8 +156,12 @@ def _icm(indptr: Any, neighbour: Any, strength: Any, evidence: Any, scale: Any, 
         for k in range(K):
             t[k] = evidence[n, k]
         for j in range(indptr[n], indptr[n + 1]):
-            k = state[neighbour[j]]
-            t[k] += scale[k] * strength[j]
+            other = state[neighbour[j]]
+            if scale.shape[0] == 1:
+                t[other] += scale[0, other] * strength[j]
+            else:
+                for k in range(K):
+                    t[k] += scale[k, other] * strength[j]
         # y_n = argmax_k e[n, k] - U_n(k)                                            (4.20)
         best = state[n]
         for k in range(K):
@@ -155,14 +180,14 @@ def _support(indptr: Any, neighbour: Any, strength: Any, q: Any, rows: Any, out:
 
 def _conditional(indptr: Any, neighbour: Any, strength: Any, evidence: Any, field: Any, scale: Any, q: Any) -> Any:
     N, K = q.shape
-    t = np.empty(K)
+    t, said = np.empty(K), np.empty(K)
     total = 0.0
     for n in range(N):
-        _neighbours(n, indptr, neighbour, strength, q, t)
+        _neighbours(n, indptr, neighbour, strength, q, said)
+        _potentials(scale, said, t)
         # log Σ_k exp(e + c s) - log Σ_k exp(h + c s)
         top_joint = top_prior = -np.inf
         for k in range(K):
-            t[k] *= scale[k]
             top_joint = max(top_joint, evidence[n, k] + t[k])
             top_prior = max(top_prior, field[k] + t[k])
         joint = prior = 0.0

@@ -53,6 +53,8 @@ from consilience.methods.multispa import pair_cautions, vertex_model
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import groups
+from consilience.published import AsPublished
+from consilience.validation import one_of
 
 __all__ = ["METHOD", "Coupled", "CoupledNMF", "cnmf", "known_counts", "run_updates"]
 
@@ -64,7 +66,7 @@ _START_SMOOTHING = 0.1
 _START_SHRINKAGE = 0.25
 
 
-class CoupledNMF(IterativeEstimator):
+class CoupledNMF(AsPublished, IterativeEstimator):
     r"""Confusions that explain all pair blocks at once, by coupled KL factors (Ibrahim et al. 2019).
 
     .. math:: \min \sum_{m, j} S_{mj} \, \text{KL}(R_{mj} \,\|\, A_m \, \text{diag}(\lambda) \, A_j^\top)
@@ -76,6 +78,8 @@ class CoupledNMF(IterativeEstimator):
     shrinkage
         Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
         votes).
+    init
+        "multispa" or "votes"; None runs from both and keeps the better end.
     prior
         Learn the class prior, or hold it uniform.
     max_iter, tol
@@ -89,6 +93,7 @@ class CoupledNMF(IterativeEstimator):
     _method = "cnmf"
 
     shrinkage: float = 0.25
+    init: Literal["multispa", "votes"] | None = None
     prior: Literal["learned", "uniform"] = "learned"
     max_iter: int = 2000
 
@@ -97,12 +102,15 @@ def cnmf(
     annotations: Annotations,
     *,
     shrinkage: float = 0.25,
+    init: Literal["multispa", "votes"] | None = None,
     prior: Literal["learned", "uniform"] = "learned",
     max_iter: int = 2000,
     tol: float = 1e-7,
     callback: Callback | None = None,
 ) -> Fit:
     """Fit by multiplicative updates; :class:`CoupledNMF` documents the parameters."""
+    if init is not None:
+        one_of("init", init, ("multispa", "votes"))
     a = annotations
     blind = a if a.gold is None else a.select_items(a.gold < 0)
     pairs = pair_moments(blind)
@@ -116,7 +124,7 @@ def cnmf(
     # EM keeps the order of the classes of its start, and shrinkage is towards the order of the votes
     starts["multispa"] = permuted(starts["multispa"], class_order(a, starts["multispa"]))
     best, name = None, ""
-    for where, start in starts.items():
+    for where, start in starts.items() if init is None else [(init, starts[init])]:
         run = run_updates(coupled, start, max_iter, tol, callback)
         _log.info("coupled factors from %s: %d passes, converged: %s", where, len(run.history), run.converged)
         if best is None or run.objective > best.objective + 1e-9 * abs(best.objective):

@@ -14,11 +14,12 @@ from consilience.fitting.fit import Fit, vote_start
 from consilience.methods.base.estimator import SeededEstimator
 from consilience.methods.base.method import Method
 from consilience.methods.base.refinement import pseudo_labels
+from consilience.published import AsPublished
 
 __all__ = ["METHOD", "DawidSkeneEM", "dawid_skene_em"]
 
 
-class DawidSkeneEM(SeededEstimator):
+class DawidSkeneEM(AsPublished, SeededEstimator):
     r"""Dawid and Skene's model by EM.
 
     .. math:: \Pr(\text{labels of } n) = \sum_k \pi_k \prod_{(m, i)} A_m(i, k)
@@ -32,6 +33,8 @@ class DawidSkeneEM(SeededEstimator):
         the votes): annotators with few labels are taken to be like the others.
     prior
         "learned", or "uniform" to hold all classes equally likely.
+    floor
+        Least probability of a label after every step.
     max_iter, tol
         Passes over the data, and the relative change of the objective in one EM step that ends them (0: run all).
     accelerate
@@ -54,6 +57,7 @@ class DawidSkeneEM(SeededEstimator):
     smoothing: float = 0.0
     shrinkage: float = 0.0
     prior: Literal["learned", "uniform"] = "learned"
+    floor: float = 0.0
     max_iter: int = 1000
     tol: float = 1e-7
     accelerate: bool = True
@@ -65,6 +69,7 @@ def dawid_skene_em(
     smoothing: float = 0.0,
     shrinkage: float = 0.0,
     prior: Literal["learned", "uniform"] = "learned",
+    floor: float = 0.0,
     max_iter: int = 1000,
     tol: float = 1e-7,
     accelerate: bool = True,
@@ -74,7 +79,7 @@ def dawid_skene_em(
     """Fit by EM; :class:`DawidSkeneEM` documents the parameters, ``start`` replaces vote shares as the start."""
     passes = passes_of(annotations)
     begin = vote_start(passes, ConfusionStep(smoothing, prior == "learned")) if start is None else start
-    step = ConfusionStep(pseudo_labels(passes, smoothing, shrinkage), prior == "learned")
+    step = ConfusionStep(pseudo_labels(passes, smoothing, shrinkage), prior == "learned", floor)
     result = run_em(passes, begin, step, max_iter=max_iter, tol=tol, accelerate=accelerate, callback=callback)
     return Fit.from_em(passes, result, tol)
 

@@ -33,7 +33,7 @@ NeurIPS 2019.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import Group, groups
+from consilience.published import AsPublished
 
 __all__ = [
     "METHOD",
@@ -69,7 +70,7 @@ _ROUNDS = 100
 _CORRECTIONS = 4
 
 
-class MultiSPA(RefinableEstimator):
+class MultiSPA(AsPublished, RefinableEstimator):
     """Confusions read off the pair blocks by successive projection (Ibrahim et al. 2019): no iteration, no start.
 
     Parameters
@@ -79,6 +80,9 @@ class MultiSPA(RefinableEstimator):
     shrinkage
         Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
         votes).
+    shrink_columns
+        Shrink what an annotator says when another says b towards their overall shares, where it rests on few labels;
+        False takes the columns as they are.
     prior
         Learn the class prior by least squares, or take it to be uniform.
     random_state
@@ -90,16 +94,23 @@ class MultiSPA(RefinableEstimator):
     _method = "multispa"
 
     shrinkage: float = 0.25
+    shrink_columns: bool = True
     prior: Literal["learned", "uniform"] = "learned"
 
 
 def multispa(
-    annotations: Annotations, *, shrinkage: float = 0.25, prior: Literal["learned", "uniform"] = "learned"
+    annotations: Annotations,
+    *,
+    shrinkage: float = 0.25,
+    shrink_columns: bool = True,
+    prior: Literal["learned", "uniform"] = "learned",
 ) -> Fit:
     """Fit by successive projection; :class:`MultiSPA` documents the parameters."""
     pairs = pair_moments(annotations)
     graph = groups(pairs)
-    parameters = vertex_model(annotations, pairs, graph, shrinkage=shrinkage, learn_prior=prior == "learned")
+    learn = prior == "learned"
+    options: dict[str, Any] = {"shrinkage": shrinkage, "shrink_columns": shrink_columns, "learn_prior": learn}
+    parameters = vertex_model(annotations, pairs, graph, **options)
     parameters = taught(annotations, permuted(parameters, class_order(annotations, parameters)))
     model = DawidSkene(*parameters, annotations.class_ids, annotations.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(annotations)
@@ -111,7 +122,13 @@ METHOD = Method("multispa", multispa, "MultiSPA", "confusions read off the pair 
 
 
 def vertex_model(
-    annotations: Annotations, pairs: CoOccurrences, graph: Sequence[Group], *, shrinkage: float, learn_prior: bool
+    annotations: Annotations,
+    pairs: CoOccurrences,
+    graph: Sequence[Group],
+    *,
+    shrinkage: float,
+    shrink_columns: bool = True,
+    learn_prior: bool,
 ) -> Parameters:
     """Return the prior and confusions found by successive projection, classes in one order for all annotators."""
     K = pairs.n_classes
@@ -125,7 +142,7 @@ def vertex_model(
         prior: Floats = (N * least_squares_prior(pairs, A) + 1.0) / (N + K)
         return prior
 
-    confusions, behind = vertices(pairs)
+    confusions, behind = vertices(pairs, shrink=shrink_columns)
     order = common_order(pairs, confusions, graph, annotations.labels_per_annotator)
     for final in (False, True):
         confusions = np.take_along_axis(confusions, order[:, None, :], axis=2)
@@ -168,7 +185,7 @@ def pair_cautions(graph: Sequence[Group]) -> tuple[Caution, ...]:
 # ---- the columns of each confusion matrix ---------------------------------------------------------------------
 
 
-def vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
+def vertices(pairs: CoOccurrences, *, shrink: bool = True) -> tuple[Floats, Floats]:
     """Return every annotator's confusions, each in its own order, and the labels behind each column, (M, K).
 
     Annotators who share no item have uniform columns with no labels behind them.
@@ -186,7 +203,7 @@ def vertices(pairs: CoOccurrences) -> tuple[Floats, Floats]:
         # ties are broken by the order of columns: the one with more labels first, independent of names
         first = np.lexsort((*columns[:, np.argsort(usage, kind="stable")].T, -n))
         columns, n = columns[first], n[first]
-        shrunk = shrunk_counts(columns.T)
+        shrunk = shrunk_counts(columns.T) if shrink else columns.T / n
         found = spa(shrunk, K)
         # Who answers several classes alike has fewer columns to find; the rest are their overall shares.  These count
         # as much as what was found: who always gives one label must not seem to know that class.

@@ -8,7 +8,7 @@ everybody shares items with everybody.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from consilience.engine.passes import Labels
 from consilience.fitting.em import Callback
@@ -17,11 +17,12 @@ from consilience.methods.base.estimator import RefinableEstimator
 from consilience.methods.base.factor_model import PairFit
 from consilience.methods.base.method import Method
 from consilience.moments.imputation import block_matrix
+from consilience.published import AsPublished
 
 __all__ = ["METHOD", "PlainSymNMF", "symnmf"]
 
 
-class PlainSymNMF(RefinableEstimator):
+class PlainSymNMF(AsPublished, RefinableEstimator):
     """SymNMF of the observed pairs alone: no imputation, biased unless everybody met everybody.
 
     The parameters are those of :class:`RobustSymNMF`.
@@ -33,6 +34,7 @@ class PlainSymNMF(RefinableEstimator):
     alpha: float = 1e-6
     decay: float | None = None
     shrinkage: float = 0.25
+    prior: Literal["learned", "uniform"] = "learned"
 
 
 def symnmf(
@@ -42,13 +44,13 @@ def symnmf(
     alpha: float = 1e-6,
     decay: float | None = None,
     shrinkage: float = 0.25,
+    prior: Literal["learned", "uniform"] = "learned",
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
     """Fit by shifted-ReLU SymNMF of the observed blocks; see :class:`PlainSymNMF`."""
-    task = PairFit(
-        annotations, rotations=rotations, alpha=alpha, decay=decay, shrinkage=shrinkage, random_state=random_state
-    )
+    rotation: dict[str, Any] = {"rotations": rotations, "alpha": alpha, "decay": decay}
+    task = PairFit(annotations, **rotation, shrinkage=shrinkage, prior=prior, random_state=random_state)
     return task.fit_matrix(block_matrix(task.pairs).matrix)
 
 

@@ -44,6 +44,8 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments, triple_moments
 from consilience.moments.graph import groups as components
 from consilience.moments.label_pairs import items_by_content
+from consilience.published import AsPublished
+from consilience.validation import one_of
 
 __all__ = ["METHOD", "TensorADMM", "tensor_admm"]
 
@@ -68,7 +70,7 @@ _GROUP_CELLS = 256
 _MOST_GROUPS = 32
 
 
-class TensorADMM(IterativeEstimator):
+class TensorADMM(AsPublished, IterativeEstimator):
     """Confusions that match single, pairwise and triple statistics, by AO-ADMM (Traganitis et al. 2018).
 
     It needs three annotators.
@@ -82,13 +84,19 @@ class TensorADMM(IterativeEstimator):
     rule
         Labels by the largest posterior ("map"), or by the largest likelihood ("ml"), the prior held
         uniform.
+    prior
+        Learn the class prior, or hold it uniform (Remark 3.4).
     count_weights
         Weight a statistic by the items behind it; else all count the same, as in the thesis.
+    init
+        First start of the matching, "votes" or "random".
     starts
-        Starts of the matching: the votes first, then random ones.  The best by its objective is kept.
+        Starts of the matching: the first, then random ones.  The best by its objective is kept.
     shrinkage
         Labels added to every cell on average, spread over the cells of a class as the crowd answers (judged by the
         votes).
+    fallback
+        Keep the model of the votes where it predicts labels as well; False always returns the matching.
     max_iter, tol
         Sweeps over the annotators, and the relative change of the objective that ends them.
     random_state
@@ -101,9 +109,12 @@ class TensorADMM(IterativeEstimator):
 
     groups: int | None = None
     rule: Literal["map", "ml"] = "map"
+    prior: Literal["learned", "uniform"] = "learned"
     count_weights: bool = True
+    init: Literal["votes", "random"] = "votes"
     starts: int = 1
     shrinkage: float = 0.25
+    fallback: bool = True
     max_iter: int = 500
     tol: float = 1e-6
 
@@ -114,23 +125,29 @@ def tensor_admm(
     *,
     groups: int | None = None,
     rule: Literal["map", "ml"] = "map",
+    prior: Literal["learned", "uniform"] = "learned",
     count_weights: bool = True,
+    init: Literal["votes", "random"] = "votes",
     starts: int = 1,
     shrinkage: float = 0.25,
+    fallback: bool = True,
     max_iter: int = 500,
     tol: float = 1e-6,
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
     """Fit by matching moments up to the third order; :class:`TensorADMM` documents the parameters."""
+    one_of("init", init, ("votes", "random"))
     a, rng = annotations, np.random.default_rng(random_state)
     options: dict[str, Any] = {"groups": groups, "count_weights": count_weights, "shrinkage": shrinkage}
-    match: Callable[..., Any] = partial(_matched, max_iter=max_iter, tol=tol, **options)
+    learn = prior == "learned"
+    match: Callable[..., Any] = partial(_matched, learn_prior=learn, max_iter=max_iter, tol=tol, **options)
 
     def tell(sweep: int, objective: float, change: float) -> Any:
         return callback(Progress(sweep, max_iter, objective, change)) if callback else None
 
-    votes, models, found, members = match(a, others=[_random_start(rng, a) for _ in range(starts - 1)], callback=tell)
+    drawn = [_random_start(rng, a) for _ in range(starts if init == "random" else starts - 1)]
+    votes, models, found, members = match(a, by_votes=init == "votes", others=drawn, callback=tell)
     best = int(np.argmin([matching.objective for matching in found]))
     cautions: list[Caution] = []
     if tol > 0 and not found[best].converged:
@@ -140,14 +157,12 @@ def tensor_admm(
         sentence = "no three annotators could be taken together: without triples, pairs leave the confusions open"
         cautions.append((sentence, FewLabelsWarning))
     chosen = models[best]
-    if not _is_better(a, chosen, votes, match):
+    if fallback and not _is_better(a, chosen, votes, match):
         chosen = votes
         sentence = "the labels are too few for moments: the model of the votes predicts them as well, and is kept"
         cautions.append((sentence, FewLabelsWarning))
-    prior, confusions = chosen
-    if rule == "ml":
-        prior = np.full(a.n_classes, 1.0 / a.n_classes)
-    model = DawidSkene(prior, confusions, a.class_ids, a.annotator_ids)
+    weights = chosen.prior if rule == "map" else np.full(a.n_classes, 1.0 / a.n_classes)
+    model = DawidSkene(weights, chosen.confusions, a.class_ids, a.annotator_ids)
     posterior, log_likelihood = model.posterior_and_likelihood(a)
     return Fit(
         model,
@@ -176,16 +191,17 @@ def _matched(
     groups: int | None,
     count_weights: bool,
     shrinkage: float,
+    by_votes: bool = True,
     others: Sequence[Parameters] = (),
     **passes: Any,
 ) -> tuple[Parameters, list[Parameters], list[Matching], list[Ints]]:
-    """Return the start by votes, the models and matchings from there and from ``others``, and the groups."""
+    """Return the model of the votes, the models and matchings from there and from ``others``, and the groups."""
     a = annotations
     pairs = pair_moments(a, _MOST_LABELS)
     members = _groups(pairs, groups)
     problem = MomentProblem(*_moments(a, pairs, members, count_weights), a.n_annotators, a.n_classes)
-    votes = vote_start(a, ConfusionStep(_START_SMOOTHING))
-    found = [problem.solve(*start, **passes) for start in (votes, *others)]
+    votes = vote_start(a, ConfusionStep(_START_SMOOTHING, passes["learn_prior"]))
+    found = [problem.solve(*start, **passes) for start in (*[votes] * by_votes, *others)]
     pieces = [piece.members for piece in components(pairs)]
     return votes, [_model(a, matching, pieces, votes, shrinkage) for matching in found], found, members
 

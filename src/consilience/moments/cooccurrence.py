@@ -12,9 +12,10 @@ of items add up.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -90,6 +91,42 @@ class CoOccurrences(LabelCounts):
         if who.size and not (who[:, 0].min() >= 0 and who.max() < len(self.annotators) and np.all(np.diff(who) > 0)):
             raise ParameterError("the annotators of a pair must be different, known and in increasing order")
         self._freeze(who, counts)
+
+    @classmethod
+    def from_blocks(
+        cls, blocks: Mapping[tuple[Any, Any], Any], *, annotators: Any = None, classes: Any = None
+    ) -> CoOccurrences:
+        """Return co-occurrences of blocks that were counted or computed elsewhere.
+
+        Parameters
+        ----------
+        blocks
+            ``blocks[m, j][a, b]``: how often annotator m said class a and j class b, in counts or as frequencies, by
+            the names of both.  A block that sums to S counts as S common items; a pair that is missing was not
+            observed.
+        annotators, classes
+            Their names, in the order of the model; by default all names of the blocks, sorted, and 0 … K - 1.
+        """
+        named = [name for pair in blocks for name in pair]
+        people = Ids(sorted(set(named)) if annotators is None else list(annotators))
+        tables = [np.asarray(block, np.float64) for block in blocks.values()]
+        K = len(tables[0]) if tables else 0
+        if not tables or not all(
+            t.shape == (K, K) and np.isfinite(t).all() and t.min() >= 0 and t.sum() for t in tables
+        ):
+            raise ParameterError(
+                "blocks must map pairs of annotators to square matrices of one size, with no negative entry and a "
+                f"positive sum; the shapes are {sorted({t.shape for t in tables})}"
+            )
+        who = np.asarray(people.codes_of(named), np.int64).reshape(-1, 2)
+        if (who < 0).any():
+            unknown = named[int(np.argmax(who.ravel() < 0))]
+            raise ParameterError(f"the blocks name {unknown!r}, who is not among the annotators")
+        turned = who[:, 0] > who[:, 1]
+        counts = np.where(turned[:, None, None], np.stack(tables).transpose(0, 2, 1), np.stack(tables))
+        who = np.sort(who, axis=1)
+        order = np.lexsort((who[:, 1], who[:, 0]))
+        return cls(who[order], counts[order], people, Ids.range(K) if classes is None else Ids(list(classes)))
 
     @property
     def missing(self) -> float:

@@ -38,9 +38,9 @@ from consilience.factor.simplex import minimise_on_simplex
 from consilience.factor.spa import spa
 from consilience.kernels._arrays import Floats, Ints
 from consilience.pmf.pairs import PairMarginals
-from consilience.validation import generator
+from consilience.validation import generator, whole
 
-__all__ = ["cnmf_spa", "simplex_weights"]
+__all__ = ["cnmf_spa", "pseudo_inverse_weights", "simplex_weights"]
 
 #: Random splits that are compared with the fixed one.
 _CUTS = 16
@@ -52,7 +52,8 @@ def cnmf_spa(
     pairs: PairMarginals,
     rank: int,
     *,
-    split: Literal["conditioning", "random", "fixed"] | Sequence[int] = "conditioning",
+    split: Literal["conditioning", "random", "fixed"] | int | Sequence[int] = "conditioning",
+    weights: Literal["simplex", "pseudo-inverse"] = "simplex",
     random_state: Any = 0,
 ) -> tuple[Floats, Floats]:
     """Estimate weights (F,) and stacked factors (Σ I_n, F) from pair marginals.
@@ -64,7 +65,10 @@ def cnmf_spa(
     rank
         F.  Components beyond the rank of the pair marginals are random.
     split
-        ``"fixed"`` (S1 is the first half), ``"random"``, ``"conditioning"``, or the variables of S1.
+        ``"fixed"`` (S1 is the first half), ``"random"``, ``"conditioning"``, the number M of first variables that are
+        S1, or the variables of S1.
+    weights
+        λ by :func:`simplex_weights`, or by the ``"pseudo-inverse"`` of line 16.
     random_state
         Seed of random splits, and of components that the pairs do not determine.
     """
@@ -73,6 +77,8 @@ def cnmf_spa(
     if N == 1:
         return _of_one_variable(pairs, rank)
     columns = _conditionals(pairs)
+    if isinstance(split, int | np.integer):
+        split = range(whole("split", split, N - 1))
     if isinstance(split, str):
         cuts = _cuts(pairs, rank, split, rng)
     else:
@@ -91,6 +97,8 @@ def cnmf_spa(
     stacked[pairs.rows_of(second)] = _normalised(
         H, [pairs.sizes[k] for k in second], pairs.shares[pairs.rows_of(second)]
     )
+    if weights == "pseudo-inverse":
+        return pseudo_inverse_weights(pairs, stacked, first, second), stacked
     return simplex_weights(pairs, stacked), stacked
 
 
@@ -157,8 +165,7 @@ def _filled(pairs: PairMarginals, W: Floats, first: Ints, rank: int, rng: np.ran
 
 def _mixtures(pairs: PairMarginals, W: Floats, first: Ints, second: Ints) -> Floats:
     """Return argmin ‖X̃ - W Hᵀ‖ over H ≥ 0 (line 9), (Σ I_k, F)."""
-    X = np.block([[pairs.block(j, k) for k in second.tolist()] for j in first.tolist()])
-    return nonnegative_least_squares(W, X).T
+    return nonnegative_least_squares(W, _between(pairs, first, second)).T
 
 
 def _normalised(H: Floats, sizes: Sequence[int], shares: Floats) -> Floats:
@@ -172,8 +179,8 @@ def _normalised(H: Floats, sizes: Sequence[int], shares: Floats) -> Floats:
 def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
     """Return the λ on the simplex that minimises Σ S_jk ‖X_jk - A_j diag(λ) A_kᵀ‖² over all pairs.
 
-    It replaces line 16 of Algorithm 1 and differs from it: λ stays on the simplex, pairs are weighted by their number
-    of rows S_jk, and all pairs are used.
+    Unlike line 16 of Algorithm 1 (:func:`pseudo_inverse_weights`), λ stays on the simplex, pairs are weighted by their
+    number of rows S_jk, and all pairs are used.
 
     The objective is λᵀ Q λ - 2 bᵀ λ, in F variables.
     """
@@ -191,6 +198,22 @@ def simplex_weights(pairs: PairMarginals, stacked: Floats) -> Floats:
     if scale <= 0:
         return uniform
     return minimise_on_simplex(Q / scale, b / scale, uniform, 1.0, _STEPS, 1e-15)[0]
+
+
+def pseudo_inverse_weights(pairs: PairMarginals, stacked: Floats, first: Ints, second: Ints) -> Floats:
+    """Return λ = (H ⊙ W)⁺ vec(X̃), line 16 of Algorithm 1; negative entries become zero, and the sum one."""
+    W, H = stacked[pairs.rows_of(first)], stacked[pairs.rows_of(second)]
+    X = _between(pairs, first, second)
+    # the Gram matrix of a Khatri-Rao product is the product of the Gram matrices
+    found = np.linalg.pinv((H.T @ H) * (W.T @ W)) @ np.einsum("af,ab,bf->f", W, X, H)
+    weights = np.maximum(found, 0.0)
+    total = float(weights.sum())
+    return weights / total if total > 0 else np.full(weights.size, 1.0 / weights.size)
+
+
+def _between(pairs: PairMarginals, first: Ints, second: Ints) -> Floats:
+    """Return X̃, the pair marginals between S1 and S2."""
+    return np.block([[pairs.block(j, k) for k in second.tolist()] for j in first.tolist()])
 
 
 def _of_one_variable(pairs: PairMarginals, rank: int) -> tuple[Floats, Floats]:

@@ -44,10 +44,8 @@ from consilience.validation import generator
 __all__ = ["JointPMFFit", "Parameters", "fit_joint_pmf", "run_cpd_em", "total_history"]
 
 Init = Literal["cnmf-spa", "random", "ctd"]
-Split = Literal["conditioning", "random", "fixed"] | Sequence[int]
-
-#: Weight of the category shares in a start: EM cannot leave a probability of zero.
-_SOFTENING = 0.1
+Split = Literal["conditioning", "random", "fixed"] | int | Sequence[int]
+Weights = Literal["simplex", "pseudo-inverse"]
 
 
 class Parameters(NamedTuple):
@@ -140,7 +138,9 @@ def fit_joint_pmf(
     *,
     init: Init = "cnmf-spa",
     split: Split = "conditioning",
+    weights: Weights = "simplex",
     refine: Literal["em"] | None = "em",
+    softening: float = 0.1,
     smoothing: float = 1.0,
     n_starts: int = 1,
     max_iter: int = 1000,
@@ -154,20 +154,20 @@ def fit_joint_pmf(
     passes: dict[str, Any] = {"smoothing": smoothing, "max_iter": max_iter, "tol": tol, "callback": callback}
     with placed(engine if refine else "local") as cluster:
         for start in range(n_starts):
-            weights, stacked, history, converged = _start(
-                codes, sizes, rank, "random" if start else init, split, rng, max_iter, tol
-            )
+            way: Init = "random" if start else init
+            lam, stacked, history, converged = _start(codes, sizes, rank, way, split, weights, rng, max_iter, tol)
             if refine is None:
-                return JointPMFFit(CPD(weights, split_factors(stacked, sizes)), history, converged)
+                return JointPMFFit(CPD(lam, split_factors(stacked, sizes)), history, converged)
             if not converged and tol > 0:
                 warn(
                     f"the start of EM, CTD, did not meet tol={tol:g} within {max_iter} sweeps; EM continues from there",
                     ConvergenceWarning,
                 )
             if init != "random" and not start:
-                weights = (1.0 - _SOFTENING) * weights + _SOFTENING / rank
-                stacked = (1.0 - _SOFTENING) * stacked + _SOFTENING * category_shares(codes, sizes)[:, None]
-            end = run_cpd_em(codes, sizes, weights, stacked, cluster=cluster, **passes)
+                # EM cannot leave a probability of zero
+                lam = (1.0 - softening) * lam + softening / rank
+                stacked = (1.0 - softening) * stacked + softening * category_shares(codes, sizes)[:, None]
+            end = run_cpd_em(codes, sizes, lam, stacked, cluster=cluster, **passes)
             model = CPD(end.at.weights, split_factors(end.at.stacked, sizes))
             fits.append(JointPMFFit(model, end.history, end.converged))
     if n_starts == 1:
@@ -182,6 +182,7 @@ def _start(
     rank: int,
     init: Init,
     split: Split,
+    weights: Weights,
     rng: np.random.Generator,
     max_iter: int,
     tol: float,
@@ -193,13 +194,14 @@ def _start(
     if init == "ctd":
         from consilience.factor.coupled_tensors import coupled_tensor_decomposition
 
-        weights, factors, history, converged = coupled_tensor_decomposition(
+        lam, factors, history, converged = coupled_tensor_decomposition(
             codes, sizes, rank, max_iter=max_iter, tol=tol, random_state=rng, callback=None
         )
-        return weights, np.concatenate(factors), list(history), converged
+        return lam, np.concatenate(factors), list(history), converged
     from consilience.pmf.cnmf_spa import cnmf_spa
 
-    return *cnmf_spa(pair_marginals(codes, sizes), rank, split=split, random_state=rng), [], True
+    pairs = pair_marginals(codes, sizes)
+    return *cnmf_spa(pairs, rank, split=split, weights=weights, random_state=rng), [], True
 
 
 def total_history(histories: Sequence[list[float]]) -> list[float]:

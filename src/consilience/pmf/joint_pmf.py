@@ -16,7 +16,7 @@ A_n    ``factors_[n]``  (I_n, F), columns sum to one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -27,13 +27,16 @@ from sklearn.utils.validation import check_is_fitted
 from consilience.engine.progress import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, DataWarning, ParameterError, warn
 from consilience.kernels._arrays import Codes, Floats
+from consilience.pmf.cnmf_spa import cnmf_spa
 from consilience.pmf.columns import MISSING, decode
-from consilience.pmf.cpd import CPD
-from consilience.pmf.em import Init, JointPMFFit, Split, fit_joint_pmf
+from consilience.pmf.cpd import CPD, split_factors
+from consilience.pmf.em import Init, JointPMFFit, Split, Weights, fit_joint_pmf
 from consilience.pmf.filling import fill_cells
+from consilience.pmf.pairs import PairMarginals
 from consilience.pmf.rank import rank_by_held_out
 from consilience.pmf.table import DiscreteTable, encode_rows, frame_columns, index_of
-from consilience.validation import check_parameters, number, one_of, whole
+from consilience.published import AsPublished
+from consilience.validation import check_parameters, generator, number, one_of, whole
 
 __all__ = ["JointPMF", "PMFEstimator", "fit_joint_pmf"]
 
@@ -49,7 +52,9 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
     _: KW_ONLY
     init: Init = "cnmf-spa"
     split: Split | Sequence[str] = "conditioning"
+    weights: Weights = "simplex"
     refine: Literal["em"] | None = "em"
+    softening: float = 0.1
     smoothing: float = 1.0
     n_starts: int = 1
     max_iter: int = 1000
@@ -59,8 +64,11 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         one_of("init", self.init, ("cnmf-spa", "random", "ctd"))
+        one_of("weights", self.weights, ("simplex", "pseudo-inverse"))
         split: Any = self.split
-        if isinstance(split, str) or not isinstance(split, Iterable):  # else the variables of S1
+        if isinstance(split, int | np.integer) and not isinstance(split, bool):
+            whole("split", split)
+        elif isinstance(split, str) or not isinstance(split, Iterable):  # else the variables of S1
             one_of("split", split, ("conditioning", "random", "fixed"))
         if self.refine is not None:
             one_of("refine", self.refine, ("em",))
@@ -68,7 +76,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
             whole("n_components", self.n_components)
         for name in ("n_starts", "max_iter"):
             whole(name, getattr(self, name))
-        for name in ("smoothing", "tol"):
+        for name in ("smoothing", "softening", "tol"):
             number(name, getattr(self, name), zero=True)
         check_parameters({"callback": self.callback})
 
@@ -86,7 +94,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
         """
         options = self.get_params(deep=False)
         rank, scores = options.pop("n_components"), dict[int, float]()
-        if not isinstance(self.split, str):
+        if not isinstance(self.split, str | int | np.integer):
             options["split"] = [index_of(variable, names) for variable in self.split]
         if rank is None:
 
@@ -105,7 +113,7 @@ class PMFEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)
-class JointPMF(PMFEstimator):
+class JointPMF(AsPublished, PMFEstimator):
     r"""Joint distribution of discrete variables as a mixture of products.
 
     .. math:: \Pr(z_1, …, z_N) = \sum_f \lambda_f \prod_n A_n(z_n, f)
@@ -125,9 +133,15 @@ class JointPMF(PMFEstimator):
         ``"random"``.
     split
         How CNMF-SPA splits the variables: ``"fixed"`` (first and second half), ``"random"``, ``"conditioning"`` (the
-        best conditioned of several splits), or the variables of S1, by name or number.
+        best conditioned of several splits), a number M (S1 is the first M variables), or the variables of S1, by name
+        or number.
+    weights
+        How CNMF-SPA finds λ: on the ``"simplex"``, from all pairs; or by the ``"pseudo-inverse"`` of Algorithm 1, line
+        16, with negative entries set to zero.
     refine
         ``"em"``, or None for the start alone.
+    softening
+        Share of the category shares in the start of EM, which cannot leave a probability of zero.
     smoothing
         Observations added to every variable and component, spread according to the category shares.  On small tables
         (the paper's Table I, UCI credit and magic) 1 gives unseen rows a higher probability than less; 3 a little more,
@@ -195,6 +209,35 @@ class JointPMF(PMFEstimator):
             table, table.names, fit_joint_pmf, _HELD_OUT, lambda model, unseen: float(model.log_prob(unseen).mean())
         )
         return self._keep(table, fit, scores)
+
+    def from_moments(self, blocks: Mapping[tuple[int, int], Any], categories: Sequence[Any] | None = None) -> Self:
+        """Learn the joint distribution from pair marginals, without rows: CNMF-SPA alone (Algorithm 1).
+
+        Parameters
+        ----------
+        blocks
+            ``blocks[j, k]`` is the joint distribution, or the counts, of variables j and k, (I_j, I_k); see
+            :meth:`~consilience.pmf.pairs.PairMarginals.from_blocks`.
+        categories
+            The categories of each variable; numbers from 0 by default.
+
+        ``n_components`` must be given: there are no rows by which to choose it.
+        """
+        self._check_parameters()
+        if self.n_components is None or self.init != "cnmf-spa":
+            raise ParameterError('from_moments needs n_components and init="cnmf-spa": there are no rows to learn from')
+        pairs = PairMarginals.from_blocks(blocks)
+        values = [np.arange(size) for size in pairs.sizes] if categories is None else list(map(np.asarray, categories))
+        if tuple(map(len, values)) != pairs.sizes:
+            raise ParameterError(f"the blocks have {pairs.sizes} categories, not {tuple(map(len, values))}")
+        split: Any = self.split
+        found = cnmf_spa(
+            pairs, self.n_components, split=split, weights=self.weights, random_state=generator(self.random_state)
+        )
+        model = CPD(found[0], split_factors(found[1], pairs.sizes))
+        names = tuple(map(str, range(len(values))))
+        nobody = DiscreteTable(np.empty((0, len(values)), np.int8), tuple(values), names)
+        return self._keep(nobody, JointPMFFit(model, [], True), {})
 
     def _keep(self, table: DiscreteTable, fit: JointPMFFit, scores: dict[int, float]) -> Self:
         self.model_ = fit.model

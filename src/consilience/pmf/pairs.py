@@ -17,12 +17,13 @@ J      ``counts.shape``   Σ I_n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from consilience.exceptions import MethodError
+from consilience.exceptions import MethodError, ParameterError
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.kernels.cooccurrence import count_pairs
 
@@ -39,6 +40,37 @@ class PairMarginals:
     counts: Floats
     sizes: tuple[int, ...]
     shares: Floats
+
+    @classmethod
+    def from_blocks(cls, blocks: Mapping[tuple[int, int], Any]) -> Self:
+        """Return pair marginals that were counted or computed elsewhere.
+
+        ``blocks[j, k]`` is the joint distribution, or the counts, of variables j and k, (I_j, I_k).  Every variable
+        0 … N - 1 must be in one block at least; pairs that are missing are taken to be independent.
+        """
+        tables = {pair: np.asarray(block, np.float64) for pair, block in blocks.items()}
+        found: dict[int, int] = {}
+        for (j, k), table in tables.items():
+            sized = zip((j, k), table.shape, strict=False)
+            fits = table.ndim == 2 and all(found.setdefault(n, size) == size for n, size in sized)
+            if j == k or not fits or not np.isfinite(table).all() or table.min() < 0 or not table.sum():
+                raise ParameterError(
+                    f"the block of variables {j} and {k} has shape {table.shape}; expected two different variables and "
+                    "a matrix without negative entries, of the same number of categories as in the other blocks"
+                )
+        N = max(found, default=-1) + 1
+        if N < 2 or set(found) != set(range(N)):
+            raise ParameterError(f"expected blocks of all variables 0 … {N - 1}; there are those of {sorted(found)}")
+        sizes = tuple(found[n] for n in range(N))
+        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        counts, shares = np.zeros((first[-1], first[-1])), np.zeros(first[-1])
+        for (j, k), table in tables.items():
+            here, there = slice(first[j], first[j + 1]), slice(first[k], first[k + 1])
+            counts[here, there], counts[there, here] = table, table.T
+            shares[here] += table.sum(axis=1)
+            shares[there] += table.sum(axis=0)
+        totals = np.add.reduceat(shares, first[:-1])
+        return cls(counts, sizes, shares / np.repeat(totals, sizes))
 
     @property
     def offsets(self) -> Ints:

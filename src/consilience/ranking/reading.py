@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from consilience.data.ids import to_column
 from consilience.exceptions import FormatError, ParameterError
+from consilience.io import alpaca_eval
 from consilience.io.export import column_of
 from consilience.io.formats import FORMATS, check_format
 from consilience.io.source import Source
@@ -84,7 +85,7 @@ def _recognised(source: Source, *, named: bool) -> str | None:
     if named:
         return None
     fields = source.fields()
-    if {"generator_1", "generator_2", "preference"} <= fields:
+    if fields >= alpaca_eval.FIELDS:
         return _ALPACA
     if "question_id" in fields and any(set(pair) <= fields for pair in _PAIRS) and {"winner", *_GAMES} & fields:
         return _MT_BENCH
@@ -140,10 +141,8 @@ def _games(record: Mapping[str, Any]) -> list[Row]:
 def _alpaca(record: Mapping[str, Any]) -> list[Row]:
     if "generator_1" not in record or "generator_2" not in record:
         return []
-    preference = record.get("preference")
-    winner = None
-    if isinstance(preference, int | float) and preference == preference:
-        winner = "tie" if preference in (0, 1.5) else "left" if preference < 1.5 else "right"
+    number = alpaca_eval.preferred(record.get("preference"))
+    winner = None if number is None else ("tie", "left", "right")[number]
     outputs = [record.get(name) for name in ("output_1", "output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
     who = record.get("annotator") or "all"

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from consilience.kernels._arrays import Bools, Floats, Ints
+from consilience.ranking.comparisons import length_advantage
 from consilience.ranking.constants import GUESSING, LEANING
 from consilience.ranking.model import BradleyTerry, outcome_probabilities
 from consilience.ranking.uncertainty import Uncertainty, normal_quantile, ranks_of
@@ -98,7 +99,7 @@ def judge_columns(ranking: Ranking) -> dict[str, Any]:
     if effects[1]:
         columns["left_share"] = 1.0 / (1.0 + np.exp(-model.judges[:, 1]))
     if effects[2]:
-        columns["longer_share"] = 1.0 / (1.0 + np.exp(-np.log(2.0) * model.judges[:, 2]))
+        columns["longer_share"] = 1.0 / (1.0 + np.exp(-length_advantage(np.log(2.0)) * model.judges[:, 2]))
     columns["flags"] = _flags(model, sd, low, high)
     return columns
 

@@ -2,10 +2,12 @@
 
 The mean of 1 - confidence is an estimate that rests on the labels alone: an error that the whole crowd makes does not
 show in it.  How far such estimates were off on public sets with known truth is known, on the scale of log-odds, and is
-the prior of the share e of wrong labels.  Known answers, of which w of G are wrong without their own help, update it:
+the prior of the share e of wrong labels.  Known answers, of which w of G are wrong without their own help, update it.
+They need not be a random sample: with c and c' the means of 1 - confidence over the other items and over the known
+ones, what the known answers show is how far such means are off,
 
-    logit e  ~  Normal(logit of the mean of 1 - confidence,  SPREAD² + 1 / (N e (1 - e))),
-    w  ~  Binomial(G, e).
+    logit e  =  logit c + δ,      δ  ~  Normal(0,  SPREAD² + 1 / (N c (1 - c))),
+    w  ~  Binomial(G, e'),        logit e'  =  logit c' + δ.
 """
 
 from __future__ import annotations
@@ -38,20 +40,30 @@ class EstimatedError(NamedTuple):
         return f"about {self.value:.0%} ({self.low:.0%} to {self.high:.0%})"
 
 
-def estimate(doubt: float, n_items: int, *, wrong: int = 0, known: int = 0) -> EstimatedError:
-    """Return the estimate from the mean of 1 - confidence, and from known answers if there are any."""
+def estimate(
+    doubt: float, n_items: int, *, wrong: int = 0, known: int = 0, known_doubt: float | None = None
+) -> EstimatedError:
+    """Return the estimate from the mean of 1 - confidence, and from known answers if there are any.
+
+    ``known_doubt`` is that mean over the known items; by default as over the others.
+    """
     doubt = min(max(doubt, 1e-4), 1.0 - 1e-4)
-    centre = float(np.log(doubt / (1.0 - doubt)))
+    centre = _log_odds(doubt)
     deviation = float(np.sqrt(SPREAD**2 + 1.0 / (max(n_items, 1) * doubt * (1.0 - doubt))))
     if not known:
         value, low, high = (_share(centre + step * deviation) for step in (0.0, -_Z, _Z))
         return EstimatedError(value, low, high, "labels")
     grid = np.linspace(-12.0, 8.0, 20_001)
     log_density = -0.5 * ((grid - centre) / deviation) ** 2
-    log_density += wrong * -np.logaddexp(0.0, -grid) + (known - wrong) * -np.logaddexp(0.0, grid)
+    of_known = grid if known_doubt is None else grid + _log_odds(min(max(known_doubt, 1e-4), 1.0 - 1e-4)) - centre
+    log_density += wrong * -np.logaddexp(0.0, -of_known) + (known - wrong) * -np.logaddexp(0.0, of_known)
     below = np.cumsum(np.exp(log_density - log_density.max()))
     low, value, high = (_share(float(grid[np.searchsorted(below, level * below[-1])])) for level in _LEVELS)
     return EstimatedError(value, low, high, "known answers")
+
+
+def _log_odds(share: float) -> float:
+    return float(np.log(share / (1.0 - share)))
 
 
 def _share(log_odds: float) -> float:

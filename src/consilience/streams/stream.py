@@ -89,13 +89,13 @@ class Stream(Learning):
         seed: int | None = 0,
         **parameters: Any,
     ) -> None:
-        chosen, refined, name = registry.resolve(method)
+        chosen, suffix, name = registry.resolve(method)
         if name not in STREAMED:
             raise MethodError(
                 f"{name} needs all labels at once and cannot continue from sums; "
                 f"the methods for labels that keep coming are {', '.join(STREAMED)}"
             )
-        known = {*chosen.parameters, *(registry.REFINEMENT if refined else ())} - {"callback", "start", "random_state"}
+        known = {*chosen.parameters, *registry.refinement_parameters(suffix)} - {"callback", "start", "random_state"}
         check_names(name, parameters, known)
         check_parameters(parameters)
         super().__init__(name, seed, parameters, check_limits(forget, window, remember))

@@ -22,6 +22,7 @@ from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.estimator import CrowdEstimator
 from consilience.methods.base.running import run_summary
+from consilience.published import AsPublished
 from consilience.runs.consensus import Consensus
 from consilience.structured.graph import as_graph
 from consilience.structured.links import LINK_STRENGTH
@@ -103,7 +104,7 @@ def aggregate_network(
     )
 
 
-class NetworkConsensus(CrowdEstimator):
+class NetworkConsensus(AsPublished, CrowdEstimator):
     r"""Consensus of items on a graph: a Potts field couples the truths of neighbours.
 
     .. math:: \Pr(y) \propto \exp\Big(\sum_n h_{y_n} + \sum_{(n, n')} w\,\delta\,c_{y_n} [y_n = y_{n'}]\Big)
@@ -124,6 +125,12 @@ class NetworkConsensus(CrowdEstimator):
         :mod:`consilience.structured.potts`.
     inference
         "mean-field", or "icm" for iterated conditional modes.
+    sweeps
+        Most sweeps over the items in one pass; ICM stops earlier if no label changes.
+    potentials
+        Symmetric matrix (K, K), by which ``delta`` of an edge is multiplied for every pair of classes, in the order of
+        ``annotations.classes``: negative on the diagonal if neighbours tend to differ.  None counts agreement alone.
+        It needs a number for ``delta``.
     smoothing, shrinkage
         Labels added to every cell of the confusions, evenly and as the whole crowd answers.
     must_link, cannot_link
@@ -165,6 +172,8 @@ class NetworkConsensus(CrowdEstimator):
     correlation: float | Literal["auto"] = "auto"
     field: FieldKind = "stationary"
     inference: Inference = "mean-field"
+    sweeps: int = 3
+    potentials: Any = None
     smoothing: float = 0.0
     shrinkage: float = 0.25
     must_link: Any = None

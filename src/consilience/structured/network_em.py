@@ -63,7 +63,7 @@ from consilience.structured.potts import (
     most_delta,
     pseudo_likelihood_delta,
 )
-from consilience.validation import check_parameters, number
+from consilience.validation import check_parameters, number, whole
 
 __all__ = ["Inference", "network_em"]
 
@@ -73,8 +73,8 @@ Inference = Literal["mean-field", "icm"]
 _CHANCE = 0.02
 #: δ is updated in this many passes, then held fixed.
 _SETTLE = 20
-#: Most sweeps of one E-step, and the change of a probability that ends them.
-_SWEEPS, _SWEPT = 3, 1e-4
+#: Change of a probability that ends the sweeps of one E-step.
+_SWEPT = 1e-4
 
 
 def network_em(
@@ -86,6 +86,8 @@ def network_em(
     correlation: float | Literal["auto"] = "auto",
     field: FieldKind = "stationary",
     inference: Inference = "mean-field",
+    sweeps: int = 3,
+    potentials: Any = None,
     smoothing: float = 0.0,
     shrinkage: float = 0.25,
     must_link: Any = None,
@@ -105,6 +107,7 @@ def network_em(
     if must_link is not None:
         options = {name: value for name, value in locals().items() if name not in ("annotations", "graph", "must_link")}
         return _merged_fit(annotations, graph, must_link, **options)
+    whole("sweeps", sweeps)
     _check(field, inference, correlation, smoothing=smoothing, shrinkage=shrinkage, max_iter=max_iter, tol=tol)
     number("link_strength", link_strength)
     joined, coupling = _graph_or_none(graph, annotations, cannot_link), _coupling(delta, annotations)
@@ -129,6 +132,9 @@ def network_em(
         caution = "no edge joins two labelled items: the result is that of the crowd method without a graph"
         return replace(start, cautions=(*start.cautions, (caution, FewLabelsWarning)), details=uncoupled)
     used = annotations.used_classes
+    between = _potentials(potentials, annotations, given=coupling is not None)
+    if between is not None and apart is not None:
+        raise ParameterError("potentials and cannot_link do not go together: links count agreement alone")
     classes = annotations.class_ids
     inner = annotations
     if not used.all():  # an unused class has no items
@@ -147,7 +153,8 @@ def network_em(
     pseudo: float | Floats = smoothing
     if shrinkage:
         pseudo = smoothing + shrinkage * inner.n_classes * crowd_confusion(inner)
-    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference, apart, link_strength)
+    extras: dict[str, Any] = {"sweeps": sweeps, "potentials": between, "apart": apart, "kappa": link_strength}
+    em = _GraphEM(inner, joined, ConfusionStep(pseudo), coupling, correlation, field, inference, **extras)
     # known answers may contradict the votes: the confusions have learned from them, vote shares have not
     q = start.posterior if annotations.gold is None else start.model.posterior(annotations)
     fitted = em(begin, np.ascontiguousarray(q[order][:, here]), max_iter, tol, callback)
@@ -178,9 +185,13 @@ class _GraphEM:
         correlation: float | Literal["auto"],
         kind: FieldKind,
         inference: Inference,
+        *,
+        sweeps: int = 3,
+        potentials: Floats | None = None,
         apart: Graph | None = None,
         kappa: float = 0.0,
     ) -> None:
+        self.sweeps, self.potentials = sweeps, potentials
         self.apart, self.kappa = apart, kappa
         self.annotations, self.graph, self.step, self.kind, self.inference = annotations, graph, step, kind, inference
         self.given = delta is not None
@@ -203,12 +214,12 @@ class _GraphEM:
                 most = most_delta(edge_agreement(self.graph, log_labels, at.prior), q.shape[1])
                 labelling = np.eye(q.shape[1])[state] if self.inference == "icm" else q
                 self.delta = pseudo_likelihood_delta(self.graph, labelling, at.prior, self.kind, most)
-            model = Field.of(self.graph, self.delta, at.prior, self.kind, self.apart, self.kappa)
+            model = Field.of(self.graph, self.delta, at.prior, self.kind, self.apart, self.kappa, self.potentials)
             evidence = model.evidence(log_labels, at.prior, self.gold)
             if self.inference == "mean-field":
-                model.mean_field(evidence, q, _SWEEPS, _SWEPT)
+                model.mean_field(evidence, q, self.sweeps, _SWEPT)
             else:
-                model.icm(evidence, state, _SWEEPS)
+                model.icm(evidence, state, self.sweeps)
                 q = model.conditional(evidence, state)
             log_likelihood = model.log_likelihood(evidence, q)
             objective = log_likelihood + self.step.penalty(at)
@@ -285,6 +296,22 @@ def _coupling(delta: Any, annotations: Annotations) -> float | Floats | None:
             f"delta must be a number ≥ 0, one for each of the {annotations.n_items} items, or 'auto'; got {got}"
         )
     return float(values) if values.shape == () else values
+
+
+def _potentials(potentials: Any, annotations: Annotations, *, given: bool) -> Floats | None:
+    """Return the potentials of the pairs of classes that were used; raise unless they are symmetric and δ is given."""
+    if potentials is None:
+        return None
+    values, K = np.asarray(potentials, np.float64), annotations.n_classes
+    if values.shape != (K, K) or not np.isfinite(values).all() or not np.array_equal(values, values.T):
+        raise ParameterError(
+            f"potentials must be a symmetric matrix for the {K} classes, in the order of annotations.classes; got one "
+            f"of shape {values.shape}"
+        )
+    if not given:
+        raise ParameterError("potentials need a number for delta: 'auto' learns how often neighbours agree")
+    here = np.flatnonzero(annotations.used_classes)
+    return np.ascontiguousarray(values[np.ix_(here, here)])
 
 
 def _check(field: str, inference: str, correlation: Any, **others: Any) -> None:

@@ -10,7 +10,7 @@ symbol  name            meaning                                                 
 h       ``field``       log-odds of the classes without neighbours          (K,)
 δ       ``delta``       coupling; of an edge, the mean of its two items'        number or (N,)
 w       ``weight``      of the edges, as given                                  (2 E,)
-c       ``scale``       weight of agreement on a class                          (K,)
+c       ``scale``       weight of agreement on a class, or of pairs of classes  (K,), (K, K)
 π       ``prior``       share of the classes                                    (K,)
 ρ       ``correlation`` of the errors of two labels of one item                 number
 ======= =============== ======================================================= ================
@@ -25,6 +25,10 @@ and is otherwise drawn from π, y_n' multiplies the odds of class k by 1 - a + a
     h = log π,      δ c[k]  =  log(1 + (e^δ - 1) / (K π_k)),      a / (1 - a) = (e^δ - 1) / K,
 
 so on a tree every item has the class probabilities π, whatever its number of neighbours.  With equal classes c = 1.
+
+**Pairs of classes.**  With ``potentials`` (K, K), symmetric, an edge between classes k and k' has w δ c[k, k'] instead:
+negative entries on the diagonal are neighbours that tend to differ, and classes that are near each other on a scale may
+share part of the weight.
 
 **δ** maximises the pseudo-likelihood (Besag 1975) of the labelling, expected under the mean field q:
 
@@ -103,8 +107,12 @@ class Field:
         kind: FieldKind,
         apart: Graph | None = None,
         kappa: float = 0.0,
+        potentials: Floats | None = None,
     ) -> Field:
-        """Build the field of a coupling, one number or one per item, and of cannot-link pairs of strength κ."""
+        """Build the field of a coupling, one number or one per item, and of cannot-link pairs of strength κ.
+
+        ``potentials`` (K, K) are those of pairs of classes.
+        """
         if isinstance(delta, np.ndarray):
             ends = np.repeat(delta, graph.degree)
             strength = graph.weight * 0.5 * (ends + delta[graph.neighbour])
@@ -114,7 +122,7 @@ class Field:
         field, scale = field_and_scale(typical, prior, kind)
         if apart is not None:
             graph, strength = joined_strengths(graph, strength, apart, kappa)
-        return cls(graph, strength, field, scale)
+        return cls(graph, strength, field, scale if potentials is None else potentials)
 
     def evidence(self, log_labels: Floats, prior: Floats, gold: Ints | None) -> Floats:
         """Return ``h + Σ log A`` (N, K); for gold items, all other classes are ruled out.
@@ -146,8 +154,12 @@ class Field:
     def conditional(self, evidence: Floats, state: Ints) -> Floats:
         """Return ``Pr(y_n = k | labels of n, neighbours at this labelling)``, (N, K)  (4.21)."""
         g, K = self.graph, self.field.size
-        q = evidence + self.scale * kernels.support(g.indptr, g.neighbour, self.strength, np.eye(K)[state])
-        return softmax(q)
+        said = kernels.support(g.indptr, g.neighbour, self.strength, np.eye(K)[state])
+        return softmax(evidence + self._coupled(said))
+
+    def _coupled(self, said: Floats) -> Floats:
+        """Return c times what the neighbours say, (N, K)."""
+        return said * self.scale if self.scale.ndim == 1 else said @ self.scale
 
     def log_likelihood(self, evidence: Floats, q: Floats) -> float:
         """Return ``Σ_n log Pr(labels of n | neighbours at q)``: without edges, the log-likelihood."""
@@ -165,14 +177,14 @@ class Field:
         said = kernels.support(g.indptr, g.neighbour, self.strength, q)
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.where(q > 0, q * (evidence - np.log(q)), 0.0)
-        return float(own.sum() + 0.5 * (q * said * self.scale).sum())
+        return float(own.sum() + 0.5 * (q * self._coupled(said)).sum())
 
     def energy(self, evidence: Floats, state: Ints) -> float:
         """Return log Pr(y, labels) + log Z of a labelling, the objective of ICM."""
         g = self.graph
         start = np.repeat(np.arange(g.n_items), g.degree)
-        same = state[start] == state[g.neighbour]
-        coupled = 0.5 * float((self.strength * self.scale[state[start]])[same].sum())
+        pairs = np.diag(self.scale) if self.scale.ndim == 1 else self.scale
+        coupled = 0.5 * float((self.strength * pairs[state[start], state[g.neighbour]]).sum())
         return float(evidence[np.arange(g.n_items), state].sum()) + coupled
 
 

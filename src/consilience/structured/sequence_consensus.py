@@ -30,6 +30,7 @@ from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.running import run_summary
 from consilience.models.dawid_skene import DawidSkene
+from consilience.published import AsPublished
 from consilience.runs.consensus import TIE, Choice
 from consilience.runs.sequence_run import SequenceRun
 from consilience.structured.chain_fit import ChainFit, forbidden
@@ -167,7 +168,7 @@ def _choice(posterior: Floats, best: Codes) -> Choice:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SequenceConsensus(BaseEstimator):  # type: ignore[misc]
+class SequenceConsensus(AsPublished, BaseEstimator):  # type: ignore[misc]
     r"""Consensus of tokens in sequences: the truths of a sequence are a Markov chain.
 
     .. math:: \Pr(y, F) = \Pr(y_1) \prod_{n > 1} T(y_n, y_{n-1}) \prod_n \prod_m \Gamma_m(f_m(x_n), y_n)

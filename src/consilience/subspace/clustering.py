@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from consilience.exceptions import DataError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.neighbours import search_approximately
+from consilience.published import AsPublished
 from consilience.subspace.completion import dictionary_of, filled
 from consilience.subspace.embedding import in_order
 from consilience.subspace.encoding import Encoder, FitNorm, Representation, make_encoder, ridge_lams
@@ -51,7 +52,7 @@ _GROWING = "rademacher", "gaussian"
 
 
 @dataclass(eq=False, repr=False)
-class SketchedSubspaceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     r"""Cluster samples that lie near a union of subspaces.
 
     Samples are represented in a dictionary of n random mixtures of all samples, :math:`B = R^\top X`, instead of in all

@@ -206,9 +206,16 @@ OTHER: dict[str, Any] = {
     "places": 2,
     "shape": "quadratic",
     "weights": [1.0, 0.5, 1.0, 0.5],
+    "xi": 0.5,
+    "radius": 2.0,
+    "floor": 0.01,
+    "em_rounds": 3,
+    "em_floor": 0.01,
     "random_state": 17,
     "callback": print,
 }
+#: Parameters of ``refine="plain-em"``.
+PLAIN = {"em_rounds", "em_floor"}
 
 
 def defaults_of(function: Any) -> dict[str, Any]:
@@ -216,8 +223,8 @@ def defaults_of(function: Any) -> dict[str, Any]:
 
 
 def others_of(kind: Any) -> dict[str, Any]:
-    """Another value for every parameter: the opposite of a flag, the other prior."""
-    opposite = {True: False, False: True, "learned": "uniform", "uniform": "learned"}
+    """Another value for every parameter: the opposite of a flag, the other prior, another start."""
+    opposite = {True: False, False: True, "learned": "uniform", "uniform": "learned", "votes": "random", None: "votes"}
     given = {k: OTHER[k] if k in OTHER else opposite[v] for k, v in kind().get_params().items() if k != "refine"}
     assert all(value != kind().get_params()[name] for name, value in given.items())
     return given
@@ -232,6 +239,7 @@ def test_class_and_function_have_the_same_parameters(kind: Any) -> None:
     theirs.pop("random_state", None)
     if kind in REFINABLE:
         assert ours.pop("callback") is theirs.pop("callback", None)
+        assert (ours.pop("em_rounds"), ours.pop("em_floor")) == (None, 0.0)
     assert ours == theirs
     assert {k: type(v) for k, v in ours.items()} == {k: type(v) for k, v in theirs.items()}
 
@@ -255,8 +263,8 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Any:
     def recorded(kind: Any) -> tuple[Recorder, Recorder]:
         method = registry.METHODS[kind._method]
         first, second = Recorder(method.function), Recorder(refine)
+        monkeypatch.setattr(registry, "REFINEMENTS", {**registry.REFINEMENTS, registry.REFINED: second})
         monkeypatch.setattr(registry, "METHODS", {**registry.METHODS, method.name: replace(method, function=first)})
-        monkeypatch.setattr(registry, "refine", second)
         return first, second
 
     return recorded
@@ -272,7 +280,7 @@ def test_every_parameter_is_passed_on(kind: Any, record: Any) -> None:
     kind(**given).fit(VOTES)
     taken = set(defaults_of(function))
     assert function.given == {k: v for k, v in given.items() if k in taken}
-    assert set(given) - taken <= {"callback", "random_state"}
+    assert set(given) - taken <= {"callback", "random_state", *PLAIN}
     assert em.given == {}
     clone(kind(**given)).fit(VOTES)
     assert function.given == {k: v for k, v in given.items() if k in taken}
@@ -290,7 +298,7 @@ def test_em_is_given_what_is_set_and_keeps_its_own_defaults(kind: Any, record: A
     taken = set(defaults_of(function))
     assert function.given == {k: v for k, v in given.items() if k in taken}
     passed = {k: v for k, v in given.items() if k in taken or k == "callback"}
-    assert em.given == {k: v for k, v in passed.items() if k in registry.REFINEMENT}
+    assert em.given == {k: v for k, v in passed.items() if k in registry.refinement_parameters(registry.REFINED)}
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -339,7 +347,7 @@ def test_estimators_and_aggregate_do_not_import_scikit_learn() -> None:
 
 
 def test_refinement_is_em_or_none() -> None:
-    with pytest.raises(ParameterError, match="refine must be 'em' or None, not 'EM'"):
+    with pytest.raises(ParameterError, match="refine must be 'em', 'plain-em' or None, not 'EM'"):
         cs.KOS(refine="EM").fit(VOTES)  # type: ignore[arg-type]
 
 

@@ -24,7 +24,7 @@ from consilience.methods.base.method import THREE_ANNOTATORS, TWO_CLASSES
 from consilience.validation import CONSTRAINTS, check_parameters, keywords
 
 #: Parameters that any value may be given for, or whose own function judges them.
-FREE = {"order", "random_state", "silent_label", "start", "through", "weights"}
+FREE = {"init", "order", "random_state", "silent_label", "start", "through", "weights"}
 
 
 def needing(need: object) -> set[str]:
@@ -63,7 +63,8 @@ def test_a_method_is_a_function_of_annotations_and_keywords(name: str) -> None:
 
 
 def test_every_parameter_is_constrained_or_free() -> None:
-    taken = {p for method in registry.METHODS.values() for p in method.parameters} | set(registry.REFINEMENT)
+    taken = {p for method in registry.METHODS.values() for p in method.parameters}
+    taken |= {p for suffix in registry.REFINEMENTS for p in registry.refinement_parameters(suffix)}
     assert taken - set(CONSTRAINTS) <= FREE
     taken |= set(keywords(fit_multi))  # sets of options have no method in the registry
     assert set(CONSTRAINTS) <= taken, "a constraint of no parameter"

@@ -21,7 +21,7 @@ _WHOLE, _DECIMAL, _FILLED = 22, 12, 0.9
 
 
 def cautions_of(annotations: Labels, *, alone: bool = True, silence: Any = "random") -> list[Caution]:
-    """Return what limits any method on these data; items that do not stand ``alone`` have neighbours.
+    """Return what limits any method on these data; items that do not stand ``alone`` have neighbours or features.
 
     Unless ``silence`` is random, it says something about every item.
     """
@@ -47,7 +47,7 @@ def cautions_of(annotations: Labels, *, alone: bool = True, silence: Any = "rand
             "how the groups compare is not in the data. Let members of different groups label some items in common"
         )
     if seen.unlabelled and silence == "random":
-        what = "stay unlabelled" if alone else "are judged by their neighbours alone"
+        what = "stay unlabelled" if alone else "are judged by their neighbours or features alone"
         found.append(f"{seen.unlabelled} items have no label and {what}")
     cautions: list[Caution] = [(sentence, FewLabelsWarning) for sentence in found]
     if not isinstance(annotations, Annotations) and (many := _numbers(annotations.class_ids)):

@@ -228,24 +228,31 @@ class SeededEstimator(CrowdEstimator):
 
 
 class RefinableEstimator(SeededEstimator):
-    """Base of estimators that EM can refine: ``refine="em"`` continues by EM from the model that was found."""
+    """Base of estimators that EM can refine: ``refine="em"`` continues by EM from the model that was found.
 
-    refine: Literal["em"] | None = None
+    ``refine="plain-em"`` is EM from that model and nothing else: ``em_rounds`` steps (None: until ``tol``), with
+    probabilities of at least ``em_floor``.
+    """
+
+    refine: Literal["em", "plain-em"] | None = None
+    em_rounds: int | None = None
+    em_floor: float = 0.0
 
     def _name(self) -> str:
-        if self.refine not in (None, "em"):
-            raise ParameterError(f"refine must be 'em' or None, not {self.refine!r}")
-        return f"{self._method}{registry.REFINED}" if self.refine else self._method
+        if self.refine not in (None, "em", "plain-em"):
+            raise ParameterError(f"refine must be 'em', 'plain-em' or None, not {self.refine!r}")
+        return f"{self._method}+{self.refine}" if self.refine else self._method
 
     def _options(self) -> dict[str, Any]:
         options = super()._options()
-        if self.refine:
-            # EM has defaults of its own: only what the user changed goes to both
-            defaults = self._defaults()
-            for name in {*registry.REFINEMENT} - {"random_state"}:
-                if name in options and options[name] == defaults[name]:
-                    del options[name]
-        return options
+        if not self.refine:
+            return options
+        # EM has defaults of its own: only what the user changed goes to both
+        defaults = self._defaults()
+        for name in {*registry.refinement_parameters(f"+{self.refine}")} - {"random_state"}:
+            if name in options and options[name] == defaults[name]:
+                del options[name]
+        return options | ({"em_rounds": self.em_rounds, "em_floor": self.em_floor} if self.refine == "plain-em" else {})
 
 
 class IterativeEstimator(RefinableEstimator):

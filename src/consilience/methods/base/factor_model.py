@@ -10,7 +10,7 @@ off H.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class PairFit:
         alpha: float,
         decay: float | None,
         shrinkage: float,
+        prior: Literal["learned", "uniform"] = "learned",
         random_state: Any,
     ) -> None:
         self.passes, self.rng = passes_of(annotations), np.random.default_rng(random_state)
@@ -57,13 +58,14 @@ class PairFit:
         self.pairs = self.order.pairs(self.passes.pairs())
         self.graph = groups(self.pairs)
         self.votes = self.order.parameters(vote_start(self.passes, ConfusionStep(_START_SMOOTHING)))
-        self.shrinkage = shrinkage
+        self.shrinkage, self.learn_prior = shrinkage, prior == "learned"
         self.rotation: dict[str, Any] = {"rotations": rotations, "alpha": alpha, "decay": decay}
 
     def model(self, U: Floats) -> Parameters:
         """Rotate a square root of X, (M, K, K), and read prior and confusions off the result."""
         H = rotate_groups(U, self.graph, self.votes, random_state=self.rng, **self.rotation)
-        return model_of_factor(H, self.passes.labels_per_annotator[self.order.annotators], self.shrinkage)
+        found = model_of_factor(H, self.passes.labels_per_annotator[self.order.annotators], self.shrinkage)
+        return found if self.learn_prior else found._replace(prior=np.full_like(found.prior, 1.0 / found.prior.size))
 
     def random_factors(self) -> Floats:
         """Draw factors of all annotators, (M, K, K)."""
@@ -153,7 +155,7 @@ def rotate_groups(U: Floats, graph: tuple[Group, ...], votes: Parameters, *, rot
     """Rotate the factors of each group of annotators on its own, and put their classes in the order of the votes.
 
     Between groups that share no item, the data does not determine the rotation.  A group whose pairs do not determine
-    its factors (fewer than three annotators, or bipartite) keeps those of the votes.
+    its factors (fewer than three annotators, or bipartite) keeps those of the votes.  One rotation is the identity.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -166,7 +168,8 @@ def rotate_groups(U: Floats, graph: tuple[Group, ...], votes: Parameters, *, rot
         aim = H[group.members].reshape(-1, K)
         # the rotation that brings U nearest to the votes' factors (Procrustes) is one of the starts
         left, _, right = np.linalg.svd(near.T @ aim)
-        made = rotate(near, starts=rotations, rotations=[left @ right], tol=_ROTATED, **options).H
+        begin = [left @ right] if rotations > 1 else []
+        made = rotate(near, starts=rotations, rotations=begin, tol=_ROTATED, **options).H
         if len(graph) > 1:
             made = made[:, linear_sum_assignment(-(aim.T @ made))[1]]
         H[group.members] = made.reshape(-1, K, K)

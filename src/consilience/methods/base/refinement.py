@@ -1,4 +1,4 @@
-"""EM from the model that a method found: the ``+em`` of every method, and the choice of its start."""
+"""EM from the model that a method found: the ``+em`` of every method, the choice of its start, and ``+plain-em``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from consilience.kernels._arrays import Floats
 from consilience.methods.base import constants
 from consilience.methods.base.canonical import Order
 
-__all__ = ["best_start", "pseudo_labels", "refine"]
+__all__ = ["best_start", "plain_em", "pseudo_labels", "refine"]
 
 
 def refine(
@@ -48,6 +48,45 @@ def refine(
     if passes.has_gold:  # gold shows which class is which
         return refined
     return refined.reordered(by_agreement(passes.sweep(refined.model.prior, refined.model.confusions).counts))
+
+
+def plain_em(
+    annotations: Labels,
+    fit: Fit,
+    *,
+    prior: Literal["learned", "uniform"] = "learned",
+    em_rounds: int | None = None,
+    em_floor: float = 0.0,
+    max_iter: int = 1000,
+    tol: float = 1e-7,
+    callback: Callback | None = None,
+) -> Fit:
+    """Improve a fitted model by EM started from it, and nothing else.
+
+    There is one start, no shrinkage, no acceleration, and the classes keep their order; this is what papers mean by a
+    method that initialises EM.
+
+    Parameters
+    ----------
+    annotations, fit
+        The labels, and the model to start from.
+    prior
+        "learned", or "uniform" to hold all classes equally likely.
+    em_rounds
+        Steps of EM; None runs until a step changes the log-likelihood by at most ``tol`` (relative).
+    em_floor
+        Least probability of a label after every step.
+    max_iter, tol, callback
+        As for :class:`consilience.DawidSkeneEM`.
+    """
+    passes = passes_of(annotations)
+    uniform = np.full(passes.n_classes, 1.0 / passes.n_classes)
+    start = Parameters(fit.model.prior if prior == "learned" else uniform, fit.model.confusions)
+    step = ConfusionStep(0.0, prior == "learned", em_floor)
+    limits: dict[str, Any] = {"max_iter": em_rounds, "tol": 0.0} if em_rounds else {"max_iter": max_iter, "tol": tol}
+    result = run_em(passes, start, step, accelerate=False, callback=callback, **limits)
+    refined = Fit.from_em(passes, result, limits["tol"])
+    return replace(refined, cautions=(*fit.cautions, *refined.cautions), details=fit.details)
 
 
 def pseudo_labels(annotations: Labels, smoothing: float, shrinkage: float) -> float | Floats:

@@ -21,15 +21,16 @@ from consilience.exceptions import MethodError, ParameterError, did_you_mean
 from consilience.fitting.fit import Fit
 from consilience.memory import available_bytes
 from consilience.methods.base.method import Method
-from consilience.methods.base.refinement import refine
+from consilience.methods.base.refinement import plain_em, refine
 from consilience.validation import check_names, check_parameters, keywords
 
-__all__ = ["METHODS", "REFINED", "REFINEMENT", "Method", "fit", "resolve"]
+__all__ = ["METHODS", "REFINED", "REFINEMENTS", "Method", "fit", "refinement_parameters", "resolve"]
 
 #: Suffix of a method that EM refines.
 REFINED = "+em"
-#: Parameters of the refinement.  A name that the method has too goes to both.
-REFINEMENT = keywords(refine)
+#: What a suffix adds to a method: EM with many starts and shrinkage, or EM started from the method and nothing else.
+#: A parameter that the method has too goes to both.
+REFINEMENTS: Mapping[str, Callable[..., Fit]] = {REFINED: refine, "+plain-em": plain_em}
 
 
 class _Methods(Mapping[str, Method]):
@@ -60,13 +61,19 @@ class _Methods(Mapping[str, Method]):
 METHODS: Mapping[str, Method] = _Methods()
 
 
-def resolve(name: str) -> tuple[Method, bool, str]:
-    """Return a method by name, whether EM refines it, and the name; raise if there is none."""
-    base, refined = (name.removesuffix(REFINED), True) if name.endswith(REFINED) else (name, False)
+def resolve(name: str) -> tuple[Method, str, str]:
+    """Return a method by name, the suffix of its refinement ("" if none), and the name; raise if there is none."""
+    suffix = next((each for each in REFINEMENTS if name.endswith(each)), "")
+    base = name.removesuffix(suffix)
     if base not in METHODS:
-        known = f"The methods are {', '.join(METHODS)}; +em refines any"
+        known = f"The methods are {', '.join(METHODS)}; +em and +plain-em refine any"
         raise ParameterError(f"there is no method {name!r}{did_you_mean(base, METHODS, known)}")
-    return METHODS[base], refined, name
+    return METHODS[base], suffix, name
+
+
+def refinement_parameters(suffix: str) -> tuple[str, ...]:
+    """Return the parameters of a refinement; none without a suffix."""
+    return keywords(REFINEMENTS[suffix]) if suffix else ()
 
 
 #: Opens the passes over labels in memory that a method is to run on.
@@ -74,12 +81,12 @@ Place = Callable[[Annotations], AbstractContextManager[Labels]]
 
 
 def fit(name: str, annotations: Labels, *, place: Place = nullcontext, **options: Any) -> Fit:
-    """Run a method by name, with its ``+em`` if it has one.
+    """Run a method by name, with its refinement if it has one.
 
     Labels that are not in memory, or a ``place`` other than memory, need a method that runs ``everywhere``.
     """
-    method, refined, full = resolve(name)
-    check_names(full, options, {*method.parameters, *(REFINEMENT if refined else ()), "callback"})
+    method, suffix, full = resolve(name)
+    check_names(full, options, {*method.parameters, *refinement_parameters(suffix), "callback"})
     check_parameters(options)
     _check_memory(annotations)
     used, classes, inner = annotations.used_classes, annotations.class_ids, annotations
@@ -100,8 +107,9 @@ def fit(name: str, annotations: Labels, *, place: Place = nullcontext, **options
     with opened as placed:
         method.check(placed)
         found = method.function(placed, **{k: v for k, v in options.items() if k in method.parameters})
-        if refined:
-            found = refine(placed, found, **{k: v for k, v in options.items() if k in REFINEMENT})
+        if suffix:
+            taken = refinement_parameters(suffix)
+            found = REFINEMENTS[suffix](placed, found, **{k: v for k, v in options.items() if k in taken})
     return found if inner is annotations else found.among(classes, used)
 
 

@@ -46,6 +46,7 @@ def run_method(
     method: str = "auto",
     *,
     later: Later | None = None,
+    revise: Callable[[Annotations, Fit], Fit] | None = None,
     gold: Any = None,
     seed: int | None = 0,
     engine: Any = "local",
@@ -58,7 +59,8 @@ def run_method(
 ) -> Consensus:
     """Return the consensus of independent items.
 
-    The parameters are those of :func:`consilience.aggregate`; ``later`` adds the diagnosis and the annotators' health.
+    The parameters are those of :func:`consilience.aggregate`; ``later`` adds the diagnosis and the annotators' health,
+    and ``revise`` changes the fit of labels in memory.
     """
     check_engine(engine)
     begun = time.perf_counter()
@@ -69,7 +71,7 @@ def run_method(
 
         saved = Checkpoint(checkpoint, {"method": method, "parameters": parameters, "seed": seed})
     labels = _labels(data, gold, engine, memory, saved, callback, reading or {})
-    task = _Task(method, parameters, seed, begun, engine, scheduler, saved, callback, later)
+    task = _Task(method, parameters, seed, begun, engine, scheduler, saved, callback, later, revise)
     if isinstance(labels, Annotations):
         return task.in_memory(labels)
     if registry.resolve(method)[0].everywhere:
@@ -126,6 +128,7 @@ class _Task:
     checkpoint: Checkpoint | None
     callback: Callback | None
     later: Later | None
+    revise: Callable[[Annotations, Fit], Fit] | None = None
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -146,7 +149,8 @@ class _Task:
         if self.engine != "local":
             more = {"engine": self.engine if isinstance(self.engine, str) else "dask"}
         told: dict[str, Any] = {"method": self.method, "parameters": self.parameters, "seed": self.seed}
-        return run_summary(data, fit, by_user=by_user, begun=self.begun, **told, **more)
+        alone = not fit.details.get("neighbours", False)
+        return run_summary(data, fit, by_user=by_user, begun=self.begun, alone=alone, **told, **more)
 
     def in_memory(self, a: Annotations) -> Consensus:
         """Run with labels in memory."""
@@ -157,6 +161,7 @@ class _Task:
             self.checkpoint.of_labels(fingerprint(a))
         place = (lambda inner: self._placed(InMemory(inner))) if everywhere else nullcontext
         fit = registry.fit(self.method, a, place=place, **self._options)
+        fit = fit if self.revise is None else self.revise(a, fit)
         if not everywhere and self.engine != "local":
             sentence = f"{self.method} ran in this process, with all labels in memory"
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
@@ -164,7 +169,8 @@ class _Task:
             sentence = f"{self.method} keeps no checkpoint on its way: a run that is killed starts over"
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
         look = InMemory(a)
-        warn_of([*cautions_of(look, silence=fit.details.get("silence", "random")), *fit.cautions])
+        alone = not fit.details.get("neighbours", False)
+        warn_of([*cautions_of(look, alone=alone, silence=fit.details.get("silence", "random")), *fit.cautions])
         return self._consensus(a, fit, self._summary(look, fit))
 
     def _consensus(self, a: Annotations, fit: Fit, run: Mapping[str, Any]) -> Consensus:
@@ -258,7 +264,7 @@ def run_summary(
 ) -> dict[str, Any]:
     """Return the course of a run in plain values; ``more`` figures come after the counts.
 
-    Where items do not stand ``alone``, those without labels are judged by their neighbours.
+    Where items do not stand ``alone``, those without labels are judged by neighbours or features.
     """
     limits = cautions_of(annotations, alone=alone, silence=fit.details.get("silence", "random"))
     sentences = [sentence for sentence, _ in (*limits, *fit.cautions)]

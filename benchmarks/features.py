@@ -1,0 +1,284 @@
+"""Features and classifiers beside labels, next to the product rule, cleanlab's CROWDLAB, votes and Snorkel.
+
+* ``cifar10h_model``: k answers for each image, drawn from the counts of people's answers, and the probabilities of a
+  network.  The product rule multiplies them with the vote shares.
+* ``music`` and scikit-learn's digits with a simulated crowd: the consensus with and without features.
+* ``ws_*``: labelling functions with texts.  A TF-IDF model is trained with the labels of the training part and tested
+  on the test part.  Without known answers features do not change the consensus of functions.
+* Time of features next to one fit of the classifier.
+
+CROWDLAB and Snorkel are measured where they are installed: ``make features`` runs this in their environment.
+``FEATURE_DRAWS`` (5) is the number of draws and seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+import consilience as cs
+from benchmarks.figures import Figure
+from benchmarks.libraries import matrix
+from benchmarks.public import crowd, skipped
+from consilience import metrics
+from consilience.data.annotations import Annotations
+from consilience.fitting.fit import vote_posterior
+from consilience.kernels._arrays import Codes, Floats
+
+DRAWS = int(os.environ.get("FEATURE_DRAWS", "5"))
+TEXTS = ("ws_youtube", "ws_trec", "ws_yoruba", "ws_semeval")
+
+
+def table(name: str, file: str) -> pa.Table:
+    return pa.csv.read_csv(cs.datasets.path(name) / file)
+
+
+def quiet(work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return work(*arguments, **options)
+
+
+def scores(p: Floats, truth: Codes) -> tuple[float, float]:
+    return 100.0 * float(np.mean(p.argmax(axis=1) != truth)), metrics.expected_calibration_error(p, truth)
+
+
+# ---- probabilities -----------------------------------------------------------------------------------------
+
+
+def cifar() -> tuple[Floats, Floats, Codes]:
+    """Return the counts of answers, the network's probabilities and the truth, in the order of the images."""
+    counts, model, truth = (
+        table("cifar10h_model", f"{name}.csv.gz").sort_by("task") for name in ("counts", "probabilities", "truth")
+    )
+    names = [name for name in counts.column_names if name != "task"]
+    codes = np.array([names.index(str(label)) for label in truth["label"].to_pylist()])
+    made = (np.column_stack([each[name].to_numpy() for name in names]).astype(float) for each in (counts, model))
+    return *made, codes  # type: ignore[return-value]
+
+
+def draw(counts: Floats, k: int, rng: np.random.Generator) -> Any:
+    """Return k answers for each image, without replacement, (N, k)."""
+    return np.array([rng.choice(np.repeat(np.arange(row.size), row.astype(int)), k, replace=False) for row in counts])
+
+
+def crowdlab(labels: Any, model: Floats) -> tuple[Codes, Floats]:
+    """Return CROWDLAB's labels and their quality, its probability that they are right."""
+    import pandas as pd
+    from cleanlab.multiannotator import get_label_quality_multiannotator
+
+    found = get_label_quality_multiannotator(pd.DataFrame(labels), model, verbose=False)["label_quality"]
+    return found["consensus_label"].to_numpy(), found["consensus_quality_score"].to_numpy()
+
+
+def quality_error(label: Codes, quality: Floats, truth: Codes) -> float:
+    """Return the expected calibration error of one probability for each label."""
+    right, bins = label == truth, np.minimum((quality * 15).astype(int), 14)
+    return float(sum(abs(quality[bins == b].sum() - right[bins == b].sum()) for b in range(15)) / truth.size)
+
+
+def probabilities() -> Iterator[Figure]:
+    counts, model, truth = cifar()
+    peer = find_spec("cleanlab") is not None
+    print(
+        f"{'k':>3} {'votes':>12} {'product':>14} {'CROWDLAB':>14} {'consilience':>14} {'too sure':>14} {'useless':>14}"
+    )
+    for k in (1, 2, 3, 5):
+        found: dict[str, list[tuple[float, float]]] = {}
+        for seed in range(DRAWS):
+            rng = np.random.default_rng(seed)
+            labels = draw(counts, k, rng)
+            a = cs.Annotations.from_matrix(labels)
+            votes = vote_posterior(a)
+            product = votes * model + 1e-12
+            sure = model**8 / (model**8).sum(axis=1, keepdims=True)
+            noise = rng.dirichlet(np.ones(10), len(model))
+            found.setdefault("votes", []).append(scores(votes, truth))
+            found.setdefault("product", []).append(scores(product / product.sum(axis=1, keepdims=True), truth))
+            if peer and k > 1:  # it needs two annotators
+                label, quality = quiet(crowdlab, labels, model)
+                error = 100.0 * float(np.mean(label != truth))
+                found.setdefault("CROWDLAB", []).append((error, quality_error(label, quality, truth)))
+            for name, p in (("consilience", model), ("too sure", sure), ("useless", noise)):
+                run = quiet(cs.aggregate, a, probabilities=p)
+                found.setdefault(name, []).append(scores(run.posterior, truth))
+        mean = {name: np.mean(each, axis=0) for name, each in found.items()}
+        names = ("votes", "product", "CROWDLAB", "consilience", "too sure", "useless")
+        print(
+            f"{k:3d} " + " ".join(f"{mean[n][0]:6.2f} {mean[n][1]:7.4f}" if n in mean else f"{'-':>14}" for n in names)
+        )
+        peers = [mean[name] for name in ("product", "CROWDLAB") if name in mean]
+        yield Figure(f"cifar10h_model, {k} answers: error %", mean["consilience"][0], min(each[0] for each in peers))
+        yield Figure(f"cifar10h_model, {k} answers: ECE", mean["consilience"][1], min(each[1] for each in peers))
+
+
+# ---- features ----------------------------------------------------------------------------------------------
+
+
+def music() -> tuple[Annotations, Floats, Codes]:
+    a, truth = crowd("music")
+    rows = table("music", "features.csv.gz")
+    place = {str(name): n for n, name in enumerate(rows["id"].to_pylist())}
+    order = np.array([place[str(item)] for item in a.items])
+    columns = [name for name in rows.column_names if name not in ("id", "class")]
+    return a, np.column_stack([rows[name].to_numpy() for name in columns])[order], truth
+
+
+def simulated(truth: Codes, K: int, per_item: int, seed: int) -> Annotations:
+    """Return labels of twenty annotators who are right in 30 to 90 % and each have their own mistakes."""
+    rng = np.random.default_rng(seed)
+    accuracy, N = rng.uniform(0.3, 0.9, 20), truth.size
+    wrong = rng.dirichlet(np.full(K - 1, 0.7), (20, K))
+    matrix = np.full((N, 20), -1)
+    for m in range(20):
+        seen = np.flatnonzero(np.argsort(np.argsort(rng.random((N, 20)), axis=1), axis=1)[:, m] < per_item)
+        moved = np.array([1 + rng.choice(K - 1, p=wrong[m, k]) for k in truth[seen]])
+        matrix[seen, m] = np.where(rng.random(seen.size) < accuracy[m], truth[seen], (truth[seen] + moved) % K)
+    return Annotations.from_matrix(matrix, classes=list(range(K)))
+
+
+def features() -> Iterator[Figure]:
+    from sklearn.datasets import load_digits
+
+    X, digits = load_digits(return_X_y=True)
+    a, rows, truth = music()
+    sets: list[tuple[str, Annotations, Any, Codes, float]] = [("music", a, rows, truth, 17.0)]
+    sets += [(f"digits, {n} labels", simulated(digits, 10, n, n), X, digits, np.nan) for n in (1, 3)]
+    sets += [(name, *texts(name)[:3], np.nan) for name in TEXTS]
+    print(f"{'set':24s} {'labels':>15} {'features':>15} {'noise':>15}")
+    for name, a, rows, truth, target in sets:
+        judged = truth >= 0
+        noise = np.random.default_rng(0).normal(size=(a.n_items, 20))
+        runs = [quiet(cs.aggregate, a, features=x) for x in (None, rows, noise)]
+        found = [scores(run.posterior[judged], truth[judged]) for run in runs]
+        print(f"{name:24s} " + " ".join(f"{error:7.2f} {ece:7.3f}" for error, ece in found), runs[1].run["classifier"])
+        if not np.isnan(target):
+            yield Figure(f"{name}: error % with features", found[1][0], target)
+        elif name.startswith("digits"):
+            yield Figure(f"{name}: error with features / without", found[1][0] / found[0][0], 0.5)
+        yield Figure(f"{name}: points that features cost", found[1][0] - found[0][0], 0.3)
+        yield Figure(f"{name}: points that noise costs", found[2][0] - found[0][0], 0.3)
+
+
+# ---- from labelling functions to a classifier --------------------------------------------------------------
+
+
+def texts(name: str) -> tuple[Annotations, Any, Codes, Any]:
+    """Return all items with a truth, labelled or not: labels, texts, truth, and the part of each."""
+    rows, truths = table(name, "text.csv.gz"), table(name, cs.datasets.info(name).files[1])
+    text = dict(zip(rows["task"].to_pylist(), rows["text"].to_pylist(), strict=True))
+    loaded: Any = quiet(cs.datasets.load, name)
+    a = loaded.annotations.including(truths["task"])
+    truth = quiet(a.codes_of_truth, truths.select(["task", "label"]), strict=False)
+    parts = np.array([str(item).split("_")[0] for item in a.items])
+    return a, np.array([text.get(item) or "" for item in a.items], object), truth, parts
+
+
+def snorkel(a: Annotations) -> Floats:
+    from snorkel.labeling.model import LabelModel
+
+    L = matrix(a, -1).astype(np.int64)
+    model = LabelModel(cardinality=a.n_classes, verbose=False)
+    model.fit(L, seed=0, progress_bar=False)
+    return np.asarray(model.predict_proba(L), np.float64)
+
+
+def posterior(a: Annotations, **options: Any) -> Floats:
+    return cs.aggregate(a, **options).posterior
+
+
+def end_model(X: Any, p: Floats, rng: np.random.Generator) -> Any:
+    """Return TF-IDF with logistic regression, trained with weights on a random nine tenths of the items."""
+    from consilience.features.cross_fitting import fit_soft
+    from consilience.features.members import default_classifier
+
+    rows = np.sort(rng.choice(len(X), int(0.9 * len(X)), replace=False))
+    return fit_soft(default_classifier(X), X[rows], p[rows])
+
+
+def from_functions() -> Iterator[Figure]:
+    from consilience.features.cross_fitting import predict_among
+
+    print(f"{'end model, test error %':24s} {'votes':>8} {'Snorkel':>8} {'auto':>8} {'30 known':>8}")
+    for name in TEXTS:
+        a, X, truth, parts = texts(name)
+        train, test = np.flatnonzero((parts != "test") & (a.labels_per_item > 0)), np.flatnonzero(parts == "test")
+        some = a.select_items(train)
+        errors: dict[str, list[float]] = {}
+        for seed in range(DRAWS):
+            rng = np.random.default_rng(seed)
+            known = np.full(train.size, -1)
+            chosen = rng.choice(train.size, 30, replace=False)
+            known[chosen] = truth[train][chosen]
+            taught = some.with_gold({some.items[n]: some.classes[k] for n, k in enumerate(known) if k >= 0})
+            ways = {"votes": partial(vote_posterior, some), "auto": partial(posterior, some)}
+            ways["30 known"] = partial(posterior, taught, features=X[train])
+            if find_spec("snorkel"):
+                ways["Snorkel"] = partial(snorkel, some)
+            for way, labels in ways.items():
+                p = predict_among(end_model(X[train], quiet(labels), rng), X[test], a.n_classes)
+                errors.setdefault(way, []).append(100.0 * float(np.mean(p.argmax(axis=1) != truth[test])))
+        mean = {way: float(np.mean(each)) for way, each in errors.items()}
+        names = ("votes", "Snorkel", "auto", "30 known")
+        print(f"{name:24s} " + " ".join(f"{mean[n]:8.2f}" if n in mean else f"{'-':>8}" for n in names))
+        target = 2.0 if name in ("ws_youtube", "ws_trec") else None
+        yield Figure(
+            f"{name}: end model, points below training on votes", mean["votes"] - mean["auto"], target, up=True
+        )
+
+
+# ---- time --------------------------------------------------------------------------------------------------
+
+
+def speed() -> Iterator[Figure]:
+    from consilience.features.members import default_classifier
+
+    rng = np.random.default_rng(0)
+    N, K, M = 100_000, 3, 50
+    X = rng.normal(size=(N, 300))
+    truth = (X @ rng.normal(size=(300, K)) / 4 + rng.gumbel(size=(N, K))).argmax(axis=1)
+    who = np.argsort(rng.random((N, M)), axis=1)[:, :5]
+    right = rng.random(who.shape) < rng.uniform(0.4, 0.9, M)[who]
+    said = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, K, who.shape)) % K)
+    long = pa.table({"item": np.repeat(np.arange(N), 5), "annotator": who.ravel(), "label": said.ravel()})
+    a = Annotations.from_frame(long)
+    begun = time.process_time()
+    default_classifier(X).fit(X, truth)
+    once = time.process_time() - begun
+    begun = time.process_time()
+    run = cs.aggregate(a, features=X)
+    yield Figure("10^5 items × 300 features: time / one fit", (time.process_time() - begun) / once, 10.0)
+    yield Figure("   error %", run.error_rate(truth))
+    yield Figure("   error % without features", cs.aggregate(a).error_rate(truth))
+
+
+def label_errors() -> Iterator[Figure]:
+    from sklearn.datasets import load_digits
+
+    X, truth = load_digits(return_X_y=True)
+    for per_item in (1, 3):
+        rng = np.random.default_rng(per_item)
+        labels = np.repeat(truth[:, None], per_item, axis=1)
+        wrong = rng.random(labels.shape) < 0.1
+        labels = np.where(wrong, (labels + rng.integers(1, 10, labels.shape)) % 10, labels)
+        found = quiet(cs.label_errors, labels, features=X)
+        rows = zip(found["item"], found["annotator"], strict=True)
+        hits = int(sum(wrong[int(n), int(m)] for n, m in rows))
+        yield Figure(f"label errors in digits, {per_item} labels, 10 % wrong: precision", hits / max(len(found), 1))
+        yield Figure(f"label errors in digits, {per_item} labels, 10 % wrong: recall", hits / int(wrong.sum()))
+
+
+def run() -> list[Figure]:
+    made = [*label_errors(), *speed()]
+    if skipped():
+        return made
+    return [*made, *features(), *from_functions(), *probabilities()]

@@ -1,0 +1,92 @@
+"""Logs of evaluations: several files are one table, prompts are variants, questions are chosen by who answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.io.conftest import put
+from tests.io.log_files import LOGS
+from tests.io.test_exports import quiet, rows_of
+
+import consilience as cs
+from consilience.exceptions import ColumnError, FormatError
+
+
+def test_a_list_of_logs_is_one_table(tmp_path: Path) -> None:
+    folder = LOGS["inspect-answers"].put(tmp_path)
+    listed = quiet([folder / "one.json", folder / "two.json"])  # type: ignore[arg-type]
+    assert listed == quiet(folder)
+    assert listed.annotators.tolist() == ["openai/one", "two"]
+    with pytest.raises(
+        FormatError, match=r"labels\.csv and 0 more: several files can be read at once if they are logs"
+    ):
+        cs.read([put(tmp_path, "labels.csv", "item,judge,label\n1,a,x\n")])
+    with pytest.raises(FormatError, match="the list of files is empty"):
+        cs.read([])
+
+
+def test_samples_of_several_tasks_do_not_mix(tmp_path: Path) -> None:
+    record = {"doc_id": 0, "doc": {}, "target": "1", "filtered_resps": ["1"]}
+    for model in ("a", "b"):
+        for task in ("arc", "piqa"):
+            (tmp_path / "out" / model).mkdir(parents=True, exist_ok=True)
+            put(tmp_path / "out" / model, f"samples_{task}_2026-01-05T10-00-00.jsonl", json.dumps(record) + "\n")
+    made = quiet(tmp_path / "out")
+    assert made.items.tolist() == ["arc/0", "piqa/0"]
+    assert made.annotators.tolist() == ["a", "b"]
+
+
+def _results(*rows: tuple[str, str, str, str]) -> str:
+    made = [
+        {
+            "provider": provider,
+            "prompt": {"label": prompt},
+            "vars": {"id": test},
+            "response": {"output": output},
+            "success": True,
+        }
+        for provider, prompt, test, output in rows
+    ]
+    return json.dumps({"results": made})  # as before version 2
+
+
+def test_prompts_of_a_provider_are_pooled(tmp_path: Path) -> None:
+    text = _results(
+        ("a", "p1", "t1", "yes"), ("a", "p2", "t1", "no"), ("b", "p1", "t1", "yes"), ("a", "p1", "t2", "no")
+    )
+    made = quiet(put(tmp_path, "results.json", text))
+    rows = [("t1", "a", "yes"), ("t1", "a", "no"), ("t1", "b", "yes"), ("t2", "a", "no")]
+    assert sorted(rows_of(made)) == sorted(rows)
+    assert "2 variants (prompts or orders) of 1 judges are pooled" in made.origin.notes[0]
+
+
+def test_a_log_with_two_panels_asks_which(tmp_path: Path) -> None:
+    path = LOGS["promptfoo-answers"].put(tmp_path)
+    with pytest.raises(ColumnError, match="several questions: 'answer', 'score'"):
+        cs.read(path)
+
+
+def test_long_instructions_keep_apart(tmp_path: Path) -> None:
+    def record(text: str) -> dict[str, Any]:
+        return {"instruction": text, "generator_1": "r", "generator_2": "m", "preference": 2, "annotator": "j"}
+
+    words = "Write about the sea and the wind and the rain and the sun and the moon and the stars, "
+    path = put(tmp_path, "annotations.json", json.dumps([record(words + "one"), record(words + "two")]))
+    made = quiet(path)
+    assert made.n_items == 2
+    assert all(len(item) < 110 for item in made.items)
+
+
+def test_an_eval_file_that_cannot_be_unpacked_says_how(tmp_path: Path) -> None:
+    content = LOGS["inspect-eval"].content
+    assert isinstance(content, bytes)
+    damaged = bytearray(content)
+    at = content.index(b"question")
+    damaged[at : at + 8] = b"########"  # the checksum no longer fits
+    path = tmp_path / "one.eval"
+    path.write_bytes(damaged)
+    with pytest.raises(FormatError, match=r"inspect log convert one\.eval"):
+        cs.read(path)
