@@ -19,6 +19,7 @@ import time
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from tests.io.export_files import EXAMPLES, TOKENS
@@ -124,7 +125,11 @@ def one(name: str, seconds: int) -> None:
     if guided:
         import atheris
 
-        with atheris.instrument_imports(include=["consilience.io", "json", "csv"]):
+        import consilience.kernels
+
+        # atheris instruments whole packages; numba cannot compile what it adds to the kernels
+        loops = [f"consilience.kernels.{module.name}" for module in iter_modules(consilience.kernels.__path__)]
+        with atheris.instrument_imports(include=["consilience.io", "json", "csv"], exclude=loops):
             _load()
     _load()
     warnings.simplefilter("ignore")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.csv
 
 import consilience as cs
@@ -40,7 +39,7 @@ def _crowd(folder: Path, n_items: int = 3000, seed: int = 0) -> Path:
 def _pairs(folder: Path) -> Path:
     """Write simulated comparisons; return their file."""
     drawn = cs.datasets.simulate_comparisons(20, 8, 400, seed=0).comparisons
-    pyarrow.csv.write_csv(pa.table({name: drawn[name].to_numpy() for name in drawn.columns}), folder / "pairs.csv")
+    pyarrow.csv.write_csv(drawn, folder / "pairs.csv")
     return folder / "pairs.csv"
 
 
@@ -103,30 +102,32 @@ def kills(folder: Path, seconds: float, rng: random.Random) -> Outcome:
             out / "c",
         ),
     }
-    until = time.monotonic() + seconds
-    lengths = {}
-    for name, (arguments, _) in verbs.items():
+    lengths, complete = {}, {}
+    for name, (arguments, target) in verbs.items():
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         begun = time.monotonic()
         done = call(arguments)
-        lengths[name] = time.monotonic() - begun
-        yield None if done.status == 0 else f"{name}: {done.err[-200:]}"
+        lengths[name], complete[name] = time.monotonic() - begun, _shape(_state(target))
+        if done.status:
+            yield f"{name}, not killed: {done.err[-200:]}"
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         for name, (arguments, target) in verbs.items():
             before = _state(target)
-            if not kill_at_random(arguments, lengths[name], rng):
+            if not kill_at_random(arguments, lengths[name], out, rng):
                 continue
             after = _state(target)
             wrong = None
             if isinstance(after, dict) and "checksums.json" in after:
                 wrong = _whole(target, cs.Ranking.load if name == "rank" else cs.load)
-            elif before is not None and _shape(after) != _shape(before):
-                wrong = f"{_shape(after)} where {_shape(before)} was"
+            elif after != before and _shape(after) != complete[name]:
+                wrong = f"{_shape(after)} where {complete[name]} is complete"
             yield wrong and f"{name}: {wrong}"
-    for name, (arguments, _) in verbs.items():
+    for arguments, _ in verbs.values():
         call(arguments)  # the next run removes what killed ones left
-        yield None if not (left := _hidden(out)) or name != list(verbs)[-1] else f"leftovers: {left}"
+    if left := _hidden(out):
+        yield f"leftovers: {left}"
 
 
 def concurrent_writers(folder: Path, seconds: float, rng: random.Random) -> Outcome:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 import consilience as cs
 from consilience.data.ids import Ids
+from consilience.diagnose.guaranteed import Guarantees
 from consilience.exceptions import ParameterError
 from consilience.guarantees import error_bound, error_exponent, known_answers_needed, labels_needed
 
@@ -46,6 +50,31 @@ def test_exponent_of_one_coin() -> None:
     model = cs.DawidSkene(np.full(2, 0.5), A, Ids.range(2), Ids.range(5))
     assert error_exponent(model) == pytest.approx(-np.log(2 * np.sqrt(a * (1 - a))))
     assert error_bound(model, 3).value == pytest.approx(0.5 * (2 * np.sqrt(a * (1 - a))) ** 3)
+
+
+def test_many_classes_need_little_memory() -> None:
+    """One coin of K faces: the overlap of two classes is 2 √(a b) + (K - 2) b, at s = 1/2."""
+    K, a = 700, 0.99
+    b = (1 - a) / (K - 1)
+    A = np.full((3, K, K), b)
+    A[:, range(K), range(K)] = a
+    model = cs.DawidSkene(np.full(K, 1 / K), A, Ids.range(K), Ids.range(3))
+    tracemalloc.start()
+    bound = error_bound(model, 4)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert bound.value == pytest.approx((K - 1) / 2 * (2 * np.sqrt(a * b) + (K - 2) * b) ** 4)
+    assert not bound.vacuous
+    assert peak < 6 * A.nbytes
+
+
+def test_no_guarantee_is_computed_for_thousands_of_classes() -> None:
+    """The confusions take no memory here; their products would."""
+    K = 6000
+    model = cs.simulate(10, 2, 2, seed=0).model
+    many = SimpleNamespace(prior=np.full(K, 1 / K), confusions=np.broadcast_to(1 / K, (3, K, K)))
+    assert Guarantees.of(model, 3.0) is not None
+    assert Guarantees.of(cast("cs.DawidSkene", many), 3.0) is None
 
 
 def test_labels_needed_is_the_smallest_number() -> None:

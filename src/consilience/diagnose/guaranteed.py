@@ -16,6 +16,8 @@ __all__ = ["TARGET", "Guarantees"]
 
 #: Share of wrong labels that most projects accept.
 TARGET = 0.05
+#: Products M K³ beyond which bounds are not computed: about 2,000 classes of three annotators, or 5 s.
+_MOST_PRODUCTS = 25_000_000_000
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,12 @@ class Guarantees:
 
     @classmethod
     def of(cls, model: DawidSkene, labels_per_item: float, common_items: Floats | None = None) -> Guarantees | None:
-        """Compute the bounds; None for a single class.  ``common_items`` are those of each pair of annotators."""
-        if np.count_nonzero(model.prior) < 2:
+        """Compute the bounds; None for a single class, or for thousands.
+
+        ``common_items`` are those of each pair of annotators.
+        """
+        products = np.size(model.confusions) * np.size(model.prior)
+        if np.count_nonzero(model.prior) < 2 or products > _MOST_PRODUCTS:
             return None
         bound = error_bound(model, labels_per_item)
         return cls(
