@@ -17,7 +17,7 @@ from consilience.methods.base.registry import METHODS
 #: Estimators that pass all checks, or fail those that they declare, in the tests of their own folders.
 ELSEWHERE = {
     *(method.estimator for method in METHODS.values()),
-    *("NumericConsensus", "MultiLabelConsensus"),
+    *("NumericConsensus", "MultiLabelConsensus", "CrowdClassifier"),
     *("SymNMF", "SPA", "AND", "JointPMF", "JointPMFClassifier", "JointPMFRecommender", "SketchedSubspaceClustering"),
     *("SubspaceClustering", "EnsembleClustering"),
 }

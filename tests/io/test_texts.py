@@ -34,6 +34,15 @@ TEXTS: dict[str, dict[Any, str]] = {
     "doccano-folder": {1: "x", 2: "y"},
     "doccano-zip": {1: "x", 2: "y"},
     "doccano-users": {1: "x"},
+    "alpaca-eval": {f"reference vs model/{asked}": asked for asked in ("Why?", "How?", "When?")},
+    "deepeval": {"case 0": "…", "case 1": "…"},
+    "inspect-answers": {"s1": "question 1", "s2": "question 2", "s3": "question 3"},
+    "inspect-eval": {"s1": "question 1", "s2": "question 2"},
+    "inspect-scores": {"s1/one": "question 1", "s2/one": "question 2"},
+    "lm-eval-choices": {"0": "q0", "1": "q1"},
+    "lm-eval-filters": {"0": "q0", "1": "q1"},
+    "promptfoo-answers": {"text 0": "text 0", "text 1": "text 1"},
+    "promptfoo-scores": {"text 0/openai:a": "text 0", "text 1/openai:a": "text 1", "text 0/openai:b": "text 0"},
 }
 
 
@@ -43,9 +52,14 @@ def read(path: Path, **options: Any) -> cs.Annotations:
         return cs.read(path, **options)
 
 
+def read_example(name: str, folder: Path) -> cs.Annotations:
+    example = EXAMPLES[name]
+    return read(example.put(folder), **({"question": example.question} if example.question else {}))
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_texts_of_exports(name: str, tmp_path: Path) -> None:
-    made = read(EXAMPLES[name].put(tmp_path))
+    made = read_example(name, tmp_path)
     texts = made.origin.texts
     assert texts is not None
     found = dict(zip(made.items.tolist(), texts.of(made.item_ids.to_arrow()).to_pylist(), strict=True))
@@ -54,8 +68,7 @@ def test_texts_of_exports(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(TEXTS)))
 def test_other_exports_have_none(name: str, tmp_path: Path) -> None:
-    example = EXAMPLES[name]
-    made = read(example.put(tmp_path), **({"question": example.question} if example.question else {}))
+    made = read_example(name, tmp_path)
     assert getattr(made, "tokens", made).origin.texts is None
 
 

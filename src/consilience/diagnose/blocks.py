@@ -137,10 +137,14 @@ def _extremes(blocks: Floats) -> tuple[Floats, Floats]:
     """Return the smallest singular value and the condition number of each block; infinite where it is singular."""
     if not len(blocks):
         return np.empty(0), np.empty(0)
-    values = np.linalg.svd(blocks, compute_uv=False)
-    top, low = values[:, 0], np.asarray(values[:, -1], np.float64)
-    low[low <= 1e-12 * top] = 0.0
-    condition: Floats = np.divide(top, low, out=np.full(low.shape, np.inf), where=low > 0)
+    low, condition = np.zeros(len(blocks)), np.full(len(blocks), np.inf)
+    # a class that nobody used makes a block singular: with thousands of classes that saves minutes
+    full = np.flatnonzero(blocks.any(axis=1).all(axis=1) & blocks.any(axis=2).all(axis=1))
+    values = np.linalg.svd(blocks[full], compute_uv=False)
+    top, least = values[:, 0], values[:, -1]
+    clear = least > 1e-12 * top
+    low[full[clear]] = least[clear]
+    condition[full[clear]] = (top / np.where(clear, least, 1.0))[clear]
     return low, condition
 
 
