@@ -139,7 +139,7 @@ def _extremes(blocks: Floats) -> tuple[Floats, Floats]:
         return np.empty(0), np.empty(0)
     low, condition = np.zeros(len(blocks)), np.full(len(blocks), np.inf)
     # a class that nobody used makes a block singular: with thousands of classes that saves minutes
-    full = np.flatnonzero(blocks.any(axis=1).all(axis=1) & blocks.any(axis=2).all(axis=1))
+    full = np.flatnonzero(np.all(np.any(blocks, axis=1), axis=1) & np.all(np.any(blocks, axis=2), axis=1))
     values = np.linalg.svd(blocks[full], compute_uv=False)
     top, least = values[:, 0], values[:, -1]
     clear = least > 1e-12 * top
