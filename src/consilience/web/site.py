@@ -81,7 +81,7 @@ class Site:
         return called
 
     def not_found(self, request: Request, _: Exception) -> Response:
-        """Say that there is no such page."""
+        """Return the page for an address that does not exist."""
         return self.message(request, "There is no such page", "Perhaps the address was copied only in part.", 404)
 
     def page(self, request: Request, name: str, code: int = 200, **content: Any) -> Response:
