@@ -146,7 +146,7 @@ def test_verdicts() -> None:
 
 
 def test_items_without_labels_stay_without() -> None:
-    with pytest.warns(match="1 items have no label and stay unlabelled"):
+    with pytest.warns(match="1 item has no label and stays unlabelled"):
         run = cs.aggregate([[1, 1, 2], [3, 3, 3], [-1, -1, -1], [4, 4, 5]], answers="open")
     labels = pd.DataFrame({name: column.to_pylist() for name, column in run.label_columns.items()})
     assert labels["label"].isna().tolist() == [False, False, True, False]

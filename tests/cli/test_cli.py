@@ -196,7 +196,8 @@ def test_datasets_info(run: Run) -> None:
         for part in (name, about.repository, about.commit, about.licence, *about.paths):
             assert str(part) in done.out
         for key, value in about.counts.items():
-            assert re.search(rf"{key}\W+{value}", done.out)
+            written = {"N": "items", "M": "annotators", "K": "classes"}.get(key, "")
+            assert re.search(rf"^{written}.*: {value}$", done.out, re.MULTILINE)
 
 
 def test_datasets_path(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,10 +37,13 @@ def labels(tmp_path: Path, crowd: cs.Annotations) -> Path:
 
 
 def test_sentences_numbers_and_tables(diagnosed: Run, labels: Path) -> None:
-    done = diagnosed(labels)
+    short = diagnosed(labels).out
+    assert short.endswith("\n\n--verbose shows the figures behind this.\n")
+    done = diagnosed(labels, "--verbose")
     assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(short.partition("--verbose")[0])
     lines = done.out.splitlines()
-    assert lines[0] == "1500 labels of 300 items by 8 annotators, 3 classes"
+    assert lines[0] == "1,500 labels of 300 items by 8 annotators, 3 classes"
     assert lines[2] == "Identified: the labels show how good the annotators are, and so who is right."
     for heading in ("Why", "In numbers", "Classes, and who comes nearest to knowing each"):
         assert heading in [line.strip() for line in lines]
@@ -82,7 +85,7 @@ def test_a_diagnosis_was_made_whatever_it_is(
 def test_the_file_is_read_as_aggregate_reads_it(diagnosed: Run, tmp_path: Path, crowd: cs.Annotations) -> None:
     path = write(tmp_path / "answers.dat", crowd, "picture,who,said")
     options = ("--format", "csv", "--item", "picture", "--annotator", "who", "--label", "said", "--encoding", "latin-1")
-    done = diagnosed(path, *options)
+    done = diagnosed(path, *options, "--verbose")
     assert done.status == 0, done.err
     assert any(line.split()[:2] == ["who", "n"] for line in done.out.splitlines())
     with path.open("a", encoding="utf-8") as file:
@@ -97,7 +100,7 @@ def test_the_file_is_read_as_aggregate_reads_it(diagnosed: Run, tmp_path: Path, 
 @pytest.mark.parametrize("word", ["[bold]", "[/]", "<script>", ":smile:", "x\\", "{x}", "日本"])
 def test_names_are_printed_as_they_are(diagnosed: Run, tmp_path: Path, word: str) -> None:
     a = cs.simulate(200, 2, 2, seed=1).annotations
-    done = diagnosed(write(tmp_path / "labels.csv", a, mark=word))
+    done = diagnosed(write(tmp_path / "labels.csv", a, mark=word), "--verbose")
     assert done.status == 0, done.err
     assert f"There are only two annotators, a1{word} and a0{word}: where" in done.out
     assert done.out.count(f"a0{word} ") >= 2, "in a sentence and in a table"

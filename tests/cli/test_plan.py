@@ -33,7 +33,7 @@ def test_tables(planned: Run, labels: Path) -> None:
     assert lines[1].startswith("expected wrong labels: ")
     assert "Labels to buy (12 of 30)" in done.out
     assert "Items whose truth is worth knowing" in done.out
-    assert " % of the time" in done.out
+    assert "% of the time" in done.out
     assert "Who is asked" in done.out
     assert "bits" not in done.out
     assert "gain" not in done.out

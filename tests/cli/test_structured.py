@@ -39,8 +39,8 @@ def test_a_table_of_tokens(run: Run, tokens: Path) -> None:
     )  # fmt: skip
     assert result.status == 0
     assert "27 labels of 9 tokens in 3 sequences by 3 annotators, 4 classes" in result.out
-    assert "Error against the truth given: 0.00 %" in result.out
-    assert "f1 100.00 %" in result.out
+    assert "Error against the truth given: 0.00%" in result.out
+    assert "f1 100.00%" in result.out
     labels = pd.read_csv(tokens / "run" / "labels.csv")
     assert list(labels.columns[:3]) == ["sentence", "token", "label"]
     assert labels["label"].tolist() == ["B-PER", "I-PER", "O", "O", "B-LOC", "B-PER", "O", "O", "B-LOC"]

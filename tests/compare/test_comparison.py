@@ -129,7 +129,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_repr_says_who_is_best() -> None:
-    assert repr(made()) == "<Comparison: 4 methods on 10 items, best c (10.00 % wrong)>"
+    assert repr(made()) == "<Comparison: 4 methods on 10 items, best c (10.00% wrong)>"
     none = Comparison(("kos",), ({"method": "kos", "seed": None, "status": "refused", "note": ""},), FACTS)
     assert repr(none) == "<Comparison: 1 methods on 10 items, none gave a result>"
 

@@ -16,7 +16,7 @@ def test_diagnosis_and_plan_have_the_bounds_of_their_model() -> None:
     assert found.error == guarantees.error_bound(consensus.model, 4.0).value
     assert found.labels_needed == guarantees.labels_needed(consensus.model, 0.05)
     assert found.block_error is not None
-    assert f"{found.labels_needed} labels an item guarantee 5 %" in found.sentences[0]
+    assert f"; {found.labels_needed} guarantee at most 5%" in found.sentences[0]
     planned = cs.plan(crowd.annotations, 20, consensus=consensus)
     assert planned.guarantees is not None
     assert planned.guarantees.error == found.error
@@ -28,4 +28,4 @@ def test_guesses_guarantee_nothing() -> None:
     found = Guarantees.of(model, 5.0)
     assert found is not None
     assert found.to_dict()["error"] is None
-    assert found.sentences[0].startswith("guarantee: none for 5.0 labels an item; no number of labels guarantees 5 %")
+    assert found.sentences[0].endswith("guarantee nothing; no number of labels guarantees at most 5%")

@@ -187,7 +187,7 @@ def test_uncertain_items_go_to_the_most_informative_annotators() -> None:
     bits = run.annotators.set_index("annotator")["information"]
     assert bits[found.table["annotator"]].min() > bits.median()
     assert {crowd.roles[m] for m in found.annotator} == {"ordinary"}
-    words = r"\d \(\d+ %\) or \d \(\d+ %\)\? a\d+ is right \d+ % of the time"
+    words = r"\d \(\d+%\) or \d \(\d+%\)\? a\d+ is right \d+% of the time"
     assert found.table["reason"].str.fullmatch(words).all()
     assert found.wrong_then < found.wrong_now
 
@@ -254,7 +254,7 @@ def test_capacity_that_names_some_asks_nobody_else(crowd: cs.datasets.Simulation
 def test_a_budget_that_cannot_be_used_is_reported(crowd: cs.datasets.Simulation, run: cs.Consensus) -> None:
     found = plan(crowd.annotations, 60, consensus=run, capacity={"a1": 3})
     assert len(found) == 3
-    assert found.notes == ["57 of the budget is left: no other label of those who can be asked would help"]
+    assert found.notes == ["57 of the budget is left: no other label by those who can be asked would help"]
     assert len(plan(crowd.annotations, 0, consensus=run)) == 0
 
 
@@ -450,7 +450,7 @@ def test_an_adversary_is_not_asked_however_informative(opposed_run: cs.Consensus
     assert not {"a8", "a9"} & set(found.table["annotator"])
     assert found.notes == [
         "flagged, so not asked: a8 (answers at random); a9 (wrong more often than chance). "
-        "They are asked with allow_flagged"
+        "To ask them too: allow_flagged=True (--allow-flagged)"
     ]
     allowed = plan(opposed_run, 300, allow_flagged=True)
     assert "a9" in set(allowed.table["annotator"])

@@ -70,7 +70,7 @@ def test_an_item_without_a_label_stays_and_is_counted(tmp_path: Path, method: st
     path = put(tmp_path, "labels.csv", delimited([*ROWS, ("nobody", "annotator-1", "")]))
     with pytest.warns(DataWarning, match=r"labels\.csv: 1 of 49 rows have no label"):
         annotations = cs.read(path)
-    with pytest.warns(FewLabelsWarning, match="1 items have no label and stay unlabelled"):
+    with pytest.warns(FewLabelsWarning, match="1 item has no label and stays unlabelled"):
         consensus = cs.aggregate(annotations, method)
     assert_sound(consensus)
     last = consensus.labels.iloc[-1]

@@ -47,7 +47,7 @@ def test_items_without_labels_are_counted_and_not_judged() -> None:
     assert "lonely" not in [row[0] for row in root.one("table", id="items-table").rows()]
     estimated = float(np.mean(1 - np.asarray(run.labels["confidence"])[:9]))
     assert estimated < 0.05  # an unlabelled item is not a wrong one
-    assert "stay unlabelled" in root.one("aside").text
+    assert "stays unlabelled" in root.one("aside").text
 
 
 def test_two_crowds_that_share_nothing() -> None:

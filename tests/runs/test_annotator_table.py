@@ -87,9 +87,9 @@ def test_flags(people: pd.DataFrame) -> None:
 
 def test_bias_names_the_most_frequent_mistake(people: pd.DataFrame) -> None:
     assert people.loc["perfect", "bias"] == ""
-    assert people.loc["one-sided", "bias"] == "says no for yes (100 %)"
-    assert people.loc["good", "bias"] == "says no for yes (25 %)"
-    assert people.loc["opposite", "bias"] == "says yes for no (98 %)"
+    assert people.loc["one-sided", "bias"] == "says no for yes (100%)"
+    assert people.loc["good", "bias"] == "says no for yes (25%)"
+    assert people.loc["opposite", "bias"] == "says yes for no (98%)"
 
 
 def test_spammers_and_adversaries_are_found_without_gold() -> None:
@@ -122,7 +122,7 @@ def test_biased_and_specialist() -> None:
         "careless": "",
         "hunter": "specialist of fox",
     }
-    assert people.loc["dog person", "bias"] == "says dog for cat (75 %)"
+    assert people.loc["dog person", "bias"] == "says dog for cat (75%)"
 
 
 def test_specialists_of_a_simulated_crowd_are_named_and_experts_are_not() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from consilience.exceptions import ConsilienceWarning
 
@@ -34,6 +36,7 @@ __all__ = [
     "show_questions",
     "show_run",
     "show_table",
+    "show_text",
     "waiting",
     "writer",
 ]
@@ -41,6 +44,9 @@ __all__ = [
 _MOST_ROWS = 12
 #: Least width of a column of texts.
 _LEAST_ROOM = 20
+
+#: How notes begin that the verdict repeats in its own words.
+_IN_VERDICT = ("every label is ", "there is only one annotator", "there are only two annotators")
 
 #: Longest name in a table; tables of names of 50,000 characters would take minutes to lay out.
 _LONGEST = 200
@@ -59,6 +65,20 @@ def show_json(content: Any) -> None:
     """Print plain values as JSON, which escapes what a terminal acts on."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=float)
     click.echo(text.translate({c: f"\\u{c:04x}" for c in _ACTING if c > 31}))
+
+
+def show_text(console: Console, text: str, *, first: str = "", rest: str | None = None) -> None:
+    """Print text in lines of whole words, which begin with ``first`` and then with ``rest`` (as ``first``)."""
+    lines = textwrap.wrap(
+        safe(text),
+        console.width,
+        initial_indent=first,
+        subsequent_indent=first if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
 
 
 class Meter:
@@ -205,7 +225,7 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     else:
         from consilience.cli._summary import show_consensus as show
     show(consensus, verbose=verbose)  # type: ignore[arg-type]
-    show_notes(consensus.warnings)
+    show_notes([note for note in consensus.warnings if not note.startswith(_IN_VERDICT)])
     _show_files(folder)
 
 
@@ -231,6 +251,8 @@ def _show_files(folder: str | None) -> None:
     if folder is not None:
         names = sorted(file.name + "/" * file.is_dir() for file in Path(folder).iterdir())
         click.echo(safe(f"\nWritten to {folder}: {', '.join(names)}"))
+        if "report.html" in names:
+            click.echo(safe(f"Open {Path(folder) / 'report.html'} in a browser."))
 
 
 def show_table(
@@ -257,8 +279,6 @@ def show_table(
 
 
 def _table(title: str, rows: list[tuple[Any, ...]], columns: Any) -> Table:
-    from rich.text import Text
-
     # as Text, names from data are neither markup nor emoji codes
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
     numeric = [all(isinstance(row[c], int | float) or row[c] is None for row in rows) for c in range(len(columns))]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
-from consilience.cli._output import safe, show_table
+from consilience.cli._output import safe, show_table, show_text
+from consilience.data.names import counted
 from consilience.diagnose.decision import REVIEW, Decision, decide
 
 if TYPE_CHECKING:
@@ -66,22 +66,22 @@ def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: 
         console.print(Text(decision.second))
     if decision.reason or decision.second:
         for sentence in filter(None, (decision.reason, *decision.collect[:1])):
-            console.print(_indented(safe(sentence)))
+            show_text(console, sentence, first="  ")
     for sentence in (decision.error, *decision.measured, decision.to_do):
-        console.print(Text(safe(sentence)))
+        show_text(console, sentence)
     if "classifier" in consensus.run:
-        console.print(Text(safe(_classifier(consensus.run["classifier"]))))
+        show_text(console, _classifier(consensus.run["classifier"]))
     if decision.attention:
         console.print()
         console.print(Text("Annotators who need attention", style="bold"))
         for each in decision.attention:
             names = [_short(name) for name in each.names]
             shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-            console.print(_indented(f"{each.what} ({len(names)}): {shown}"))
+            show_text(console, f"{each.what} ({len(names)}): {shown}", first="  ")
     _show_doubtful(console, consensus, rows, all_rows=verbose)
     if rows == _ROWS:
         console.print()
-        console.print(Text(safe(_source(consensus.run))))
+        show_text(console, _source(consensus.run))
     if verbose:
         _show_details(console, consensus)
 
@@ -94,10 +94,6 @@ def _classifier(report: Any) -> str:
         f"{report['hits']:.1%} of labels of left-out items are predicted with it, {report['hits_without']:.1%} without"
     )
     return f"The classifier {'counts' if report['used'] else 'does not count'}: {hits} ({report['why']})."
-
-
-def _indented(text: str) -> Padding:
-    return Padding(Text(text), (0, 0, 0, 2), expand=False)
 
 
 def _short(name: Any, most: int = 32) -> str:
@@ -128,20 +124,16 @@ _KINDS = {"open": ("different answer",), "ordinal": ("level",), "multi": ("optio
 
 def _source(run: Any) -> str:
     """Return what was aggregated, how, and how long it took."""
-    items = _count(run["N"], "item") + (f" with {_count(run['edges'], 'edge')}" if "edges" in run else "")
+    items = counted(run["N"], "item") + (f" with {counted(run['edges'], 'edge')}" if "edges" in run else "")
     if "sequences" in run:
-        items = f"{_count(run['N'], 'token')} in {_count(run['sequences'], 'sequence')}"
-    kinds = _count(run["K"], *_KINDS.get(run.get("answers", "nominal"), ("class", "es")))
+        items = f"{counted(run['N'], 'token')} in {counted(run['sequences'], 'sequence')}"
+    kinds = counted(run["K"], *_KINDS.get(run.get("answers", "nominal"), ("class", "es")))
     state = "" if run["converged"] else ", NOT converged"
     read = f", read as {run['read_as']}" if "read_as" in run else ""
     return (
-        f"{_count(run['labels'], 'label')} of {items} by {_count(run['M'], 'annotator')}, {kinds}{read}; "
+        f"{counted(run['labels'], 'label')} of {items} by {counted(run['M'], 'annotator')}, {kinds}{read}; "
         f"{run['method']}, {run['seconds']:.2f} s{state}"
     )
-
-
-def _count(n: int, what: str, plural: str = "s") -> str:
-    return f"{n:,} {what}{plural * (n != 1)}"
 
 
 def _show_details(console: Console, consensus: Consensus) -> None:
@@ -158,7 +150,7 @@ def _show_details(console: Console, consensus: Consensus) -> None:
         most = "" if consensus.health.by_gold else "at most "
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
     for line in lines:
-        console.print(Text(safe(line)))
+        show_text(console, line)
     if run.get("answers") not in ("open", "multi"):
         items = consensus.items_per_class()
         shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()

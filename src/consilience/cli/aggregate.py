@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from consilience.cli._help import READING, Sectioned
 from consilience.cli._input import LABELS
 
 __all__ = ["ANSWERS", "SEED", "command", "reading_options", "run_aggregate"]
@@ -15,7 +16,6 @@ __all__ = ["ANSWERS", "SEED", "command", "reading_options", "run_aggregate"]
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
 _NETWORK = {"graph": "edges", "must_link": "must_link", "cannot_link": "cannot_link"}
-_READING = ("format", "question", *_COLUMNS, "encoding", "max_bytes", "duplicates")
 _PARAMETERS = (
     "probabilities",
     "features",
@@ -36,12 +36,24 @@ SEED = click.IntRange(0, 2**32 - 1)
 ANSWERS = click.Choice(["auto", "nominal", "ordinal", "multi", "open", "numeric"])
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
+_SECTIONS = {
+    "Reading the file": READING,
+    "What answers and their absence mean": ("answers", "order", "silence", "items"),
+    "More than labels": ("probabilities", "features"),
+    "Tokens in order": ("sequence", "position", "valid"),
+    "Related items": ("edges", "delta", "field", "inference", "must_link", "cannot_link"),
+    "Large data": ("engine", "memory", "scheduler", "checkpoint", "labels_format"),
+    "Fitting": ("prior", "smoothing", "shrinkage", "max_iter", "tol", "groups", "rule"),
+}
 
 
-@click.command(name="aggregate")
+@click.command(name="aggregate", cls=Sectioned, sections=_SECTIONS)
 @click.argument("labels", type=LABELS)
 @click.option(
-    "--method", default="auto", show_default=True, help="Name of the method; +em refines any, +hmm is for sequences."
+    "--method",
+    default="auto",
+    show_default=True,
+    help="Name of the method, such as ds-em or majority; +em refines any, +hmm is for sequences.",
 )
 @click.option("--truth", type=click.Path(), help="File of true labels (item, label) to measure the error against.")
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
@@ -152,7 +164,7 @@ def command(
     in_order = bool(sequence or position)
     options["edges"] = edges
     networked = {name: path for name, option in _NETWORK.items() if (path := options.pop(option)) is not None}
-    reading = {name: options.pop(name) for name in _READING}
+    reading = {name: options.pop(name) for name in READING}
     parameters = {name: value for name in (*_PARAMETERS, *_MORE) if (value := options.pop(name)) is not None}
     if "order" in parameters:
         parameters["order"] = [level.strip() for level in parameters["order"].split(",")]
@@ -199,7 +211,7 @@ def command(
 
 
 #: Options for reading a table of labels, which other verbs have too.
-reading_options = [option for option in command.params if option.name in _READING]
+reading_options = [option for option in command.params if option.name in READING]
 
 
 def run_aggregate(

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
 from consilience.cli.aggregate import SEED, reading_options
 from consilience.cli.plan import per_annotator
@@ -13,7 +14,7 @@ from consilience.cli.plan import per_annotator
 __all__ = ["command"]
 
 
-@click.command(name="audit", params=list(reading_options))
+@click.command(name="audit", cls=Sectioned, params=list(reading_options))
 @click.argument("labels", type=LABELS)
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), a random sample of the items.")
 @click.option("--order", type=click.Path(), help="CSV file: item, annotator, and the class that was shown first.")

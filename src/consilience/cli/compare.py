@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
 from consilience.cli.aggregate import reading_options
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command(name="compare", params=list(reading_options))
+@click.command(name="compare", cls=Sectioned, params=list(reading_options))
 @click.argument("labels", type=LABELS)
 @click.option(
     "--truth", type=click.Path(), required=True, help="File of true labels (item, label) to measure errors against."

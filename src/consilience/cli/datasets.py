@@ -8,6 +8,16 @@ from consilience.cli import Verbs
 
 __all__ = ["command"]
 
+#: What the short names of counts stand for.
+_COUNTS = {
+    "N": "items",
+    "M": "annotators",
+    "K": "classes",
+    "dup_pairs": "repeated answers",
+    "truth": "items with known truth",
+    "truth_with_labels": "items with known truth and labels",
+}
+
 
 @click.group(name="datasets", cls=Verbs)
 def command() -> None:
@@ -19,20 +29,17 @@ def command() -> None:
 
 @command.command(name="list")
 def list_() -> None:
-    """List the sets with their sizes."""
+    """List the sets, a line each; info prints the size and the origin of one."""
     from rich.console import Console
-    from rich.table import Table
 
     import consilience as cs
 
-    table = Table(box=None, header_style="bold")
-    for name in ("name", "kind", "size", "here", "what it is"):
-        table.add_column(name, overflow="fold")
-    for name in cs.datasets.names():
-        info = cs.datasets.info(name)
-        size = ", ".join(f"{value} {key}" for key, value in list(info.counts.items())[:4])
-        table.add_row(name, info.kind, size, "yes" if _is_here(name) else "no", info.summary)
-    Console(highlight=False).print(table)
+    infos = [cs.datasets.info(name) for name in cs.datasets.names()]
+    rows = [(info.name, "yes" if _is_here(info.name) else "no", info.summary) for info in infos]
+    width, most = max(len(name) for name, *_ in rows), Console().width
+    for name, here, summary in (("name", "here", "what it is"), *rows):
+        line = f"{name:<{width}}  {here:<4}  {summary}"
+        click.echo(line if len(line) <= most else line[: most - 1] + "…")
     if unknown := cs.datasets.unknown():
         click.echo(f"not in the catalogue: {', '.join(unknown)}")
 
@@ -51,7 +58,7 @@ def info_(name: str) -> None:
         click.echo(f"path: {path}")
     click.echo(f"licence: {info.licence}")
     for key, value in info.counts.items():
-        click.echo(f"{key}: {value}")
+        click.echo(f"{_COUNTS.get(key, key.replace('_', ' '))}: {value}")
 
 
 @command.command(name="path")

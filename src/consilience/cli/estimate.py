@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
 from consilience.cli.aggregate import SEED, reading_options
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command(name="estimate", params=list(reading_options))
+@click.command(name="estimate", cls=Sectioned, params=list(reading_options))
 @click.argument("labels", type=LABELS)
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), a random sample of the items.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
 from consilience.cli.aggregate import ANSWERS, SEED, reading_options
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["command", "per_annotator"]
 
 
-@click.command(name="plan", params=list(reading_options))
+@click.command(name="plan", cls=Sectioned, params=list(reading_options))
 @click.argument("labels", type=LABELS)
 @click.option("--budget", type=float, help="Number of labels to buy, or their total cost.")
 @click.option("--costs", help="Cost of a label: a number, or a file with annotator and cost.")
@@ -154,35 +155,37 @@ def per_annotator(given: str | None, what: str, annotator: str, encoding: str) -
 def _show(found: Plan) -> None:
     import narwhals as nw
     from rich.console import Console
+    from rich.text import Text
 
-    from consilience.cli._output import show_table
+    from consilience.cli._output import safe, show_table
+    from consilience.data.names import counted
 
     console = Console(highlight=False, soft_wrap=True)
-    asked = len(set(found.annotator.tolist()))
+    labels = counted(len(found), "label")
+    items, people = (len(set(who.tolist())) for who in (found.item, found.annotator))
     console.print(
-        f"{len(found)} labels of {len(set(found.item.tolist()))} items by {asked} annotators, "
+        f"{labels} of {counted(items, 'item')} by {counted(people, 'annotator')}, "
         f"{found.spent:g} of {found.budget:g} spent",
         markup=False,
     )
     if found.joining:
-        console.print(f"the first {found.joining} make annotators comparable", markup=False)
+        which = "first label makes" if found.joining == 1 else f"first {found.joining:,} labels make"
+        console.print(f"the {which} annotators comparable", markup=False)
     digits = ".3g" if found.measure == "mean absolute error" else ".0f"
     console.print(
         f"expected {found.measure}: {found.wrong_now:{digits}} now, {found.wrong_then:{digits}} then, if the model is "
         "right",
         markup=False,
     )
-    if found.guarantees is not None:
-        console.print(found.guarantees.sentences[0], markup=False)
     tables = Console(highlight=False)
     # gains are in the file and in JSON; costs are shown if they differ
     hidden = {"gain"} if len(set(found.cost.tolist())) > 1 else {"gain", "cost"}
-    for title, frame in (
-        ("Labels to buy", found.table),
-        ("Who is asked", found.load),
-        ("Items whose truth is worth knowing", found.gold),
-    ):
+    for title, frame in (("Labels to buy", found.table), ("Who is asked", found.load)):
         rows = nw.from_native(frame, eager_only=True)
         if len(rows):
             shown = rows.select([name for name in rows.columns if name not in hidden])
             show_table(tables, title, shown.rows(), shown.columns)
+    if len(found.gold_items):
+        names = ", ".join(safe(str(found.item_ids[n])) for n in found.gold_items.tolist())
+        console.print("\nItems whose truth is worth knowing", style="bold")
+        tables.print(Text(f"The true answers would show who is wrong where labels disagree: {names}"))

@@ -89,10 +89,10 @@ def _show(found: Ranking) -> None:
     tables = Console(highlight=False)
     scores = nw.from_native(found.scores, eager_only=True)
     rows = [
-        (*row[:2], f"{row[2]:.2f} to {row[3]:.2f}", row[4], f"{row[5]} to {row[6]}", f"{100 * row[7]:.0f} %", *row[8:9])
+        (*row[:2], f"{row[2]:.2f} to {row[3]:.2f}", row[4], f"{row[5]} to {row[6]}", f"{100 * row[7]:.0f}%", *row[8:9])
         for row in scores.rows()
     ]
-    headings = ("item", "score", "95 %", "rank", "95 %", "win rate", "comparisons")
+    headings = ("item", "score", "95%", "rank", "95%", "win rate", "comparisons")
     show_table(tables, "Items, best first", rows, headings)
     if data.n_items <= _MOST_COLUMNS and found.n_groups == 1:
         _show_win_rates(tables, found)
@@ -123,6 +123,6 @@ def _show_win_rates(console: Any, found: Ranking) -> None:
     code = {item: n for n, item in enumerate(found.comparisons.item_ids)}
     rates = found.expected_win_rates()
     rows = [
-        (one, *("" if one == two else f"{100 * rates[code[one], code[two]]:.0f} %" for two in items)) for one in items
+        (one, *("" if one == two else f"{100 * rates[code[one], code[two]]:.0f}%" for two in items)) for one in items
     ]
     show_table(console, "Expected win rate of a row against a column", rows, ("item", *items))

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from consilience.cli._help import Sectioned
 from consilience.cli.aggregate import SEED, reading_options
 
 __all__ = ["command"]
 
 
-@click.command(name="review", params=list(reading_options))
+@click.command(name="review", cls=Sectioned, params=list(reading_options))
 @click.argument("labels", metavar="LABELS_OR_RUN", type=click.Path(exists=True))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on.  [default: a free one]")
 @click.option("--task-data", type=click.Path(), help="File with what items show: text, images, sounds.")

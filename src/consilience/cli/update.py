@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
 from consilience.cli.aggregate import reading_options
 
 __all__ = ["command"]
 
 
-@click.command(name="update", params=list(reading_options))
+@click.command(name="update", cls=Sectioned, params=list(reading_options))
 @click.argument("run", type=click.Path())
 @click.argument("labels", type=LABELS)
 @click.option("--forget", type=float, help="Share of the past that every update takes away, from now on.")

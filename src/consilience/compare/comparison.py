@@ -165,7 +165,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         best = self.summaries[0]
-        how = "none gave a result" if best["error"] is None else f"best {best['method']} ({best['error']:.2f} % wrong)"
+        how = "none gave a result" if best["error"] is None else f"best {best['method']} ({best['error']:.2f}% wrong)"
         return f"<Comparison: {len(self.methods)} methods on {self.facts['judged']} items, {how}>"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["HEADINGS", "cells", "to_latex", "to_markdown"]
 
 #: Headings of what is right, without the cost.
-HEADINGS = ("method", "error %", "sd", "95 %", "log-loss", "Brier", "ECE", "confidence")
+HEADINGS = ("method", "error %", "sd", "95%", "log-loss", "Brier", "ECE", "confidence")
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-__all__ = ["count", "lines", "marked", "percent", "shown", "table"]
+__all__ = ["count", "counted", "lines", "marked", "percent", "shown", "table"]
 
 #: Characters that change the direction of text, or are invisible.
 _TURNING = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
@@ -54,17 +54,22 @@ def count(n: Any) -> str:
     return f"{int(n):,}"
 
 
+def counted(n: int, what: str, plural: str = "s") -> str:
+    """Return a number with its noun: ``1 item``, ``2,000 items``."""
+    return f"{n:,} {what}{plural * (n != 1)}"
+
+
 def percent(share: float | None, digits: int = 1) -> str:
-    """Return a share as a percentage; only 0 and 1 themselves are shown as 0 % and 100 %."""
+    """Return a share as a percentage; only 0 and 1 themselves are shown as 0% and 100%."""
     if share is None or share != share:
         return "–"
     least = 10.0**-digits
     value = 100.0 * share
     if 0.0 < value < least / 2:
-        return f"<\u202f{least:.{digits}f}\u00a0%"
+        return f"<{least:.{digits}f}%"
     if 100.0 - least / 2 < value < 100.0:
-        return f">\u202f{100.0 - least:.{digits}f}\u00a0%"
-    return f"{value:.{digits}f}\u00a0%"
+        return f">{100.0 - least:.{digits}f}%"
+    return f"{value:.{digits}f}%"
 
 
 def lines(heading: Any, *sentences: Any, kind: str = "p") -> Markup:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from consilience.diagnose.agreement import Agreement
+from consilience.diagnose.constants import LEAST_COMMON
 from consilience.diagnose.diagnosis import Verdict
+from consilience.diagnose.evidence import count, weigh
 from consilience.diagnose.graph import CoLabelGraph
 from consilience.diagnose.rules import Finding
+from consilience.kernels._arrays import Ints
 
-__all__ = ["Judged", "OverlapDiagnosis", "judge"]
+__all__ = ["Judged", "OverlapDiagnosis", "judge", "outside_largest_group"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,19 @@ class OverlapDiagnosis:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.verdict}, {self.graph.n_labels.size} annotators>"
+
+
+def outside_largest_group(graph: CoLabelGraph, labels: Ints) -> Iterator[Finding]:
+    """Yield a finding about annotators who share no item with the largest group, if there are any."""
+    total = int(labels.sum())
+    outside = total - int(labels[graph.members(0)].sum())
+    if outside > 0:
+        weight = weigh(outside, total)
+        yield Finding(
+            weight,
+            f"{count(outside, 'label')} of {total} are by annotators who share no item with the largest group.",
+            f"Let annotators of different groups label at least {LEAST_COMMON} common items." if weight else "",
+        )
 
 
 class Judged(NamedTuple):

@@ -5,7 +5,7 @@ The command line and the report say the same, from here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from consilience.runs.consensus import Consensus
 
-__all__ = ["REVIEW", "Attention", "Decision", "Part", "attention", "decide", "wilson_interval"]
+__all__ = ["REVIEW", "Attention", "Decision", "Part", "attention", "decide", "not_estimated", "wilson_interval"]
 
 #: Labels with less confidence should be reviewed.
 REVIEW = 0.7
@@ -44,12 +44,12 @@ class Part:
 
     verb: str  #: "accept", "review", "check all" or "label"
     items: int
-    wrong: float | None  #: expected share of wrong labels
+    wrong: float | None  #: expected share of wrong labels, if it can be estimated
 
     def __str__(self) -> str:
-        if self.wrong is None:
-            return f"{self.verb} {self.items:,} that {'has' if self.items == 1 else 'have'} no label"
-        return f"{self.verb} {self.items:,} (about {self.wrong:.0%} wrong)"
+        if self.verb == "label":
+            return f"label {self.items:,} that {'has' if self.items == 1 else 'have'} no label"
+        return f"{self.verb} {self.items:,}" + ("" if self.wrong is None else f" (about {self.wrong:.0%} wrong)")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ def decide(consensus: Consensus, diagnosis: Any = None) -> Decision:
     known, measured = _by_known_answers(consensus), _by_truth(consensus)
     words = _HEADLINES.get(verdict or "", "")
     trusted = verdict != "not" and not known and not measured
-    parts = tuple(_parts(consensus, trusted, run["error_rate"] / 100.0 if measured else None))
+    error = run["error_rate"] / 100.0 if measured else consensus.estimated_error.value if run["K"] > 1 else None
+    parts = tuple(_parts(consensus, trusted, error))
     reason, advice = "", tuple[str, ...]()
     if diagnosis is not None:
         reason = str(diagnosis.reasons[0]) if verdict != "identified" and diagnosis.reasons else ""
@@ -107,14 +108,14 @@ def decide(consensus: Consensus, diagnosis: Any = None) -> Decision:
         advice = (_USE_TRUTH, *advice)
     figures = []
     if "error_rate" in run:
-        figures.append(f"Error against the truth given: {run['error_rate']:.2f} %.")
+        figures.append(f"Error against the truth given: {run['error_rate']:.2f}%.")
     if "option_scores" in run:
         scores = run["option_scores"]
-        found = ", ".join(f"{name} {100 * scores[name]:.2f} %" for name in ("precision", "recall", "f1"))
-        wrong = f"{scores['error_rate']:.2f} % of the decisions wrong"
+        found = ", ".join(f"{name} {100 * scores[name]:.2f}%" for name in ("precision", "recall", "f1"))
+        wrong = f"{scores['error_rate']:.2f}% of the decisions wrong"
         figures.append(f"Options against the truth given: {found}, {wrong}.")
     if "spans" in run:
-        found = ", ".join(f"{name} {100 * value:.2f} %" for name, value in run["spans"].items())
+        found = ", ".join(f"{name} {100 * value:.2f}%" for name, value in run["spans"].items())
         figures.append(f"Spans against the truth given: {found}.")
     return Decision(
         "not" if known or measured else verdict or "none",
@@ -155,15 +156,24 @@ def _by_truth(consensus: Consensus) -> str:
     )
 
 
+def not_estimated(run: Mapping[str, Any]) -> str:
+    """Return why the error of a run cannot be estimated, or ""."""
+    if run.get("gold_items", 0) >= run["N"] > 0:
+        return "every item has a known answer"
+    return "all labels are the same" if run["K"] < 2 else ""
+
+
 def _error(consensus: Consensus) -> str:
-    error, known = consensus.estimated_error, consensus.run.get("known_answers")
+    run, error, known = consensus.run, consensus.estimated_error, consensus.run.get("known_answers")
+    if reason := not_estimated(run):
+        return f"There is no estimated error: {reason}."
     basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
-    what = "decisions on options" if consensus.run.get("answers") == "multi" else "labels"
+    what = "decisions on options" if run.get("answers") == "multi" else "labels"
     return f"Estimated error: {error.value:.0%} of the {what} ({error.low:.0%} to {error.high:.0%}), {basis}."
 
 
-def _parts(consensus: Consensus, trusted: bool, measured: float | None) -> Iterator[Part]:
-    """Yield what to do with the items; ``measured`` is the share of wrong labels if it contradicts the confidence."""
+def _parts(consensus: Consensus, trusted: bool, error: float | None) -> Iterator[Part]:
+    """Yield what to do with the items; ``error`` is the share of wrong labels if confidence is not ``trusted``."""
     columns = consensus.label_columns
     labelled = np.asarray(columns["label"].is_valid())
     confidence = np.asarray(columns["confidence"])[labelled]
@@ -171,7 +181,7 @@ def _parts(consensus: Consensus, trusted: bool, measured: float | None) -> Itera
     kinds = (("accept", sure), ("review", ~sure)) if trusted else (("check all", np.ones_like(sure)),)
     for verb, which in kinds:
         if which.any():
-            wrong = float(1.0 - confidence[which].mean()) if measured is None else measured
+            wrong = float(1.0 - confidence[which].mean()) if trusted else error
             yield Part(verb, int(which.sum()), wrong)
     if not labelled.all():
         yield Part("label", int((~labelled).sum()), None)

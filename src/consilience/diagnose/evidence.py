@@ -16,7 +16,7 @@ from consilience.diagnose.stability import Stability
 from consilience.kernels._arrays import Floats, Ints
 from consilience.moments.cooccurrence import CoOccurrences
 
-__all__ = ["Evidence", "count", "percent"]
+__all__ = ["Evidence", "count", "percent", "round_up", "weigh"]
 
 
 class Evidence(NamedTuple):
@@ -66,8 +66,7 @@ class Evidence(NamedTuple):
 
     def weigh(self, outside: int) -> int:
         """Return the weight of a finding about this many labels that cannot be compared with the rest."""
-        total = self.annotations.n_labels
-        return 2 if outside > OUTSIDE_NOT * total else 1 if outside > OUTSIDE_NOTE * total else 0
+        return weigh(outside, self.annotations.n_labels)
 
     def people(self, which: Any) -> Ints:
         """Return these annotators without gold."""
@@ -85,11 +84,22 @@ class Evidence(NamedTuple):
         return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
+def weigh(outside: int, total: int) -> int:
+    """Return the weight of a finding about labels that cannot be compared with the rest, of so many in all."""
+    return 2 if outside > OUTSIDE_NOT * total else 1 if outside > OUTSIDE_NOTE * total else 0
+
+
 def count(n: int, what: str) -> str:
     """Return the number with its noun: ``1 item``, ``2 items``."""
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+def round_up(n: float) -> int:
+    """Return a number of two digits and zeros that is not smaller, for advice: 199 is 200."""
+    step: int = 10 ** max(len(str(int(n))) - 2, 0)
+    return int(np.ceil(n / step)) * step
+
+
 def percent(share: float) -> str:
     """Return a share as a percentage with one decimal."""
-    return f"{100 * share:.1f} %" if share == 0 or share >= 0.0005 else "less than 0.1 %"
+    return f"{100 * share:.1f}%" if share == 0 or share >= 0.0005 else "less than 0.1%"

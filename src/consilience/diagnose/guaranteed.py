@@ -53,15 +53,12 @@ class Guarantees:
     @property
     def sentences(self) -> list[str]:
         """What the bounds say."""
-        if not self.says_something:
-            now = f"guarantee: none for {self.labels_per_item:.1f} labels an item"
-        else:
-            now = f"guarantee: with {self.labels_per_item:.1f} labels an item at most {100 * self.error:.1f} % wrong"
-        if self.labels_needed is None:
-            more = f"no number of labels guarantees {100 * TARGET:.0f} %"
-        else:
-            more = f"{self.labels_needed} labels an item guarantee {100 * TARGET:.0f} %"
-        return [f"{now}; {more} (if annotators are independent and as good as estimated; usually fewer suffice)"]
+        now = f"at most {self.error:.1%} wrong" if self.says_something else "nothing"
+        more = f"no number of labels guarantees at most {TARGET:.0%}"
+        if self.labels_needed is not None:
+            more = f"{self.labels_needed} guarantee at most {TARGET:.0%}, though usually fewer suffice"
+        given = f"if annotators are independent and as good as estimated, {self.labels_per_item:.1f} labels an item"
+        return [f"{given} guarantee {now}; {more}"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

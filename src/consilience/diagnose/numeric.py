@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.by_overlap import OverlapDiagnosis, judge
-from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON, OUTSIDE_NOT, OUTSIDE_NOTE
+from consilience.diagnose.by_overlap import OverlapDiagnosis, judge, outside_largest_group
+from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON
 from consilience.diagnose.evidence import count, percent
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.open_answers import without_answers
@@ -97,14 +97,7 @@ def _findings(
             f"{max(reliability, 0.0):.2f}.",
             "Collect more answers for each item, or explain the scale to the annotators with examples.",
         )
-    outside = total - int(labels[graph.members(0)].sum())
-    if outside > 0:
-        weight = 2 if outside > OUTSIDE_NOT * total else 1 if outside > OUTSIDE_NOTE * total else 0
-        yield Finding(
-            weight,
-            f"{count(outside, 'label')} of {total} are by annotators who share no item with the largest group.",
-            f"Let annotators of different groups label at least {LEAST_COMMON} common items." if weight else "",
-        )
+    yield from outside_largest_group(graph, labels)
     rare = labels[(labels > 0) & (labels < FEW)]
     if rare.size and rare.sum() > FEW_SHARE * total:
         yield Finding(

@@ -29,8 +29,8 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.diagnose.amounts import annotators_to_ask
-from consilience.diagnose.by_overlap import OverlapDiagnosis, judge
-from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON, OUTSIDE_NOT, OUTSIDE_NOTE
+from consilience.diagnose.by_overlap import OverlapDiagnosis, judge, outside_largest_group
+from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON
 from consilience.diagnose.evidence import count, percent
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.rules import Finding
@@ -104,14 +104,7 @@ def overlap_findings(a: Annotations, graph: CoLabelGraph, *, gold: bool) -> Iter
     if not (a.labels_per_item > 1).any():
         yield Finding(0 if gold else 2, "No item was labelled by two annotators: nobody's labels are checked.", more)
         return
-    outside = total - int(labels[graph.members(0)].sum())
-    if outside > 0:
-        weight = 2 if outside > OUTSIDE_NOT * total else 1 if outside > OUTSIDE_NOTE * total else 0
-        yield Finding(
-            weight,
-            f"{count(outside, 'label')} of {total} are by annotators who share no item with the largest group.",
-            f"Let annotators of different groups label at least {LEAST_COMMON} common items." if weight else "",
-        )
+    yield from outside_largest_group(graph, labels)
     triples = float(np.mean(a.labels_per_item[a.labels_per_item > 0] >= 3))
     if triples < 0.5:
         reason = f"Only {percent(triples)} of the items have three labels: where two differ, little shows who is right."

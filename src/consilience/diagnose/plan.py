@@ -279,11 +279,11 @@ def _doubts(run: Consensus, item: Ints, asked: Ints, accuracy: Floats) -> pa.Arr
     classes, people = (pc.cast(ids.to_arrow(), pa.string()) for ids in (run.model.classes, run.model.annotators))
     q, rows = run.posterior[item], np.arange(item.size)
     parts: list[Any] = []
-    for code, after in ((run.choice.best[item], " %) or "), (run.choice.second[item], " %)?")):
+    for code, after in ((run.choice.best[item], "%) or "), (run.choice.second[item], "%)?")):
         parts += [classes.take(pa.array(code)), " (", _percent(q[rows, code]), after]
     doubt = pc.binary_join_element_wise(*parts, "")
     doubt = pc.if_else(pa.array(run.n_labels[item] == 0), pa.scalar("nobody has labelled it;"), doubt)
-    right = pc.binary_join_element_wise(" is right ", _percent(accuracy[asked]), " % of the time", "")
+    right = pc.binary_join_element_wise(" is right ", _percent(accuracy[asked]), "% of the time", "")
     right = pc.if_else(pa.array(np.isnan(accuracy[asked])), pa.scalar(" has labelled little so far"), right)
     return pc.binary_join_element_wise(doubt, " ", people.take(pa.array(asked)), right, "")
 
@@ -304,8 +304,8 @@ def _notes(annotations: Annotations, rest: float, price: Floats) -> list[str]:
         notes.append(
             "there is only one annotator: nothing checks the labels; find two more"
             if active == 1
-            else "there are only two annotators: where they differ nothing shows who is right; find a third"
+            else "there are only two annotators: where they differ, nothing shows who is right; find a third"
         )
     if rest >= float(price.min()) - 1e-9:
-        notes.append(f"{rest:g} of the budget is left: no other label of those who can be asked would help")
+        notes.append(f"{rest:g} of the budget is left: no other label by those who can be asked would help")
     return notes

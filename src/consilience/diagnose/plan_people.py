@@ -73,4 +73,4 @@ def note_of(names: Ids, not_asked: Mapping[int, str]) -> list[str]:
         shown = ", ".join(those[:3]) + (f" and {len(those) - 3} more" if len(those) > 3 else "")
         parts.append(f"{shown} ({reason})")
     whom = "everybody is flagged; find other annotators" if len(not_asked) == len(names) else "flagged, so not asked"
-    return [f"{whom}: {'; '.join(parts)}. They are asked with allow_flagged"]
+    return [f"{whom}: {'; '.join(parts)}. To ask them too: allow_flagged=True (--allow-flagged)"]

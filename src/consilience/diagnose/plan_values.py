@@ -125,13 +125,13 @@ def _reason(run: Any, n: int, m: int, accuracy: Floats) -> str:
     what = "options" if isinstance(run, MultiRun) else "items"
     about = f"{who} has labelled little so far"
     if np.isfinite(accuracy[m]):
-        about = f"{who} is right about {100 * accuracy[m]:.0f} % of {what}"
+        about = f"{who} is right about {100 * accuracy[m]:.0f}% of {what}"
     here = slice(int(run.first[n]), int(run.first[n + 1]))
     p = run.posterior[here]
     if run.n_labels[n] == 0 or not p.size:
         return f"nobody has labelled it; {about}"
     if isinstance(run, MultiRun):
         least = int(np.argmin(np.abs(p - 0.5)))
-        return f"{run.model.options[int(run.option[here][least])]} ({100 * p[least]:.0f} %)? {about}"
-    names = [f"{run.model.classes[int(run.answer[here][c])]} ({100 * p[c]:.0f} %)" for c in np.argsort(-p)[:2]]
+        return f"{run.model.options[int(run.option[here][least])]} ({100 * p[least]:.0f}%)? {about}"
+    names = [f"{run.model.classes[int(run.answer[here][c])]} ({100 * p[c]:.0f}%)" for c in np.argsort(-p)[:2]]
     return f"{' or '.join(names)}? {about}"

@@ -53,7 +53,7 @@ from consilience.diagnose.constants import (
     SHORTFALL,
     SLIGHT,
 )
-from consilience.diagnose.evidence import Evidence, count, percent
+from consilience.diagnose.evidence import Evidence, count, percent, round_up
 from consilience.kernels._arrays import Ints
 from consilience.runs.annotator_table import FEW
 
@@ -80,7 +80,7 @@ def _newcomers(e: Evidence, good: Ints, able: str = "") -> str:
     more, items = amounts.newcomers(e, good, able=bool(able))
     who, beside = count(more, "more annotator"), e.names(good) or "others"
     if items > e.labelled_items:
-        return f"Collect more items, {items} in all, and let {who}{able} label all of them besides {beside}."
+        return f"Collect more items, {round_up(items)} in all, and let {who}{able} label all of them besides {beside}."
     let = f"Find {who}{able}, and let each label" if able else f"Let {who} label"
     return f"{let} {_of_items(e, items)} that {beside} labelled."
 
@@ -193,7 +193,7 @@ def _evidence(e: Evidence) -> str:
         )
     if labels <= len(e.active):
         return f"collect more labels, {labels} for each item"
-    return f"collect more items, {int(np.ceil(more * e.labelled_items))} in all"
+    return f"collect more items, {round_up(more * e.labelled_items)} in all"
 
 
 def _signal(e: Evidence) -> Iterator[Finding]:
@@ -225,7 +225,8 @@ def _signal(e: Evidence) -> Iterator[Finding]:
             1,
             f"On the {common} that two or more annotators labelled, they agree only slightly more than they would by "
             "guessing.",
-            f"Collect more items, {amounts.items_in_all(e)} in all, or find annotators who know the classes better.",
+            f"Collect more items, {round_up(amounts.items_in_all(e))} in all, or find annotators who know the classes "
+            "better.",
         )
 
 
@@ -252,7 +253,7 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
             f"There are too few items to be sure that annotators tell class {one} from class {other}.",
             e.more_of(k, amounts.items_of_class(e, k))
             if e.items_of_class[k] < e.needed
-            else f"Collect more items, {amounts.items_to_settle(e)} in all, or explain the difference "
+            else f"Collect more items, {round_up(amounts.items_to_settle(e))} in all, or explain the difference "
             f"between {one} and {other} to the annotators.",
         )
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,9 @@ __all__ = [
     "table_format",
     "token_format",
 ]
+
+#: Names of a folder that are looked at when a file is not found.
+_MOST_NAMES = 10_000
 
 _log = logging.getLogger("consilience")
 
@@ -239,8 +243,17 @@ def check_format(place: Path, name: str | None, known: tuple[str, ...], what: st
         hint = did_you_mean(name, known, f"The formats are {', '.join(known)}")
         raise ParameterError(f"there is no format {name!r}{what}{hint}")
     if not place.exists():
-        raise FormatError(f"there is no file {place}")
+        raise FormatError(f"there is no file {place}{_similar(place)}")
     check_is_file(place)
+
+
+def _similar(place: Path) -> str:
+    """Return a question about a file of the same folder whose name is similar, or ""."""
+    try:
+        names = [each.name for each in islice(place.parent.iterdir(), _MOST_NAMES)]
+    except OSError:
+        return ""
+    return did_you_mean(place.name, names, "").removesuffix(". ")
 
 
 def _recognised(name: str, reason: str, source: Source) -> Recognised:

@@ -69,7 +69,7 @@ def blocks(data: Any, where: Any = None, *, most: int = 16, seed: int = 0) -> An
         ax.tick_params(length=0, labelsize=7.5)
         ax.spines[:].set_visible(False)
         share = 1.0 - known.mean()
-        ax.set_title(title + (f": {100 * share:.0f} % missing" if matrix is not after else ""), fontsize=10, loc="left")
+        ax.set_title(title + (f": {100 * share:.0f}% missing" if matrix is not after else ""), fontsize=10, loc="left")
     bar = made.colorbar(drawn, ax=made.axes, shrink=0.7, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, color=GREY)

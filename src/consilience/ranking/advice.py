@@ -38,7 +38,7 @@ def headline(ranking: Ranking) -> str:
         said = "The order is rough: neighbours cannot be told apart"
     else:
         said = "The order is mostly chance: collect more comparisons before using it"
-    said += f" ({100 * share:.0f} % of the differences between scores are not chance)."
+    said += f" ({100 * share:.0f}% of the differences between scores are not chance)."
     if n_groups == 1:
         return f"All {group.size} items are connected by comparisons. {said}"
     sizes = np.bincount(group)

@@ -30,7 +30,7 @@ def calibration(view: View) -> dict[str, Any]:
     low, high = wilson_interval(wrong, n)
     figures = [
         ("wrong labels", f"{count(wrong)} of {count(n)}"),
-        ("error", f"{percent(wrong / n)} (95 %: {100 * low:.1f} to {100 * high:.1f} %)"),
+        ("error", f"{percent(wrong / n)} (95%: {100 * low:.1f} to {100 * high:.1f}%)"),
         ("error expected by the model", percent(float(np.mean(1.0 - view.confidence[view.judged])))),
         ("expected calibration error", f"{found.calibration_error:.3f}"),
         ("log-loss", f"{metrics.log_loss(posterior, truth):.3f}"),

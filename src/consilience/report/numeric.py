@@ -135,4 +135,4 @@ def _picture(run: NumericRun) -> Any:
         ends = (at, frame.y(float(run.low[n]))), (at, frame.y(float(run.high[n])))
         drawn.append(element("polyline", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in ends), class_="line"))
         drawn.append(element("circle", cx=at, cy=frame.y(float(run.value[n])), r=2.0, class_="dot"))
-    return picture(760, 240, *drawn, label="Values of items with 90 % intervals")
+    return picture(760, 240, *drawn, label="Values of items with 90% intervals")

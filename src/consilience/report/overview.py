@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from consilience.data.names import count, marked, percent, shown
 from consilience.diagnose import Diagnosis
-from consilience.diagnose.decision import Attention, Decision, Part
+from consilience.diagnose.decision import Attention, Decision, Part, not_estimated
 from consilience.report.svg import Frame, bar, confusion, element, picture, ticks
 from consilience.report.view import View
 
@@ -23,7 +23,7 @@ _MOST_CLASSES = 20
 #: Limits on reasons and pieces of advice, and on the points of a curve.
 _MOST_SENTENCES, _MOST_POINTS = 40, 200
 #: Limits on the advice and on the names in sight.
-_MOST_ADVICE, _MOST_NAMES = 3, 12
+_MOST_ADVICE, _MOST_NAMES = 3, 8
 #: Entries of the summary that the page shows elsewhere.
 _ELSEWHERE = frozenset(
     (
@@ -65,10 +65,11 @@ def verdict(view: View, decision: Decision) -> dict[str, Any]:
 
 def _part(part: Part) -> tuple[str, str, str]:
     """Return what to do with some items, how many they are, and what is known of them."""
-    if part.wrong is None:
+    if part.verb == "label":
         return "Label", count(part.items), "item that has no label" if part.items == 1 else "items that have no label"
-    labels = f"label{'s' * (part.items != 1)}, about {percent(part.wrong, 0)} wrong"
-    return part.verb.capitalize(), count(part.items), labels
+    labels = f"label{'s' * (part.items != 1)}"
+    wrong = "" if part.wrong is None else f", about {percent(part.wrong, 0)} wrong"
+    return part.verb.capitalize(), count(part.items), labels + wrong
 
 
 def _people(each: Attention) -> dict[str, Any]:
@@ -84,13 +85,15 @@ def tiles(view: View, flagged: int) -> list[dict[str, str]]:
     each = run["labels"] / max(run["N"], 1)
     sure = int((view.confidence[view.labelled] >= _SURE).sum())
     error = view.consensus.estimated_error
-    between = f"{percent(error.low)} to {percent(error.high)}, from {error.basis}"
+    value, between = percent(error.value), f"{percent(error.low)} to {percent(error.high)}, from {error.basis}"
+    if reason := not_estimated(run):
+        value, between = "–", reason
     found = [
         _tile(what, count(run["N"]), f"{count(missing)} without a label" if missing else ""),
         _tile("Labels", count(run["labels"]), f"{each:.1f} for each {what.lower()[:-1]}"),
         _tile("Annotators", count(run["M"]), _of_annotators(view, flagged)),
-        _tile("Estimated error", percent(error.value), between),
-        _tile(f"Sure {what.lower()}", percent(sure / labelled if labelled else None), f"{count(sure)} at 95 % or more"),
+        _tile("Estimated error", value, between),
+        _tile(f"Sure {what.lower()}", percent(sure / labelled if labelled else None), f"{count(sure)} at 95% or more"),
     ]
     agreed = None if view.diagnosis is None else view.diagnosis.agreement
     if agreed is not None and agreed.alpha.value is not None and agreed.alpha.value == agreed.alpha.value:

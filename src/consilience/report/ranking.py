@@ -98,7 +98,7 @@ def _picture(scores: list[dict[str, Any]]) -> Any:
         drawn.append(element("circle", cx=frame.x(row["score"]), cy=y, r=3.0, class_="dot"))
     middle = (frame.left + frame.right) / 2
     drawn.append(element("text", "score", x=middle, y=frame.bottom + 31, class_="axis", text_anchor="middle"))
-    return picture(width, height, *drawn, label="Scores of the items with 95 % intervals, the best first")
+    return picture(width, height, *drawn, label="Scores of the items with 95% intervals, the best first")
 
 
 def _scores(scores: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -254,6 +254,6 @@ def _biases(model: DawidSkene) -> list[str]:
     share = model.confusions[np.arange(len(worst)), said, truth]
     names = [str(name) for name in model.classes]
     return [
-        f"says {names[i]} for {names[k]} ({100 * p:.0f} %)" if p >= 0.005 else ""
+        f"says {names[i]} for {names[k]} ({100 * p:.0f}%)" if p >= 0.005 else ""
         for i, k, p in zip(said, truth, share, strict=True)
     ]

@@ -278,4 +278,4 @@ def _bias(counts: list[list[float]], shares: list[list[float]]) -> str:
     """Return the more frequent mistake of an annotator, in words."""
     missed, ticked = counts[0][1], counts[1][0]
     what, share = ("misses true", shares[0][1]) if missed >= ticked else ("ticks false", shares[1][0])
-    return f"{what} options ({100 * share:.0f} %)" if share >= 0.005 else ""
+    return f"{what} options ({100 * share:.0f}%)" if share >= 0.005 else ""

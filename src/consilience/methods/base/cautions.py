@@ -47,8 +47,7 @@ def cautions_of(annotations: Labels, *, alone: bool = True, silence: Any = "rand
             "how the groups compare is not in the data. Let members of different groups label some items in common"
         )
     if seen.unlabelled and silence == "random":
-        what = "stay unlabelled" if alone else "are judged by their neighbours or features alone"
-        found.append(f"{seen.unlabelled} items have no label and {what}")
+        found.append(_unlabelled(seen.unlabelled, alone))
     cautions: list[Caution] = [(sentence, FewLabelsWarning) for sentence in found]
     if not isinstance(annotations, Annotations) and (many := _numbers(annotations.class_ids)):
         sentence = (
@@ -56,6 +55,14 @@ def cautions_of(annotations: Labels, *, alone: bool = True, silence: Any = "rand
         )
         cautions.append((f"{sentence}are numbers, read them into memory: cs.aggregate(cs.read(…))", DataWarning))
     return cautions
+
+
+def _unlabelled(n: int, alone: bool) -> str:
+    if n == 1:
+        what = "stays unlabelled" if alone else "is judged by its neighbours or features alone"
+        return f"1 item has no label and {what}"
+    what = "stay unlabelled" if alone else "are judged by their neighbours or features alone"
+    return f"{n} items have no label and {what}"
 
 
 def _numbers(names: Ids) -> int:
