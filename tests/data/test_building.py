@@ -245,3 +245,11 @@ def test_a_matrix_that_makes_no_sense() -> None:
         Annotations.from_matrix(MATRIX, items=["a", "b"])
     with pytest.raises(IdError, match="annotators must have different names"):
         Annotations.from_matrix(MATRIX, annotators=["a", "b", "a"])
+
+
+@pytest.mark.parametrize(("entries", "expected"), [([2, 0, 1], [0, 1, 2]), ([2, 0.5, 1], [0.5, 1.0, 2.0])])
+def test_gaps_in_a_matrix_do_not_turn_whole_numbers_into_floats(entries: list[float], expected: list[float]) -> None:
+    made = Annotations.from_matrix(np.array([entries, [np.nan, *entries[1:]]]))
+    assert made.classes.tolist() == expected
+    assert {type(label) for label in made.class_ids} == {type(expected[0])}
+    assert made.with_gold({0: entries[0]}).gold is not None

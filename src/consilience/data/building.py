@@ -257,6 +257,8 @@ def parts_of_matrix(
     if matrix.size == 0:
         raise DataError(f"the matrix has shape {matrix.shape}: there is nothing to aggregate")
     codes, ids = encode(to_column(matrix.ravel(), "the matrix"))
+    if classes is None and matrix.dtype.kind == "f" and (codes < 0).any():
+        ids = _whole(ids)
     if (absent := ids.codes_of([-1])[0]) >= 0 and ids[int(absent)] == -1:
         codes, ids = without_code(codes, ids, int(absent))
     said = (codes >= 0).reshape(matrix.shape)
@@ -277,6 +279,13 @@ def parts_of_matrix(
         time=None,
         blank=None,
     )
+
+
+def _whole(ids: Ids) -> Ids:
+    """Return labels that are all whole numbers as integers: only NaN, for missing ones, made them floats."""
+    values = ids.to_arrow().to_numpy()
+    exact = (values == np.round(values)) & (np.abs(values) < 2.0**53)
+    return Ids(pa.array(values.astype(np.int64))) if exact.all() else ids
 
 
 def _rectangular(matrix: Any) -> np.ndarray[Any, Any]:

@@ -105,7 +105,7 @@ class OrdinalBeliefs:
         shape: Shape = "absolute",
     ) -> None:
         K, C = n_levels, n_levels * places
-        self.proportions, self.per_level = proportions, places
+        self.proportions = proportions
         level = np.arange(K, dtype=float)[:, None]
         self.places = (np.arange(C) + 0.5) / places - 0.5
         apart = np.abs(level - self.places)
