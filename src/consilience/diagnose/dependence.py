@@ -160,13 +160,13 @@ def model_without(annotations: Annotations, groups: Sequence[Ints]) -> DawidSken
 
 def _close(found: Dependence) -> list[Ints]:
     """Return groups of three or more annotators who hardly ever differ from each other, for any reason."""
-    from scipy.cluster.hierarchy import fcluster, linkage
-    from scipy.spatial.distance import squareform
-
     close = (found.common >= COPY_COMMON) & (found.same >= CLOSE_AGREEMENT * found.common)
     people, place = np.unique(found.who[close], return_inverse=True)
     if people.size < 3:
         return []
+    from scipy.cluster.hierarchy import fcluster, linkage  # slow to import
+    from scipy.spatial.distance import squareform
+
     differ = np.ones((people.size, people.size))
     np.fill_diagonal(differ, 0.0)
     one, other = place.reshape(-1, 2).T
