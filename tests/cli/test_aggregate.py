@@ -198,7 +198,7 @@ def test_names_are_printed_as_they_are(run: Run, tmp_path: Path, word: str) -> N
 def test_labels_that_show_nothing_are_not_to_be_accepted(run: Run, tmp_path: Path) -> None:
     done = run("aggregate", write(tmp_path / "one.csv", [(n, "w", "cat" if n % 2 else "dog") for n in range(12)]))
     assert done.out.splitlines()[0] == "The labels do not show who is right."
-    assert "Check all 12 (about 20% wrong)." in done.out
+    assert "Check all 12 labels (about 20% wrong)." in done.out
     assert "Accept" not in done.out
     assert "12 labels of 12 items by 1 annotator, 2 classes" in done.out
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from consilience.cli._output import safe, show_table, show_text
-from consilience.data.names import counted
+from consilience.data.names import counted, cut
 from consilience.diagnose.decision import REVIEW, Decision, decide
 
 if TYPE_CHECKING:
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["show_consensus", "show_questions"]
 
-#: Limits on the items to review, for one question and for each of several, on names, and on the length of a text.
-_ROWS, _FEW_ROWS, _NAMES, _TEXT = 10, 3, 8, 60
+#: Limits on the items to review, for one question and for each of several, and on names.
+_ROWS, _FEW_ROWS, _NAMES = 10, 3, 8
+#: Width of the table of items beside the name of an item, and least width of such a name.
+_REST, _LEAST = 52, 20
 
 _STYLES = {"identified": "bold green", "weakly": "bold yellow", "not": "bold red"}
 _ANSWERS = {"identified": "shown", "weakly": "partly shown", "not": "not shown"}
@@ -97,8 +99,7 @@ def _classifier(report: Any) -> str:
 
 
 def _short(name: Any, most: int = 32) -> str:
-    text = safe(str(name))
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return cut(safe(str(name)), most)
 
 
 def _show_doubtful(console: Console, consensus: Consensus, most: int, *, all_rows: bool) -> None:
@@ -112,9 +113,10 @@ def _show_doubtful(console: Console, consensus: Consensus, most: int, *, all_row
     texts: list[str | None] = []
     if consensus.origin.texts is not None:
         texts = consensus.origin.texts.of([row[0] for row in rows]).to_pylist()
-    rows = [tuple(_short(value) if isinstance(value, str) else value for value in row) for row in rows]
+    most = max(console.width - _REST, _LEAST)  # a long name on one line
+    rows = [tuple(_short(value, most) if isinstance(value, str) else value for value in row) for row in rows]
     if rows:
-        lines = [_short(" ".join((text or "").split()), _TEXT) for text in texts]
+        lines = [safe(" ".join((text or "").split())) for text in texts]
         show_table(console, "Items to review first", rows, columns, texts=lines)
 
 

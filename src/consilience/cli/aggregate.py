@@ -31,8 +31,17 @@ _PARAMETERS = (
 )
 _MORE = ("groups", "rule", "field", "inference")
 
-#: The seeds that every method takes.
-SEED = click.IntRange(0, 2**32 - 1)
+
+class _Seed(click.ParamType):
+    """A seed that every method takes; --help does not show the range."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return click.IntRange(0, 2**32 - 1).convert(value, param, ctx)
+
+
+SEED = _Seed()
 ANSWERS = click.Choice(["auto", "nominal", "ordinal", "multi", "open", "numeric"])
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
@@ -71,7 +80,7 @@ _SECTIONS = {
     help="Format of the labels in --out.  [default: csv, parquet for many items]",
 )
 @click.option("--format", help="Format of the file, such as csv or label-studio.  [default: recognised]")
-@click.option("--question", help="Which question to read, if a file has several; aggregate also takes 'all'.")
+@click.option("--question", help="Which question to read, if a file has several; 'all' with aggregate.")
 @click.option("--item", help="Name of the item column.")
 @click.option("--annotator", help="Name of the annotator column.")
 @click.option("--label", help="Name of the label column.")

@@ -57,7 +57,9 @@ def command(comparisons: str, out: str | None, as_json: bool, **options: Any) ->
         with _output.waiting("writing the tables"):
             found.save(out)
             cs.report(found, Path(out) / "report.html", title=Path(comparisons).name)
-    _output.show_notes(list(dict.fromkeys([*sentences, *found.notes])))
+    # warnings name the file before the note
+    notes = [note for note in found.notes if not any(sentence.endswith(note) for sentence in sentences)]
+    _output.show_notes([*sentences, *notes])
     if as_json:
         _output.show_json(found.summary())
         return

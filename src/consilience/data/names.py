@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-__all__ = ["count", "counted", "lines", "marked", "percent", "shown", "table"]
+__all__ = ["count", "counted", "cut", "lines", "marked", "percent", "shown", "table"]
 
 #: Characters that change the direction of text, or are invisible.
 _TURNING = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
@@ -26,7 +26,7 @@ def _clean(text: str) -> str:
     )
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
     """Replace the middle of long text by "…": ids mostly differ at their ends."""
     if len(text) <= most:
         return text
@@ -37,8 +37,8 @@ def _cut(text: str, most: int) -> str:
 def shown(name: Any, most: int = MOST) -> str:
     """Return a name as plain text of at most ``most`` characters; a blank name is shown as (empty)."""
     # cut first: very long text need not be cleaned as a whole
-    text = _cut(str(name), 4 * _MOST_WHOLE)
-    return _cut(_clean(text).strip() or "(empty)", most)
+    text = cut(str(name), 4 * _MOST_WHOLE)
+    return cut(_clean(text).strip() or "(empty)", most)
 
 
 def marked(name: Any, most: int = MOST) -> Markup:

@@ -31,7 +31,7 @@ _USE_TRUTH = "Give the truth as known answers (--gold, gold=…): until then, th
 _FLAGS = (
     ("spammer", "Answer as if at random", True),
     ("adversary", "Mostly wrong, perhaps by another rule", True),
-    ("copies", "Answer as one, so they count once", True),
+    ("copies", "Answer almost exactly like others", True),
     ("changes over time", "Changed over time", True),
     ("biased towards", "Prefer one class where another is right", True),
     ("few labels", "Gave too few labels to be judged", False),
@@ -49,7 +49,10 @@ class Part:
     def __str__(self) -> str:
         if self.verb == "label":
             return f"label {self.items:,} that {'has' if self.items == 1 else 'have'} no label"
-        return f"{self.verb} {self.items:,}" + ("" if self.wrong is None else f" (about {self.wrong:.0%} wrong)")
+        what = f"{self.verb} {self.items:,}"
+        if self.verb == "check all":
+            what = "check the only label" if self.items == 1 else f"{what} labels"
+        return what + ("" if self.wrong is None else f" (about {self.wrong:.0%} wrong)")
 
 
 @dataclass(frozen=True)
