@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import FILES, ROWS, Run, child, environment, strict_json, table, tree, write
 
 import consilience as cs
+from consilience.cli.aggregate import command as aggregate
 
 VERBS = ("aggregate", "diagnose", "compare", "simulate", "datasets", "demo")
 
@@ -251,6 +252,15 @@ def test_every_verb_has_help(run: Run, words: tuple[str, ...]) -> None:
     assert (done.status, done.err) == (0, "")
     assert "Usage: " in done.out
     assert " ".join(words) in done.out.splitlines()[0]
+
+
+def test_options_are_in_sections_each_once(run: Run) -> None:
+    told = run("aggregate", "--help").out
+    sections = re.findall(r"^([A-Z].*):$", told, re.MULTILINE)
+    assert sections[:2] == ["Options", "Reading the file"]
+    assert {"Large data", "Fitting"} < set(sections)
+    options = re.findall(r"^  (--[a-z-]+)", told.partition("Options:")[2], re.MULTILINE)
+    assert len(options) == len(set(options)) == len(aggregate.params) - 1, "all but LABELS"
 
 
 def test_the_options_of_the_contract_are_there(run: Run) -> None:

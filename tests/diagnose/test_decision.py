@@ -10,6 +10,7 @@ import pytest
 
 import consilience as cs
 from consilience.diagnose.decision import REVIEW, Decision, decide
+from consilience.diagnose.evidence import round_up
 
 
 def quietly(data: Any, **options: Any) -> cs.Consensus:
@@ -104,3 +105,28 @@ def test_labels_that_show_nothing_are_not_accepted() -> None:
 def test_unlabelled_items_are_to_be_labelled(good: Any) -> None:
     part = decision_of(quietly(good.annotations.including([10_000, 10_001]))).parts[-1]
     assert (part.verb, part.items, part.wrong) == ("label", 2, None)
+
+
+def test_an_error_that_cannot_be_estimated_is_not_printed_as_zero(good: Any) -> None:
+    known = {item: int(truth) for item, truth in enumerate(good.truth)}
+    found = decision_of(quietly(good.annotations, gold=known))
+    assert found.error == "There is no estimated error: every item has a known answer."
+    same = quietly([["cat", "cat", "cat"], ["cat", "cat", "cat"]])
+    found = decision_of(same)
+    assert found.error == "There is no estimated error: all labels are the same."
+    assert found.to_do == "Check all 2 labels."
+
+
+def test_where_labels_are_not_trusted_the_error_is_the_estimated_one(misled: Any) -> None:
+    few = misled.annotations.select_annotators([0, 1])
+    run = quietly(few)
+    found = decision_of(run)
+    assert run.verdict == "not"
+    assert {part.wrong for part in found.parts if part.verb != "label"} == {run.estimated_error.value}
+
+
+@pytest.mark.parametrize(
+    ("n", "rounded"), [(7, 7), (66, 66), (66.2, 67), (100, 100), (199, 200), (332, 340), (10_001, 11_000)]
+)
+def test_advice_has_round_numbers(n: float, rounded: int) -> None:
+    assert round_up(n) == rounded

@@ -282,3 +282,11 @@ def test_parquet_in_gzip(tmp_path: Path) -> None:
     packed.write_bytes(packed.read_bytes()[:-20])
     with pytest.raises(FormatError, match=r"a\.parquet\.gz"):
         cs.read(packed)
+
+
+def test_a_missing_file_gets_a_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv.gz").touch()
+    with pytest.raises(FormatError, match=r"there is no file .*labels\.csv; did you mean 'labels\.csv\.gz'\?$"):
+        cs.read(tmp_path / "labels.csv")
+    with pytest.raises(FormatError, match=r"there is no file .*other$"):
+        cs.read(tmp_path / "nowhere" / "other")

@@ -158,6 +158,10 @@ def _show_details(console: Console, consensus: Consensus) -> None:
         shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
         classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))
         show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=200)
-    annotators = nw.from_native(consensus.annotators, eager_only=True).sort("information", descending=True)
-    shown = annotators.drop("bias") if "bias" in annotators.columns else annotators
-    show_table(console, "Annotators, most informative first", shown.rows(), shown.columns, most=200)
+    annotators = nw.from_native(consensus.annotators, eager_only=True)
+    order, title, hidden = "information", "Annotators, most informative first", {"bias"}
+    if run.get("silence") == "informative":  # those who name one class inform by speaking, not by what they say
+        order, title, hidden = "accuracy", "Annotators, most accurate first", {"bias", "information"}
+    shown = annotators.sort(order, descending=True, nulls_last=True)
+    shown = shown.select([name for name in shown.columns if name not in hidden])
+    show_table(console, title, shown.rows(), shown.columns, most=200)

@@ -17,8 +17,8 @@ __all__ = ["doubtful", "item_rows"]
 
 #: Items with at least this confidence are listed only if there are fewer than so many others.
 _CLEAR, _LEAST = 0.99, 10
-#: Limits on the annotators named for each class, and on the classes.
-_MOST_NAMES, _MOST_SAID = 6, 6
+#: Limits on the annotators named for each class, on the characters of their names together, and on the classes.
+_MOST_NAMES, _MOST_LETTERS, _MOST_SAID = 6, 60, 6
 #: Words shown on either side of a token.
 _AROUND = 4
 #: Characters shown of an item's text.
@@ -104,10 +104,11 @@ def _said(view: View, n: int, accuracy: Floats) -> list[dict[str, Any]] | None:
     named = sorted(np.unique(said).tolist(), key=lambda k: (-p[k], k))
     for k in named[:_MOST_SAID]:
         people, times = np.unique(who[said == k], return_counts=True)
-        order = np.argsort(-accuracy[people], kind="stable")
+        order = np.argsort(-accuracy[people], kind="stable")[:_MOST_NAMES].tolist()
+        letters = np.cumsum([min(len(str(a.annotator_ids[int(people[x])])), 24) for x in order])
         names = [
             marked(a.annotator_ids[int(people[x])], 24) + (f" ×{times[x]}" if times[x] > 1 else "")
-            for x in order[:_MOST_NAMES].tolist()
+            for x in order[: max(int((letters <= _MOST_LETTERS).sum()), 1)]
         ]
         found.append({"label": marked(a.class_ids[k], 32), "names": names, "more": people.size - len(names)})
     if len(named) > _MOST_SAID:

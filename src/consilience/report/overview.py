@@ -44,7 +44,9 @@ def verdict(view: View, decision: Decision) -> dict[str, Any]:
     """Return what to do, the verdict, and its reasons, or why there is none."""
     found = view.diagnosis
     reasons = [] if found is None else [shown(reason, 400) for reason in found.reasons[:_MOST_SENTENCES]]
-    collect = [shown(sentence, 400) for sentence in decision.collect[:_MOST_SENTENCES]]
+    # the heading of the row says "Collect"
+    advice = (sentence.removeprefix("Collect ") for sentence in decision.collect[:_MOST_SENTENCES])
+    collect = [shown(sentence[:1].upper() + sentence[1:], 400) for sentence in advice]
     note = view.no_diagnosis
     if isinstance(found, Diagnosis) and not found.stability.draws:
         note = "The bootstrap over items was left out, to save time."
