@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from tests.conftest import error_percent, real_crowd, sound, table7_crowd, table7_error
+from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 
 import consilience as cs
 from consilience.data.ids import Ids
@@ -177,39 +177,6 @@ def test_the_same_data_gives_the_same_bytes() -> None:
 
 
 # ---- odd crowds -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shrinkage", [0.0, 0.25])
-def test_small_and_odd_crowds_have_probabilities(shrinkage: float) -> None:
-    two = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [0, 0]])
-    never_met = np.array([[0, -1, -1], [-1, 1, -1], [-1, -1, 0]])
-    matrices = (two, two[:, :1], two[:1], np.array([[0]]), np.zeros((4, 3), int), never_met)
-    for matrix in matrices:
-        assert sound(multispa(cs.Annotations.from_matrix(matrix), shrinkage=shrinkage))
-    silent = cs.Annotations.from_matrix(np.array([[0, 1, -1], [1, 1, -1], [-1, -1, -1]]))
-    done = multispa(silent, shrinkage=shrinkage)
-    assert sound(done)
-    np.testing.assert_allclose(done.posterior[2], done.model.prior)
-
-
-def test_repeated_answers_are_taken() -> None:
-    import pandas as pd
-
-    frame = cs.simulate(200, 6, 3, seed=0).annotations.to_frame("pandas")
-    twice = pd.concat([frame, frame.iloc[:300]])
-    assert sound(multispa(cs.Annotations.from_frame(twice, duplicates="keep")))
-
-
-def test_groups_that_never_meet_name_their_classes_alike() -> None:
-    first, second = (cs.simulate(600, 10, 3, label_probability=0.6, seed=s) for s in (1, 2))
-    matrix = np.full((1200, 20), -1)
-    for start, sim in ((0, first), (1, second)):
-        a = sim.annotations
-        matrix[600 * start + a.item_of_label(), 10 * start + a.annotator.astype(int)] = a.label
-    done = multispa(cs.Annotations.from_matrix(matrix))
-    assert any("2 groups" in sentence for sentence, _ in done.cautions)
-    assert error_percent(done.choice.best[:600], first.truth) < 10
-    assert error_percent(done.choice.best[600:], second.truth) < 10
 
 
 def test_who_meets_nobody_is_named_and_answers_as_others_do() -> None:
