@@ -15,7 +15,7 @@ import openpyxl
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from tests.cli.conftest import Run, environment, strict_json
+from tests.cli.conftest import ROWS, Run, environment, strict_json, write
 from tests.io.export_files import EXAMPLES
 
 
@@ -165,3 +165,12 @@ def test_a_terminal_shows_that_a_file_is_read_and_a_pipe_does_not(run: Run, labe
     assert 0 < first < 10, "half a second on an idle machine"
     assert b"reading labels.csv" not in shown.split(b"\x1b[?25h")[-1], "it disappears"
     assert "reading" not in run("aggregate", labels, "--method", "majority").err
+
+
+def test_the_folder_of_a_run_is_not_a_file_of_labels(run: Run, tmp_path: Path) -> None:
+    labels = write(tmp_path / "labels.csv", ROWS)
+    assert run("aggregate", labels, "--method", "majority", "--out", tmp_path / "run").status == 0
+    for verb in ("aggregate", "diagnose"):
+        done = run(verb, tmp_path / "run")
+        assert done.status == 2
+        assert "run is the folder of a run. Name the file of labels" in done.err

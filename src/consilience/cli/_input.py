@@ -29,6 +29,13 @@ class _Labels(click.Path):
                     param,
                     ctx,
                 )
+            if _holds_run(value):
+                self.fail(
+                    f"{value} is the folder of a run. Name the file of labels that it was made from; report, export "
+                    "and update use the run itself",
+                    param,
+                    ctx,
+                )
             return super().convert(value, param, ctx)
         stream = sys.stdin.buffer
         first = stream.read(512)
@@ -41,6 +48,10 @@ class _Labels(click.Path):
         if ending == ".zip" and b"xl/workbook.xml" in place.read_bytes():
             place = place.rename(place.with_suffix(".xlsx"))
         return str(place)
+
+
+def _holds_run(value: Any) -> bool:
+    return (Path(value) / "summary.json").is_file() and (Path(value) / "annotators.csv").is_file()
 
 
 def _holds_ranking(value: Any) -> bool:
