@@ -67,8 +67,8 @@ REDUCED = (50, 100, 200, 400)
 OBSERVED = (0.3, 0.5, 0.7, 0.9, 1.0)
 #: Digits of Fig. 2.7; with gaps, batch LSR solves a system of equations for every sample.
 DIGITS = 1000
-#: λ of LSR on Yale B, Section 2.5.2, and of DS-SSC, Section 2.5.4
-LAM, SPARSE_LAM = 1e6, 100.0
+#: λ of LSR on Yale B, Section 2.5.2, of DS-SSC there and of LSR on digits, Section 2.5.4
+LAM, SPARSE_LAM, DIGITS_LAM = 1e6, 100.0, 1.2e4
 #: Of Fig. 2.5: the sketched methods with options, the last for what the docstring says of d near n; the batch methods
 REDUCED_SKETCHES: dict[str, dict[str, Any]] = {"Sketch-LSR": {}, "Sketch-SSC": {}, "Sketch-LSR, own λ": {"lam": None}}
 REDUCED_BATCH = ("LSR", "LSR + neighbours", "SSC", "OMP", "elastic net")
@@ -244,9 +244,10 @@ def digits_500() -> Problem:
     """Return the set of Fig. 2.7: digits in 500 principal components, of length one."""
     from sklearn.decomposition import PCA
 
-    X, truth = (each[:DIGITS] for each in _images("mnist5k"))
+    X, truth = _images("mnist5k")
+    X, truth = X[:DIGITS], truth[:DIGITS]
     parts = PCA(500, random_state=0).fit_transform(X)
-    return Problem("mnist5k", parts / np.linalg.norm(parts, axis=1, keepdims=True), truth, 10, LAM)
+    return Problem("mnist5k", parts / np.linalg.norm(parts, axis=1, keepdims=True), truth, 10, DIGITS_LAM)
 
 
 def against_missing(problem: Problem, closed_form: bool = False) -> Curves:
@@ -260,10 +261,10 @@ def against_missing(problem: Problem, closed_form: bool = False) -> Curves:
 
     def zeros(X: Floats) -> Ints:
         B = make_sketch("gaussian", N, 150, 0).apply(fill(X))
-        return cluster_codes(lsr_missing(X, B, LAM), K, **options).labels
+        return cluster_codes(lsr_missing(X, B, problem.lam or LAM), K, **options).labels
 
     def all_samples(X: Floats) -> Ints:
-        return cluster_codes(lsr_missing(X, fill(X), LAM), K, **options).labels
+        return cluster_codes(lsr_missing(X, fill(X), problem.lam or LAM), K, **options).labels
 
     methods = {
         "DS-LSR": estimator,
