@@ -15,7 +15,7 @@ from benchmarks.figures import Figure, print_all
 SETS = {
     # all tables and figures of the five documents; BENCH_TRIALS and CONSILIENCE_TRIALS make it shorter
     "seeds": (
-        *("table6", "table7", "crowds_by_pairs", "convergence", "scattered", "ensembles"),
+        *("table6", "table7", "crowds_by_pairs", "convergence", "scattered", "ensembles", "classifier_settings"),
         *("joint_pmf", "pmf_tables", "movielens"),
         "provable_nmf",
         *("sketch_kinds", "sketched_clustering", "adversaries", "thesis_moments"),
