@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, two_errors
 from benchmarks.pictures import curves
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats
@@ -108,7 +108,15 @@ def run() -> list[Figure]:
             lines.setdefault(method, []).append(float(mre))
             published = f" (paper {paper[1][i]:g})" if paper else ""
             known, title = paper[1][i] if paper else None, f"PMF T1 MRE, S = {S}: {method}{published}"
-            figures.append(Figure(title, float(mre), known, cell=paper is not None, slack=2 * error if paper else 0.0))
+            figures.append(
+                Figure(
+                    title,
+                    float(mre),
+                    known,
+                    cell=paper is not None,
+                    slack=two_errors(each[:, 1].tolist()) if paper else 0.0,
+                )
+            )
             published = f" (paper {paper[0][i]:g})" if paper else ""
             print(figures[-1], f"± {error:.4f}, MSE {mse:.4f}{published}, {seconds:.2f} s", flush=True)
         ours, best = values[OURS][:, 1], values[BEST][:, 1]
