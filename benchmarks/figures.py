@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Figure", "best_of", "print_all"]
+import numpy as np
+
+__all__ = ["Figure", "best_of", "print_all", "two_errors"]
+
+#: Most slack, as a share of the target: figures that vary more from trial to trial do not match for that.
+_MOST_SLACK = 0.05
 
 
 @dataclass(frozen=True)
 class Figure:
-    """``value`` must be at least (``up``) or at most the ``target``; None means no target."""
+    """``value`` must be at least (``up``) or at most the ``target``, within ``slack``; None means no target.
+
+    A ``cell`` is a figure of a published table, which is its target; the slack is then two standard errors over the
+    trials, ours and theirs, or one item, and at most a twentieth of the target.  ``reason`` says why a cell that is not
+    met differs, in a form that can be checked.
+    """
 
     name: str
     value: float
     target: float | None = None
     up: bool = False
     unit: str = ""
+    cell: bool = False
+    slack: float = 0.0
+    reason: str = ""
 
     @property
     def met(self) -> bool:
         """Whether the target is met."""
         if self.target is None:
             return True
-        return self.value >= self.target if self.up else self.value <= self.target
+        beyond = self.target - self.value if self.up else self.value - self.target
+        return beyond <= min(self.slack, _MOST_SLACK * abs(self.target))
 
     def __str__(self) -> str:
-        target = "" if self.target is None else f"   ({'≥' if self.up else '≤'} {self.target:g})"
+        slack = f" ± {self.slack:.2g}" if self.slack else ""
+        target = "" if self.target is None else f"   ({'≥' if self.up else '≤'} {self.target:g}{slack})"
         verdict = "    " if self.target is None else "ok  " if self.met else "MISS"
-        return f"{verdict} {self.name:72s} {self.value:10.4g} {self.unit}{target}"
+        why = f"   {self.reason}" if self.reason and not self.met else ""
+        return f"{verdict} {self.name:72s} {self.value:10.4g} {self.unit}{target}{why}"
 
 
 def best_of(repeats: int, work: Callable[[], Any]) -> float:
@@ -49,3 +65,16 @@ def print_all(figures: list[Figure]) -> None:
         print(figure)
     aimed = [figure for figure in figures if figure.target is not None]
     print(f"{sum(figure.met for figure in aimed)} of {len(aimed)} targets met")
+    cells = [figure for figure in aimed if figure.cell]
+    if cells:
+        kept = sum(figure.met for figure in cells)
+        explained = sum(bool(figure.reason) for figure in cells if not figure.met)
+        print(
+            f"{len(cells)} cells of published tables: {kept} match or beat the published figure, {explained} differ "
+            f"for the reason given; together {(kept + explained) / len(cells):.1%}"
+        )
+
+
+def two_errors(values: Sequence[float], published: int = 20) -> float:
+    """Return two standard errors of the difference of our mean from a ``published`` one of so many trials."""
+    return 2.0 * float(np.std(values, ddof=1) * (1 / len(values) + 1 / published) ** 0.5) if len(values) > 1 else 0.0

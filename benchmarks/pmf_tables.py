@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, two_errors
 from benchmarks.pictures import dots
 from consilience.datasets import load
 from consilience.exceptions import ConsilienceWarning
@@ -145,10 +145,14 @@ def report(name: str, done: list[dict[str, tuple[float, float]]]) -> list[Figure
     figures = []
     for method, values in accuracy.items():
         published = printed(name, method)
-        aim = max(target, highest, float(accuracy[best].mean())) if method == OURS else None
-        figures.append(
-            Figure(f"PMF {name} accuracy: {method} (paper {published})", float(values.mean()), aim, up=True, unit="%")
+        # of both codings of a baseline, one column for each category stands for the cell
+        cell = method != OURS and not method.endswith(", codes")
+        aim = max(target, highest, float(accuracy[best].mean())) if method == OURS else published if cell else None
+        title, slack = (
+            f"PMF {name} accuracy: {method} (paper {published})",
+            two_errors(values.tolist()) if cell else 0.0,
         )
+        figures.append(Figure(title, float(values.mean()), aim, up=True, unit="%", cell=cell, slack=slack))
         seconds = np.mean([each[method][1] for each in done if method in each])
         print(figures[-1], f"± {values.std():.2f}, {seconds:.3f} s", flush=True)
     print(f"   over {best}: {ahead.mean():+.3f} ± {error:.3f} (standard error over {len(done)} splits)", flush=True)

@@ -1,9 +1,9 @@
-"""A figure without a target is neither met nor missed."""
+"""A figure without a target is neither met nor missed, and cells of published tables are counted."""
 
 from __future__ import annotations
 
 import pytest
-from benchmarks.figures import Figure, print_all
+from benchmarks.figures import Figure, print_all, two_errors
 
 
 def test_only_figures_with_a_target_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,3 +19,25 @@ def test_only_figures_with_a_target_are_judged(capsys: pytest.CaptureFixture[str
     assert [line[:4].strip() for line in lines[:4]] == ["MISS", "ok", "ok", ""]
     assert [line.split()[0] for line in lines[3:]] == ["memory", "2"]
     assert lines[-1] == "2 of 3 targets met"
+
+
+def test_cells_match_within_the_slack_or_have_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    print_all(
+        [
+            Figure("two errors above", 10.25, 10.0, cell=True, slack=0.25),
+            Figure("a slack of half the figure", 14.0, 10.0, cell=True, slack=5.0),
+            Figure("other settings", 12.0, 10.0, cell=True, reason="penalty=8 gives 10"),
+            Figure("below, up", 9.0, 10.0, up=True, cell=True, slack=0.1),
+            Figure("not published", 3.0, 2.0),
+        ]
+    )
+    *_, explained, _, _, targets, cells = capsys.readouterr().out.splitlines()
+    assert explained.endswith("penalty=8 gives 10")
+    assert targets == "1 of 5 targets met"
+    assert cells.startswith("4 cells of published tables: 1 match or beat")
+    assert cells.endswith("1 differ for the reason given; together 50.0%")
+
+
+def test_the_slack_of_a_mean_counts_both_samples() -> None:
+    assert two_errors([1.0, 3.0], 2) == pytest.approx(2 * 2**0.5)
+    assert two_errors([1.0]) == 0.0

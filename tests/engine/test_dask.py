@@ -49,7 +49,9 @@ def a_crowd(K: int = 4, accuracy: tuple[float, float] = (0.5, 0.9)) -> cs.Annota
     return cs.simulate(4000, 30, K, labels_per_item=8, accuracy=accuracy, seed=K).annotations
 
 
-@pytest.mark.parametrize(("method", "K"), [("ds-em", 2), ("ds-em", 4), ("majority", 4), ("rob-symnmf+em", 4)])
+@pytest.mark.parametrize(
+    ("method", "K"), [("ds-em", 2), ("ds-em", 4), ("majority", 4), ("rob-symnmf+em", 4), ("tensor-admm", 4)]
+)
 def test_runs_on_dask_are_those_in_memory(client: Any, method: str, K: int) -> None:
     a = a_crowd(K)
     assert InMemory(a).part.share.n > 2

@@ -20,9 +20,11 @@ from consilience.fitting.em import ConfusionStep
 from consilience.fitting.fit import vote_start
 from consilience.kernels import blocks
 from consilience.methods.base import registry
-from consilience.moments import pair_moments
+from consilience.moments import pair_moments, triple_moments
+from consilience.moments.label_pairs import items_by_content
 
 METHODS = ["majority", "ds-em", "one-coin", "class-one-coin", "rob-symnmf", "des-symnmf+em", "rob-symnmf+em"]
+METHODS += ["tensor-admm"]
 
 
 @pytest.fixture
@@ -154,6 +156,43 @@ def test_streamed_fits_are_those_in_memory_bit_for_bit(method: str, tmp_path: Pa
         assert there.log_likelihood == here.log_likelihood
         assert there.history == here.history
         assert there.posterior.shape == (0, 4)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_triples_counted_in_pieces_are_those_of_the_annotators_alone(tmp_path: Path) -> None:
+    a = a_crowd(4, 1000)
+    who = np.array([7, 3, 12, 29, 0])
+    found = OnDisk(write_store(a, tmp_path / "store")).triples(who)
+    assert list(found.annotators) == [a.annotators[m] for m in who]
+    chosen = cs.Annotations.from_frame(a.select_annotators(np.sort(who)).to_frame("pandas"))
+    expected = triple_moments(chosen.recode(a.annotator_ids.take(who), a.class_ids))
+    assert found == expected
+    assert InMemory(a).triples(who) == expected
+    with pytest.raises(MethodError, match="too many to count"):
+        InMemory(cs.simulate(300, 200, 4, seed=0).annotations).triples(np.arange(200))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_few_labels_on_disk_keep_the_votes_as_they_do_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Annotators who are alike: the model gains little over the votes, and a sample of the labels is held out."""
+    monkeypatch.setattr("consilience.methods.tensor_admm._TESTED", 500)
+    crowd = cs.simulate(300, 10, 2, labels_per_item=5, accuracy=(0.6, 0.7), seed=1)
+    a = crowd.annotations.with_gold({n: int(crowd.truth[n]) for n in range(0, 300, 30)})
+    asked: list[int] = []
+
+    def counted(sample: cs.Annotations) -> Any:
+        asked.append(sample.n_items)
+        return items_by_content(sample)
+
+    monkeypatch.setattr("consilience.methods.tensor_admm.items_by_content", counted)
+    places = InMemory(a), OnDisk(write_store(a, tmp_path / "store"))
+    here, there = (registry.fit("tensor-admm", passes, max_iter=20) for passes in places)
+    assert asked == [100, 100]  # every third item
+    assert there.model == here.model
+    assert any("too few for moments" in sentence for sentence, _ in here.cautions)
+    assert there.cautions == here.cautions
 
 
 def test_fits_do_not_depend_on_the_size_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from consilience import guarantees
 from consilience.data.ids import Ids
 from consilience.exceptions import DataError, ParameterError
 from consilience.guarantees.crowds import factor_of
-from consilience.guarantees.sketching import measured_distortion
 from consilience.subspace.lsr import lsr
 from consilience.subspace.sketches import make_sketch
 
@@ -124,6 +123,13 @@ def test_conditions_of_the_and_paper() -> None:
     assert guarantees.recovery_condition(np.ones((5, 2)))["ratio"] == np.inf
     with pytest.raises(DataError, match="weights"):
         guarantees.correlations(-X)
+
+
+def measured_distortion(X: np.ndarray, R: np.ndarray) -> float:
+    """Return ε of the sketch R (N, n) for the directions of the samples X (N, D)."""
+    V, singular, _ = np.linalg.svd(X, full_matrices=False)
+    squares = np.linalg.svd(V[:, singular > singular[0] * 1e-10].T @ R, compute_uv=False) ** 2
+    return float(max(squares.max() - 1, 1 - squares.min()))
 
 
 def test_sketches_of_the_thesis() -> None:

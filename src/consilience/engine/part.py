@@ -16,7 +16,7 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels.cooccurrence import count_pairs, pairs_fit
+from consilience.kernels.cooccurrence import MOST_LABELS, count_pairs, count_triples, pairs_fit
 from consilience.kernels.em import Statistics, Sweep
 from consilience.kernels.grouping import components
 from consilience.kernels.subtypes import SubtypeSweep
@@ -170,14 +170,18 @@ class Part(Sweep):
                 at = np.repeat(indptr[first + asked] - ends[:-1], lengths[asked]) + np.arange(ends[-1])
                 yield ends, annotator[at], label[at], known[asked].astype(np.int64)
 
-    def pairs(self) -> tuple[Codes, Codes]:
+    def pairs(self, most: int = MOST_LABELS) -> tuple[Codes, Codes]:
         """Count the label pairs of all pairs of annotators, as :func:`consilience.kernels.cooccurrence.count_pairs`."""
-        whole = self.release is None and len(self.share.blocks) == self.share.n
+        options: Any = {"done": self._finished, "threads": self.threads, "most": most}
         if pairs_fit(*self.sizes):
-            cut = None if whole else self.share.blocks
-            return count_pairs(*self.data, *self.sizes, passed=cut, done=self._finished, threads=self.threads)
-        pieces = [(0, self.data[0].size - 1)] if whole else self._pieces(_KEYS / 8, _pairs_before)
-        return count_pairs(*self.data, *self.sizes, passed=pieces, done=self._finished, threads=self.threads)
+            return count_pairs(*self.data, *self.sizes, passed=None if self._whole else self.share.blocks, **options)
+        pieces = [(0, self.data[0].size - 1)] if self._whole else self._pieces(_KEYS / 8, _pairs_before)
+        return count_pairs(*self.data, *self.sizes, passed=pieces, **options)
+
+    def triples(self, among: Ints) -> tuple[Codes, Codes]:
+        """Count the label triples of some annotators, as :func:`consilience.kernels.cooccurrence.count_triples`."""
+        options: Any = {"done": self._finished, "threads": self.threads, "among": among}
+        return count_triples(*self.data, *self.sizes, passed=None if self._whole else self.share.blocks, **options)
 
     def survey(self) -> Survey:
         """Count labels, components, unlabelled items and known truths."""
@@ -208,6 +212,11 @@ class Part(Sweep):
         return reduce(join, blocks.run(look, self._pieces(_LOOK), self.threads))
 
     # ---- inside --------------------------------------------------------------------------------------------
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all labels are here and in memory, so that counts need not follow the blocks."""
+        return self.release is None and len(self.share.blocks) == self.share.n
 
     def _finished(self, first: int, stop: int) -> None:
         if self.tell:

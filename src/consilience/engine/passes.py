@@ -30,10 +30,11 @@ from consilience.engine.part import Part, Survey, join
 from consilience.engine.progress import Callback, steps
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
+from consilience.kernels.cooccurrence import MOST_LABELS
 from consilience.kernels.em import Statistics
 from consilience.kernels.votes import vote_shares
 from consilience.models.dawid_skene import DawidSkene
-from consilience.moments.cooccurrence import CoOccurrences
+from consilience.moments.cooccurrence import CoOccurrences, check_triples
 
 if TYPE_CHECKING:  # only for labels on disk
     from consilience.engine.store import Store
@@ -128,18 +129,25 @@ class Passes(ABC):
         made: Floats = sum(self._each("gold_taken_for", prior, confusions, typical))
         return made
 
-    def pairs(self) -> CoOccurrences:
-        """Count the label pairs of all pairs of annotators in one pass."""
+    def pairs(self, most: int = MOST_LABELS) -> CoOccurrences:
+        """Count the label pairs of all pairs of annotators in one pass, as :func:`consilience.moments.pair_moments`."""
 
         def made(who: Codes, counts: Codes) -> CoOccurrences:
             return CoOccurrences(who, counts, self.annotator_ids, self.class_ids)
 
         def count() -> tuple[Codes, Codes]:
-            parts = self._each("pairs", tell=self._steps("pairs of annotators"))
+            parts = self._each("pairs", most, tell=self._steps("pairs of annotators"))
             total = reduce(add, (made(*part) for part in parts))
             return total.who, total.counts
 
         return made(*count()) if self.checkpoint is None else self.checkpoint.remember("pairs", made, count)
+
+    def triples(self, among: Ints) -> CoOccurrences:
+        """Count the label triples of some annotators in one pass, as :func:`consilience.moments.triple_moments`."""
+        check_triples(among.size, self.n_classes)
+        names = self.annotator_ids.take(among), self.class_ids
+        parts = self._each("triples", among, tell=self._steps("triples of annotators"))
+        return reduce(add, (CoOccurrences(who, counts, *names) for who, counts in parts))
 
     @cached_property
     def survey(self) -> Survey:

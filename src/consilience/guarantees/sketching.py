@@ -21,8 +21,6 @@ with probability 1 - δ (Davidson & Szarek 2001); other sketches behave alike.  
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from consilience.exceptions import DataError, ParameterError
@@ -40,16 +38,6 @@ def sketch_distortion(rank: int, n_sketch: int, delta: float = 0.05) -> float:
         raise ParameterError(f"rank, n_sketch ≥ 1 and 0 < delta < 1 are needed; got {rank!r}, {n_sketch!r}, {delta!r}")
     t = np.sqrt(2 * np.log(2 / delta) / n_sketch)
     return float((1 + np.sqrt(rank / n_sketch) + t) ** 2 - 1)
-
-
-def measured_distortion(X: Any, R: Any, rank: int | None = None) -> float:
-    """Return ε of the sketch R (N, n) for the samples X (N, D): of their first ``rank`` directions, or all."""
-    V, singular, _ = np.linalg.svd(np.asarray(X, np.float64), full_matrices=False)
-    rank = int((singular > singular[0] * 1e-10).sum()) if rank is None else rank
-    squares = np.linalg.svd(V[:, :rank].T @ R, compute_uv=False) ** 2
-    if len(squares) < rank:
-        return np.inf
-    return float(max(squares.max() - 1, 1 - squares.min()))
 
 
 def code_distance_bound(epsilon: float) -> tuple[float, float]:

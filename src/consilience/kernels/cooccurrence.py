@@ -73,11 +73,27 @@ def triples_fit(n_annotators: int, n_classes: int) -> bool:
 
 
 def count_triples(
-    indptr: Ints, annotator: Codes, label: Codes, n_annotators: int, n_classes: int
+    indptr: Ints,
+    annotator: Codes,
+    label: Codes,
+    n_annotators: int,
+    n_classes: int,
+    *,
+    among: Ints | None = None,
+    passed: list[tuple[int, int]] | None = None,
+    done: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
 ) -> tuple[Codes, Codes]:
-    """Count the label triples of every three annotators m < j < l with an item in common: (P, 3) and (P, K, K, K)."""
-    M, K = n_annotators, n_classes
-    table = _tabulate(indptr, annotator, label, M * K, K, 3).reshape(M, K, M, K, M, K)
+    """Count the label triples of every three annotators m < j < l with an item in common: (P, 3) and (P, K, K, K).
+
+    ``among`` are the annotators to count, by default all; numbers in the result are then positions among these.
+    ``passed`` and ``done`` are as in :func:`count_pairs`.
+    """
+    among = np.arange(n_annotators) if among is None else among
+    M, K = among.size, n_classes
+    place = np.full(n_annotators, -1, np.int64)
+    place[among] = np.arange(M)
+    table = _tabulate(indptr, annotator, label, M * K, K, 3, passed, done, threads, place).reshape(M, K, M, K, M, K)
     # Each item's rows were sorted, so a triple fills only one of its six orders.
     blocked = table.transpose(4, 2, 0, 5, 3, 1)
     m, j, q = np.nonzero(blocked.any(axis=(3, 4, 5)))
@@ -129,9 +145,11 @@ def _tabulate(
     passed: list[tuple[int, int]] | None = None,
     done: Callable[[int, int], None] | None = None,
     threads: int | None = None,
+    *places: Ints,
 ) -> Codes:
     loop = _pair_table if order == 2 else _triple_table
-    add = kernel(loop, f"int64[] {annotator.dtype}[] {label.dtype}[] int64 int64 int64 int64 uint32[]!")
+    more = "int64[] " * len(places)
+    add = kernel(loop, f"int64[] {annotator.dtype}[] {label.dtype}[] int64 int64 int64 int64 {more}uint32[]!")
     # Whole numbers: the order of the sum does not matter, so there are as many tables as threads.
     n_labels = int(indptr[-1]) if passed is None else sum(int(indptr[b] - indptr[a]) for a, b in passed)
     most = max(1, min(threads or blocks.thread_count(), _MOST_CELLS // rows**order, n_labels // max(rows, 1 << 14)))
@@ -142,7 +160,7 @@ def _tabulate(
 
     def work(first: int, stop: int) -> None:
         with spare.one() as table:
-            add(indptr, annotator, label, first, stop, rows, K, table)
+            add(indptr, annotator, label, first, stop, rows, K, *places, table)
         if done:
             done(first, stop)
 
@@ -203,22 +221,25 @@ def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, 
 
 
 def _triple_table(
-    indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, rows: Any, K: Any, table: Any
+    indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, rows: Any, K: Any, place: Any, table: Any
 ) -> None:
     longest = 0
     for n in range(first, stop):
         longest = max(longest, indptr[n + 1] - indptr[n])
     row = np.empty(longest, np.uint64)
     for n in range(first, stop):
-        start, degree = indptr[n], indptr[n + 1] - indptr[n]
-        for i in range(degree):
-            row[i] = np.uint64(annotator[start + i]) * np.uint64(K) + np.uint64(label[start + i])
+        degree = 0
+        for at in range(indptr[n], indptr[n + 1]):
+            m = place[annotator[at]]
+            if m >= 0:
+                row[degree] = np.uint64(m) * np.uint64(K) + np.uint64(label[at])
+                degree += 1
         row[:degree].sort()
         for i in range(degree):
             for j in range(i):
-                at = (row[i] * np.uint64(rows) + row[j]) * np.uint64(rows)
+                cell = (row[i] * np.uint64(rows) + row[j]) * np.uint64(rows)
                 for q in range(j):
-                    table[at + row[q]] += np.uint32(1)
+                    table[cell + row[q]] += np.uint32(1)
 
 
 def _list_keys(

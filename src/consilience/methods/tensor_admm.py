@@ -27,8 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consilience.data.annotations import Annotations
-from consilience.engine.passes import passes_of
+from consilience.engine.passes import Labels, Passes, passes_of
 from consilience.exceptions import ConvergenceWarning, FewLabelsWarning
 from consilience.factor.moment_matching import Matching, MomentProblem, Moments
 from consilience.fitting.em import Callback, ConfusionStep, Parameters, Progress
@@ -36,12 +35,12 @@ from consilience.fitting.fit import Caution, Fit, vote_start
 from consilience.fitting.known import by_agreement, taught
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.cooccurrence import triples_fit
-from consilience.methods.base.canonical import in_canonical_order
+from consilience.methods.base.canonical import Order
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.factor_model import model_of_factor
 from consilience.methods.base.method import THREE_ANNOTATORS, Method
 from consilience.models.dawid_skene import DawidSkene
-from consilience.moments.cooccurrence import CoOccurrences, pair_moments, triple_moments
+from consilience.moments.cooccurrence import CoOccurrences
 from consilience.moments.graph import groups as components
 from consilience.moments.label_pairs import items_by_content
 from consilience.published import AsPublished
@@ -61,6 +60,9 @@ _START_SMOOTHING = 0.1
 _CLEAR_GAIN, _FOLDS = 2.0, 4
 #: Free parameters above which labels are not held out, for time; then a gain of so many nats each is asked for.
 _MOST_TESTED, _LEAST_GAIN = 5000, 0.25
+#: Labels of the sample that is held out in turn, at least, where there are more; chosen for time and memory: 400 for
+#: every parameter.
+_TESTED = 1 << 21
 #: Labels of an item whose pairs are counted where there are very many annotators.  Chosen for time: thirty labels
 #: show the truth of an item, and each further one adds pairs that are seen once.
 _MOST_LABELS = 30
@@ -119,9 +121,8 @@ class TensorADMM(AsPublished, IterativeEstimator):
     tol: float = 1e-6
 
 
-@in_canonical_order
 def tensor_admm(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     groups: int | None = None,
     rule: Literal["map", "ml"] = "map",
@@ -138,7 +139,8 @@ def tensor_admm(
 ) -> Fit:
     """Fit by matching moments up to the third order; :class:`TensorADMM` documents the parameters."""
     one_of("init", init, ("votes", "random"))
-    a, rng = annotations, np.random.default_rng(random_state)
+    passes, rng = passes_of(annotations), np.random.default_rng(random_state)
+    M, K = passes.n_annotators, passes.n_classes
     options: dict[str, Any] = {"groups": groups, "count_weights": count_weights, "shrinkage": shrinkage}
     learn = prior == "learned"
     match: Callable[..., Any] = partial(_matched, learn_prior=learn, max_iter=max_iter, tol=tol, **options)
@@ -146,8 +148,8 @@ def tensor_admm(
     def tell(sweep: int, objective: float, change: float) -> Any:
         return callback(Progress(sweep, max_iter, objective, change)) if callback else None
 
-    drawn = [_random_start(rng, a) for _ in range(starts if init == "random" else starts - 1)]
-    votes, models, found, members = match(a, by_votes=init == "votes", others=drawn, callback=tell)
+    drawn = [_random_start(rng, M, K) for _ in range(starts if init == "random" else starts - 1)]
+    votes, models, found, members = match(passes, by_votes=init == "votes", others=drawn, callback=tell)
     best = int(np.argmin([matching.objective for matching in found]))
     cautions: list[Caution] = []
     if tol > 0 and not found[best].converged:
@@ -157,17 +159,16 @@ def tensor_admm(
         sentence = "no three annotators could be taken together: without triples, pairs leave the confusions open"
         cautions.append((sentence, FewLabelsWarning))
     chosen = models[best]
-    if fallback and not _is_better(a, chosen, votes, match):
+    if fallback and not _is_better(passes, chosen, votes, match):
         chosen = votes
         sentence = "the labels are too few for moments: the model of the votes predicts them as well, and is kept"
         cautions.append((sentence, FewLabelsWarning))
-    weights = chosen.prior if rule == "map" else np.full(a.n_classes, 1.0 / a.n_classes)
-    model = DawidSkene(weights, chosen.confusions, a.class_ids, a.annotator_ids)
-    posterior, log_likelihood = model.posterior_and_likelihood(a)
+    weights = chosen.prior if rule == "map" else np.full(K, 1.0 / K)
+    model = DawidSkene(weights, chosen.confusions, passes.class_ids, passes.annotator_ids)
     return Fit(
         model,
-        posterior,
-        log_likelihood,
+        passes.posterior(model),
+        passes.sweep(model.prior, model.confusions).log_likelihood,
         found[best].converged,
         found[best].history,
         tuple(cautions),
@@ -182,28 +183,40 @@ METHOD = Method(
     "TensorADMM",
     "confusions that match pairs and triples, by AO-ADMM",
     needs=(THREE_ANNOTATORS,),
+    everywhere=True,
 )
 
 
 def _matched(
-    annotations: Annotations,
+    data: Labels,
     *,
     groups: int | None,
     count_weights: bool,
     shrinkage: float,
     by_votes: bool = True,
     others: Sequence[Parameters] = (),
-    **passes: Any,
+    **solving: Any,
 ) -> tuple[Parameters, list[Parameters], list[Matching], list[Ints]]:
-    """Return the model of the votes, the models and matchings from there and from ``others``, and the groups."""
-    a = annotations
-    pairs = pair_moments(a, _MOST_LABELS)
+    """Return the model of the votes, the models and matchings from there and from ``others``, and the groups.
+
+    Groups and ``others`` are in canonical order, in which the problem is solved; models are not.
+    """
+    passes = passes_of(data)
+    order = Order.of(passes.survey.said)
+    pairs = order.pairs(passes.pairs(_MOST_LABELS))
     members = _groups(pairs, groups)
-    problem = MomentProblem(*_moments(a, pairs, members, count_weights), a.n_annotators, a.n_classes)
-    votes = vote_start(a, ConfusionStep(_START_SMOOTHING, passes["learn_prior"]))
-    found = [problem.solve(*start, **passes) for start in (*[votes] * by_votes, *others)]
-    pieces = [piece.members for piece in components(pairs)]
-    return votes, [_model(a, matching, pieces, votes, shrinkage) for matching in found], found, members
+    problem = MomentProblem(
+        *_moments(passes, order, pairs, members, count_weights), passes.n_annotators, passes.n_classes
+    )
+    votes = vote_start(passes, ConfusionStep(_START_SMOOTHING, solving["learn_prior"]))
+    starts = (*[order.parameters(votes)] * by_votes, *others)
+    found = [problem.solve(*start, **solving) for start in starts]
+    pieces = [order.annotators[piece.members] for piece in components(pairs)]
+    models = [
+        _model(passes, order.back.parameters(Parameters(matching.prior, matching.confusions)), pieces, votes, shrinkage)
+        for matching in found
+    ]
+    return votes, models, found, members
 
 
 def _groups(pairs: CoOccurrences, groups: int | None) -> list[Ints]:
@@ -244,13 +257,13 @@ def _groups(pairs: CoOccurrences, groups: int | None) -> list[Ints]:
 
 
 def _moments(
-    annotations: Annotations, pairs: CoOccurrences, members: list[Ints], count_weights: bool
+    passes: Passes, order: Order, pairs: CoOccurrences, members: list[Ints], count_weights: bool
 ) -> tuple[Moments, Moments, Moments]:
     """Return the statistics of eq. (3.29): of annotators, of all pairs, and of the triples within groups."""
-    a, K = annotations, annotations.n_classes
-    said = np.bincount(a.annotator.astype(np.int64) * K + a.label, minlength=a.n_annotators * K).reshape(-1, K)
+    K, among = passes.n_classes, order.classes
+    said = passes.survey.said[order.annotators][:, among]
     heard = np.flatnonzero(said.sum(axis=1))
-    threes = [(who, triple_moments(a.select_annotators(who))) for who in members if who.size >= 3]
+    threes = [(who, passes.triples(order.annotators[who])) for who in members if who.size >= 3]
 
     def weighted(who: Any, frequencies: Floats, totals: Floats) -> Moments:
         return Moments(who, frequencies, totals.astype(np.float64) if count_weights else np.ones(len(who)))
@@ -260,54 +273,52 @@ def _moments(
         weighted(pairs.who, pairs.frequencies, pairs.totals),
         weighted(
             np.concatenate([np.empty((0, 3), np.int64), *(who[t.who] for who, t in threes)]),
-            np.concatenate([np.empty((0, K, K, K)), *(t.frequencies for _, t in threes)]),
+            np.concatenate(
+                [np.empty((0, K, K, K)), *(t.frequencies[:, among][:, :, among][..., among] for _, t in threes)]
+            ),
             np.concatenate([np.empty(0), *(t.totals for _, t in threes)]),
         ),
     )
 
 
-def _is_better(annotations: Annotations, model: Parameters, start: Parameters, match: Callable[..., Any]) -> bool:
+def _is_better(passes: Passes, model: Parameters, start: Parameters, match: Callable[..., Any]) -> bool:
     """Return whether a model predicts labels better than its start."""
-    a, K = annotations, annotations.n_classes
-    free = int(np.count_nonzero(a.labels_per_annotator)) * K * (K - 1) + K - 1
-    gain = _rise(a, model, start)
+    K = passes.n_classes
+    free = int(np.count_nonzero(passes.labels_per_annotator)) * K * (K - 1) + K - 1
+    gain = _rise(passes, model, start)
     if gain <= 0.0 or gain > _CLEAR_GAIN * free:
         return gain > 0.0 or free == 0
-    if free > _MOST_TESTED or a.n_items < 2 * _FOLDS:
+    if free > _MOST_TESTED or passes.n_items < 2 * _FOLDS:
         return gain > _LEAST_GAIN * free
+    a = passes.sample(passes.n_labels // _TESTED)
     part = np.empty(a.n_items, np.int64)
     part[items_by_content(a)] = np.arange(a.n_items) % _FOLDS
     held_out = 0.0
     for f in range(_FOLDS):
         votes, (found, *_), *_ = match(a.select_items(part != f))
-        held_out += _rise(a.select_items(part == f), found, votes)
+        held_out += _rise(passes_of(a.select_items(part == f)), found, votes)
     return bool(held_out > 0.0)
 
 
-def _rise(annotations: Annotations, model: Parameters, start: Parameters) -> float:
+def _rise(passes: Passes, model: Parameters, start: Parameters) -> float:
     """Return how much more probable the labels are under a model than under its start, in nats."""
-    passes = passes_of(annotations)
     return passes.sweep(*model).log_likelihood - passes.sweep(*start).log_likelihood
 
 
-def _random_start(rng: np.random.Generator, annotations: Annotations) -> Parameters:
+def _random_start(rng: np.random.Generator, M: int, K: int) -> Parameters:
     """Draw annotators who are better than chance."""
-    M, K = annotations.n_annotators, annotations.n_classes
     share = rng.uniform(0.0, 0.6, (M, 1, 1))
     drawn = (1 - share) * rng.dirichlet(np.ones(K), (M, K)).transpose(0, 2, 1) + share * np.eye(K)
     return Parameters(np.full(K, 1.0 / K), drawn)
 
 
-def _model(
-    annotations: Annotations, matching: Matching, pieces: list[Ints], start: Parameters, shrinkage: float
-) -> Parameters:
+def _model(passes: Passes, matched: Parameters, pieces: list[Ints], start: Parameters, shrinkage: float) -> Parameters:
     """Return the model of a matching, with classes in the order of gold, or in which most labels agree with the truth.
 
     Each connected piece of the crowd is ordered separately.
     """
-    factor = matching.confusions * np.sqrt(matching.prior)
-    prior, confusions = model_of_factor(factor, annotations.labels_per_annotator, shrinkage)
-    passes = passes_of(annotations)
+    factor = matched.confusions * np.sqrt(matched.prior)
+    prior, confusions = model_of_factor(factor, passes.labels_per_annotator, shrinkage)
     counts = passes.sweep(prior, confusions, gold=False).counts
     if passes.has_gold and len(pieces) > 1:
         # gold may show another order for each piece: the one nearest to the start, which knows it

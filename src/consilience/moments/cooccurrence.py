@@ -27,7 +27,7 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.cooccurrence import MOST_LABELS, count_pairs, count_triples, triples_fit
 from consilience.moments._counts import LabelCounts
 
-__all__ = ["CoOccurrences", "SharedItems", "pair_moments", "triple_moments"]
+__all__ = ["CoOccurrences", "SharedItems", "check_triples", "pair_moments", "triple_moments"]
 
 _FORMAT = {"format": "consilience.CoOccurrences", "version": 1}
 
@@ -45,13 +45,18 @@ def pair_moments(annotations: Annotations, most: int = MOST_LABELS) -> CoOccurre
 def triple_moments(annotations: Annotations) -> CoOccurrences:
     """Count the label triples of all triples of annotators in one pass; for a few dozen annotators."""
     a = annotations
-    if not triples_fit(a.n_annotators, a.n_classes):
-        raise MethodError(
-            f"triples of {a.n_annotators} annotators and {a.n_classes} classes are too many to count; "
-            "select fewer annotators with select_annotators"
-        )
+    check_triples(a.n_annotators, a.n_classes)
     who, counts = count_triples(a.indptr, a.annotator, a.label, a.n_annotators, a.n_classes)
     return CoOccurrences(who, counts, a.annotator_ids, a.class_ids)
+
+
+def check_triples(n_annotators: int, n_classes: int) -> None:
+    """Raise MethodError if the triples of so many annotators are too many to count."""
+    if not triples_fit(n_annotators, n_classes):
+        raise MethodError(
+            f"triples of {n_annotators} annotators and {n_classes} classes are too many to count; "
+            "select fewer annotators with select_annotators"
+        )
 
 
 class SharedItems(NamedTuple):
