@@ -20,6 +20,12 @@ from consilience.web.start import open_review
 EVERYTHING = Filter()
 
 
+@pytest.fixture
+def checking(review: Review) -> Review:
+    review.store.set("checks", "on")
+    return review
+
+
 def decide_next(review: Review, answer: str | None = None) -> tuple[int, bool]:
     """Decide the item that Ada gets, as its page does; by default confirm its label."""
     n = review.next("Ada", EVERYTHING)
@@ -30,10 +36,10 @@ def decide_next(review: Review, answer: str | None = None) -> tuple[int, bool]:
     return n, shown["check"]
 
 
-def test_one_item_in_ten_is_drawn_at_random(review: Review) -> None:
-    made = [decide_next(review) for _ in range(35)]
+def test_one_item_in_ten_is_drawn_at_random(checking: Review) -> None:
+    made = [decide_next(checking) for _ in range(35)]
     assert [at for at, (_, check) in enumerate(made, 1) if check] == [10, 20, 30]
-    assert checked(review.ledger).items == 3
+    assert checked(checking.ledger).items == 3
     assert len({n for n, _ in made}) == 35
 
 
@@ -43,35 +49,35 @@ def test_random_items_are_like_the_others(review: Review) -> None:
     assert abs(np.corrcoef(np.arange(60), wrong[order])[0, 1]) < 0.3
 
 
-def test_a_check_stays_until_it_is_decided_or_skipped(review: Review) -> None:
+def test_a_check_stays_until_it_is_decided_or_skipped(checking: Review) -> None:
     for _ in range(EVERY - 1):
-        decide_next(review)
-    n = review.next("Ada", EVERYTHING)
+        decide_next(checking)
+    n = checking.next("Ada", EVERYTHING)
     assert n is not None
-    assert n == review._at_random[~review._settled[review._at_random]][0]
-    assert review.next("Ada", EVERYTHING) == n
-    assert review.next("Bob", EVERYTHING) != n  # it is on Ada's screen
-    review.act("skip", "Ada", review.material.key(n))
-    other = review.next("Ada", EVERYTHING)
+    assert n == checking._at_random[~checking._settled[checking._at_random]][0]
+    assert checking.next("Ada", EVERYTHING) == n
+    assert checking.next("Bob", EVERYTHING) != n  # it is on Ada's screen
+    checking.act("skip", "Ada", checking.material.key(n))
+    other = checking.next("Ada", EVERYTHING)
     assert other not in (n, None)
-    assert other in review.checks
+    assert other in checking.checks
     # who looks for something gets what they look for
-    assert review.next("Ada", Filter(low=0.3)) not in review.checks
+    assert checking.next("Ada", Filter(low=0.3)) not in checking.checks
 
 
-def test_what_checks_show(review: Review) -> None:
+def test_what_checks_show(checking: Review) -> None:
     for at in range(1, 2 * EVERY + 1):
-        confirmed = review.next("Ada", EVERYTHING)
+        confirmed = checking.next("Ada", EVERYTHING)
         assert confirmed is not None
-        label = review.now.label_of(confirmed, review.material.classes)
-        decide_next(review, "owl" if at == EVERY and label != "owl" else "cat" if at == EVERY else None)
-    found = checked(review.ledger)
+        label = checking.now.label_of(confirmed, checking.material.classes)
+        decide_next(checking, "owl" if at == EVERY and label != "owl" else "cat" if at == EVERY else None)
+    found = checked(checking.ledger)
     assert (found.items, found.wrong) == (2, 1)
-    doubts = [1 - seen["confidence"] for seen in review.ledger.checks().values()]
+    doubts = [1 - seen["confidence"] for seen in checking.ledger.checks().values()]
     assert found.doubt == pytest.approx(np.mean(doubts))
     # the last check is taken back
-    review.undo("Ada")
-    assert checked(review.ledger).items == 1
+    checking.undo("Ada")
+    assert checked(checking.ledger).items == 1
 
 
 def test_they_are_the_basis_of_the_estimate(review: Review) -> None:
@@ -99,18 +105,18 @@ def test_confidences_on_screen_count_for_auto(tmp_path: Path, labels: Path) -> N
     made.store.close()
 
 
-def test_they_survive_a_restart_and_can_be_switched_off(review: Review, client: Client, tmp_path: Path) -> None:
-    for _ in range(EVERY):
-        decide_next(review)
-    assert "Of 1 random checks" in client.get("/").text.replace("\n", " ")
-    assert "One item in ten is drawn at random" in client.get("/progress").text
-    assert client.post("/checks", {"checks": "off"}).status == 303
-    assert "Random checks are off" in client.get("/progress").text
+def test_who_wants_them_switches_them_on_and_they_survive_a_restart(
+    review: Review, client: Client, tmp_path: Path
+) -> None:
     for _ in range(EVERY):
         assert not decide_next(review)[1]
-    before, keep = review.needed(), review.ledger.checks()
+    assert "Switch random checks on" in client.get("/progress").text
+    before = review.needed()
     assert client.post("/checks", {"checks": "on"}).status == 303
-    assert review._check_is_due()
+    assert "Switch random checks off" in client.get("/progress").text
+    assert decide_next(review)[1]
+    assert "Of 1 random check" in client.get("/").text
+    keep = review.ledger.checks()
     assert before < review.needed() <= -(-before * 10 // 9) + 1 or before == 0
     copy = tmp_path / "copy.db"
     review.live.stop()
@@ -120,15 +126,19 @@ def test_they_survive_a_restart_and_can_be_switched_off(review: Review, client: 
     again.store.close()
 
 
-def test_the_page_says_so(review: Review, client: Client) -> None:
+def test_the_page_says_so(checking: Review, client: Client) -> None:
     for _ in range(EVERY - 1):
-        decide_next(review)
+        decide_next(checking)
     assert "Random check" in client.get("/").text
-    decide_next(review)
+    decide_next(checking)
     assert "Random check." not in client.get("/").text
 
 
-@pytest.mark.parametrize("seen", [{"check": True}, {"check": True, "label": 3, "confidence": "x"}, ["check"], "check"])
+@pytest.mark.parametrize(
+    "seen",
+    [{"check": True}, {"check": True, "label": 3, "confidence": "x"}, ["check"], "check"]
+    + [{"check": True, "label": "cat", "confidence": each} for each in (float("nan"), 7, None)],
+)
 def test_broken_records_are_not_checks(seen: object, labels: Path) -> None:
     made = open_review(labels, "ds-em")
     made.act("decide", "Ada", "i5", "cat", seen=seen)

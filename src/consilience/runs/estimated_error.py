@@ -28,8 +28,8 @@ SPREAD = 0.55
 #: Standard deviation of η for known items whose log-odds are 1 away from those of the others.
 #: origin: 20 public crowds with 5, 10 and 20 % of the items known, the most doubtful or random ones; alternatives: 0 to
 #: 4, and a deviation by the root of the difference; sensitivity: the error of the other items is inside its interval in
-#: 24 of 60 cases of doubtful items with 0, in 54 with 2; of random items in 55 and 56 of 59.  Chosen without the crowd in
-#: question among 0, ½, 1, 2 and 4: 56 of 60, and 57 of 59.
+#: 24 of 60 cases of doubtful items with 0, in 54 with 2; in 55 and 56 of 59 of random ones.  Chosen without the crowd
+#: in question among 0, ½, 1, 2 and 4: 56 of 60, and 57 of 59.
 PICKED = 2.0
 
 #: Quantiles of a 90 % interval.

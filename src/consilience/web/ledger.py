@@ -55,7 +55,8 @@ class Accepted(NamedTuple):
 
 def _is_complete(seen: dict[str, Any]) -> bool:
     """Return whether label and confidence of a check are known; what was on screen comes from the browser."""
-    return isinstance(seen.get("label"), str) and isinstance(seen.get("confidence"), int | float)
+    confidence = seen.get("confidence")
+    return isinstance(seen.get("label"), str) and isinstance(confidence, int | float) and 0.0 <= confidence <= 1.0
 
 
 class Ledger:

@@ -204,7 +204,7 @@ class Review:
     @property
     def checking(self) -> bool:
         """Whether one item in ten is drawn at random."""
-        return self.now.posterior is not None and self.store.setting("checks") != "off"
+        return self.now.posterior is not None and self.store.setting("checks") == "on"
 
     def _check_is_due(self) -> bool:
         done = self._counts["decided"], len(self.ledger.checks())
