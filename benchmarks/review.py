@@ -2,8 +2,9 @@
 
 Replay: the truth of the most valuable item is revealed and the consensus updated to first order; after every hundredth
 of the items, everything is fitted again with all revealed truths as known answers.  The error counts all items with a
-truth, revealed ones as right.  Next to it: the same with the smallest margin first, and the smallest margins of the
-first fit without fitting again, which is what a list of doubtful items gives.
+truth, revealed ones as right.  Next to it: the same with one random check in ten, the same with the smallest margin
+first, and the smallest margins of the first fit without fitting again, which is what a list of doubtful items gives.
+A bound on what decisions can teach: the smallest confidence first, of a model that knows four fifths of all truths.
 
 Latency: decisions are posted to a server of 10^5 items and 10^6 labels, also while it fits; pages are fetched from one
 of 10^6 items.  Kills: decisions are posted as fast as they are answered, and the server is killed at a random moment;
@@ -37,24 +38,26 @@ from benchmarks.figures import Figure
 from benchmarks.public import crowd, skipped
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning
-from consilience.kernels._arrays import Bools, Codes, Floats
+from consilience.kernels._arrays import Codes
 from consilience.runs.consensus import Consensus
+from consilience.web.checks import EVERY, Checks
 from consilience.web.learning import LabelsByAnnotator, beliefs_of, decided
 from consilience.web.ledger import Ledger
 from consilience.web.live import error_of
 from consilience.web.queue import CANDIDATES, direct, teaching
+from consilience.web.snapshot import Error
 from consilience.web.store import Store
 
 EIGHT = ("bluebird", "rte", "dog52", "labelme", "trec", "sentence_polarity", "adult2", "music")
 FIVE = ("bluebird", "dog52", "rte", "trec", "labelme")
-ORDERS = ("value", "margin", "margin, fitted once")
+ORDERS = ("value", "value, with checks", "margin", "margin, fitted once")
 #: Share of the items that are revealed at most.
 MOST = 0.6
 KILLS = 30
 
 
 def run() -> list[Figure]:
-    return [*latency(), *pages(), *kills(KILLS), *replay(), *foreseeable(), *stated()]
+    return [*latency(), *pages(), *kills(KILLS), *replay(), *stated()]
 
 
 # ---- replay ------------------------------------------------------------------------------------------------------
@@ -66,12 +69,14 @@ def replay() -> list[Figure]:
     figures, rows = [], []
     for name in FIVE:
         needed = {order: decisions(name, order) for order in ORDERS}
-        rows.append([name, *(str(n) for n in needed.values())])
-        print(f"{name}: {needed}", flush=True)
+        bound = taught_fully(*with_truth(name))
+        rows.append([name, *(str(n) for n in needed.values()), str(bound)])
+        print(f"{name}: {needed}, taught fully {bound}", flush=True)
         for other, target in (("margin", 0.7), ("margin, fitted once", None)):
             ratio = needed["value"] / needed[other]
             figures.append(Figure(f"decisions that halve the error, {name}: value / {other}", ratio, target))
-    print_table("Decisions that halve the error", ["", *ORDERS], rows)
+        figures.append(Figure(f"the same, {name}: bound / margin", bound / needed["margin"]))
+    print_table("Decisions that halve the error", ["", *ORDERS, "taught fully"], rows)
     return figures
 
 
@@ -86,13 +91,13 @@ def decisions(name: str, order: str) -> int:
     """Return the number of decisions that halve the error, interpolated within the last hundredth."""
     a, truth = with_truth(name)
     known = np.full(truth.size, -1)
-    step = max(truth.size // 100, 1)
+    step, rng = max(truth.size // 100, 1), np.random.default_rng(0) if order.endswith("checks") else None
     found = fitted(a, known)
     first = int((found.choice.best != truth).sum())
     before, done = first, 0
     while done < MOST * truth.size:
-        if order == "value":
-            reveal(a, found, known, truth, step)
+        if order.startswith("value"):
+            reveal(a, found, known, truth, step, rng)
         else:
             chosen = np.argsort(np.where(known < 0, found.choice.margin, np.inf), kind="stable")[:step]
             known[chosen] = truth[chosen]
@@ -112,69 +117,74 @@ def fitted(a: Annotations, known: Codes) -> Consensus:
         return cs.aggregate(a, gold=dict(zip(a.items[at], a.classes[known[at]], strict=True)) if at.size else None)
 
 
-def reveal(a: Annotations, found: Consensus, known: Codes, truth: Codes, step: int) -> None:
-    """Decide items as the queue of a review offers them: updated to first order after every decision."""
+def reveal(
+    a: Annotations, found: Consensus, known: Codes, truth: Codes, step: int, rng: np.random.Generator | None = None
+) -> list[tuple[bool, float]]:
+    """Decide items as the queue of a review offers them: updated to first order after every decision.
+
+    With ``rng``, one in ten is drawn at random; returns whether the label of these was wrong, and its confidence.
+    """
     by, now = LabelsByAnnotator.of(a), beliefs_of(a, found.posterior.copy(), found.counts.copy(), "auto")
-    taught = np.zeros(truth.size)
+    taught, checks = np.zeros(truth.size), []
     some = np.argsort(np.where(known < 0, -direct(now.posterior), np.inf), kind="stable")[:CANDIDATES]
     taught[some] = teaching(a, by, now, some)
     for _ in range(step):
-        n = int(np.argmax(np.where(known < 0, direct(now.posterior) + taught, -np.inf)))
+        if rng is not None and (int((known >= 0).sum()) + 1) % EVERY == 0:
+            n = int(rng.choice(np.flatnonzero(known < 0)))
+            checks.append((bool(now.posterior[n].argmax() != truth[n]), float(now.posterior[n].max())))
+        else:
+            n = int(np.argmax(np.where(known < 0, direct(now.posterior) + taught, -np.inf)))
         known[n] = truth[n]
         decided(a, by, now, n, int(truth[n]), np.flatnonzero(known >= 0))
+    return checks
 
 
-def foreseeable() -> list[Figure]:
-    """Compare the confidence with a model that has seen the truth of nine tenths of the items, as a sign of errors.
+def taught_fully(a: Annotations, truth: Codes) -> int:
+    """Return how many decisions halve the error if the model knows the truth of four fifths of the items, for nothing.
 
-    Its features are the confidence, the votes, the posterior and the number of labels; both orders are judged by how
-    many items of the first fit have to be looked at to find half of its errors.
+    Every fifth is labelled with the help of the other four; the smallest confidence is decided first.  No order of
+    decisions can teach more than that.
     """
-    if skipped():
-        return []
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_predict
-
-    figures = []
-    for name in FIVE:
-        a, truth = with_truth(name)
-        found = fitted(a, np.full(truth.size, -1))
-        wrong, doubt = found.choice.best != truth, np.clip(direct(found.posterior), 1e-6, 1 - 1e-6)
-        votes = np.zeros((a.n_items, a.n_classes))
-        np.add.at(votes, (a.item_of_label(), a.label), 1.0)
-        n = votes.sum(axis=1, keepdims=True)
-        features = np.column_stack([np.log(doubt / (1 - doubt)), votes / n, found.posterior, n])
-        model = LogisticRegression(max_iter=2000, C=0.3)
-        learned = cross_val_predict(model, features, wrong, cv=10, method="predict_proba")[:, 1]
-
-        def half(sign: Floats, wrong: Bools = wrong) -> int:
-            return int(np.searchsorted(np.cumsum(wrong[np.argsort(-sign, kind="stable")]), wrong.sum() / 2) + 1)
-
-        ratio = half(learned) / half(doubt)
-        figures.append(Figure(f"items to find half of the errors, {name}: learned from truth / confidence", ratio))
-    return figures
+    first = int((fitted(a, np.full(truth.size, -1)).choice.best != truth).sum())
+    part = np.random.default_rng(0).permutation(truth.size) % 5
+    posterior = np.empty((truth.size, a.n_classes))
+    for fold in range(5):
+        here = part == fold
+        posterior[here] = fitted(a, np.where(here, -1, truth)).posterior[here]
+    wrong = (posterior.argmax(axis=1) != truth)[np.argsort(posterior.max(axis=1), kind="stable")]
+    left = wrong.sum() - np.concatenate([[0], np.cumsum(wrong)])
+    return int(np.argmax(left <= first / 2))
 
 
 def stated() -> list[Figure]:
-    """Compare the stated error with the true one, after decisions on the most doubtful 5, 10 and 20 % of the items."""
+    """Compare the stated error with the true one, while a fifth of the items is decided, one in ten random."""
     if skipped():
         return []
-    inside, cases = 0, 0
+    inside, alone, cases = 0, 0, 0
     for name in EIGHT:
         a, truth = with_truth(name, 1500 if name in ("sentence_polarity", "adult2") else None)
-        known = np.full(truth.size, -1)
+        known, checks, rng = np.full(truth.size, -1), [], np.random.default_rng(0)
         found = fitted(a, known)
-        for share in (0.05, 0.1, 0.2):
-            many = int(share * truth.size) - int((known >= 0).sum())
-            chosen = np.argsort(np.where(known < 0, -direct(found.posterior), np.inf), kind="stable")[:many]
-            known[chosen] = truth[chosen]
+        for share in (0.05, 0.1, 0.15, 0.2):
+            checks += reveal(a, found, known, truth, int(share * truth.size) - int((known >= 0).sum()), rng)
             found = fitted(a, known)
-            live = error_of(found, direct(found.posterior), known >= 0)
+            wrong, settled = direct(found.posterior), known >= 0
+            doubt = 1.0 - float(np.mean([confidence for _, confidence in checks])) if checks else None
+            with_checks = error_of(found, wrong, settled, Checks(len(checks), sum(w for w, _ in checks), doubt))
+            without = error_of(found, wrong, settled)
             true = float((found.choice.best != truth)[known < 0].sum() / truth.size)
-            inside, cases = inside + (live.low <= true <= live.high), cases + 1
-            sample = found.estimated_error.value * float((known < 0).mean())
-            print(f"{name}, {share:.0%} decided: true {true:.3f}, stated {live.value:.3f}, as a sample {sample:.3f}")
-    return [Figure(f"stated intervals that hold the true error, of {cases}", inside, 0.9 * cases, up=True)]
+            inside += with_checks.low <= true <= with_checks.high
+            alone += without.low <= true <= without.high
+            cases += 1
+            print(f"{name}, {share:.0%} decided: true {true:.3f}, {said(with_checks)}, without checks {said(without)}")
+    return [
+        Figure(f"stated intervals that hold the true error, of {cases}", inside, 0.9 * cases, up=True),
+        Figure(f"the same without random checks, of {cases}", alone, up=True),
+    ]
+
+
+def said(error: Error) -> str:
+    return f"stated {error.value:.3f} ({error.low:.3f} to {error.high:.3f})"
 
 
 # ---- a server and a browser that counts ----------------------------------------------------------------------------

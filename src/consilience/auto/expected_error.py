@@ -21,8 +21,14 @@ from consilience.runs.estimated_error import EstimatedError, estimate
 __all__ = ["LATER", "estimated_error"]
 
 
-def estimated_error(annotations: Annotations, consensus: Consensus) -> EstimatedError:
-    """Return the estimated share of wrong labels, over labelled items whose truth is not known."""
+def estimated_error(
+    annotations: Annotations, consensus: Consensus, sample: tuple[int, int, float | None] | None = None
+) -> EstimatedError:
+    """Return the estimated share of wrong labels, over labelled items whose truth is not known.
+
+    ``sample`` shows how far confidences are off: the number of its items, how many of them are wrong, and their mean of
+    1 - confidence.  By default it is all items of known truth.
+    """
     a, run = annotations, consensus.run
     judged = a.labels_per_item > 0
     if run.get("silence") == "informative":
@@ -40,12 +46,12 @@ def estimated_error(annotations: Annotations, consensus: Consensus) -> Estimated
         both = features(votes, posterior, n_labels, constants.EXPONENTS[kind])
         posterior = normalised(np.add(*both), constants.DOUBT[kind])
     doubt = float(1.0 - posterior[np.arange(best.size), best].mean())
-    if "known_answers" not in run:
-        return estimate(doubt, best.size)
-    report = run["known_answers"]
-    # the pool has learned from the known answers how far to trust the model
-    wrong = round(report["error_with"] * report["items"])
-    return estimate(doubt, best.size, wrong=wrong, known=report["items"], known_doubt=report["expected_with"])
+    if sample is None and "known_answers" in run:
+        report = run["known_answers"]
+        # the pool has learned from the known answers how far to trust the model
+        sample = report["items"], round(report["error_with"] * report["items"]), report["expected_with"]
+    known, wrong, known_doubt = sample or (0, 0, None)
+    return estimate(doubt, best.size, wrong=wrong, known=known, known_doubt=known_doubt)
 
 
 #: What a consensus computes on first access.

@@ -69,6 +69,7 @@ class Browsing(Site):
             status=card.status(self.review),
             p=progress.progress_page(self.review),
             target=target,
+            classes=self.review.now.posterior is not None,
         )
 
     def set_target(self, request: Request, fields: dict[str, str]) -> Response:
@@ -77,6 +78,11 @@ class Browsing(Site):
         if not 0.0 <= value <= 100.0:
             raise ParameterError("the target is a percentage from 0 to 100")
         self.review.store.set("target", repr(value / 100.0))
+        return RedirectResponse("/progress", 303)
+
+    def set_checks(self, request: Request, fields: dict[str, str]) -> Response:
+        """Switch random checks on or off."""
+        self.review.store.set("checks", "on" if fields.get("checks") == "on" else "off")
         return RedirectResponse("/progress", 303)
 
     # ---- accepting many labels --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 
 from consilience.data.names import marked, percent, shown
 from consilience.report.svg import bar
+from consilience.web.checks import SHOWN, checked
 from consilience.web.filters import Filter
 from consilience.web.session import Review
 from consilience.web.snapshot import Snapshot
@@ -34,11 +35,13 @@ def card(review: Review, n: int, reviewer: str, chosen: Filter) -> dict[str, Any
     text = review.material.labels.origin.texts
     texts = None if text is None else text.of(material.labels.item_ids.to_arrow().slice(n, 1))[0].as_py()
     mine = next((d.answer for d in state.decisions if d.reviewer == reviewer), None)
+    check = n in review.checks
     seen = {
-        "label": label[:100],
+        "label": label[:SHOWN],
         "confidence": round(float(now.confidence[n]), 4),
         "error": round(now.error.value, 6),
         "stage": now.stage,
+        "check": check,
         "fit": now.number,
         "shown": [[o.answer[:60], None if o.probability is None else round(o.probability, 4)] for o in buttons],
         "said": [[answer[:60], len(who)] for answer, who in list(said.items())[:12]],
@@ -70,6 +73,7 @@ def card(review: Review, n: int, reviewer: str, chosen: Filter) -> dict[str, Any
         "confidence": percent(float(now.confidence[n]), 0),
         "value": f"{now.value[n]:.2f}",
         "n_labels": int(material.labels.indptr[n + 1] - material.labels.indptr[n]),
+        "check": check,
         "state": state,
         "known": bool(material.known_before[n]),
         "accepted": review.ledger.accepted.get(key),
@@ -144,6 +148,8 @@ def status(review: Review) -> dict[str, Any]:
         "high": percent(now.error.high),
         "start": None if review.start is None else percent(review.start),
         "target": percent(review.target),
+        "checks": checked(review.ledger),
+        "checking": review.checking,
         "needed": None if now.stage == "votes" else review.needed(),
         "changes": changes,
         "progress": progress,

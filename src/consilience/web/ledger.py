@@ -53,6 +53,12 @@ class Accepted(NamedTuple):
     answer: str
 
 
+def _is_complete(seen: dict[str, Any]) -> bool:
+    """Return whether label and confidence of a check are known; what was on screen comes from the browser."""
+    confidence = seen.get("confidence")
+    return isinstance(seen.get("label"), str) and isinstance(confidence, int | float) and 0.0 <= confidence <= 1.0
+
+
 class Ledger:
     """All events in memory, and the store that they are appended to first."""
 
@@ -61,6 +67,7 @@ class Ledger:
         self.version = 0  #: number of the newest event
         self.undone: set[int] = set()
         self.accepted: dict[str, Accepted] = {}
+        self._checks: dict[str, dict[str, Any]] = {}
         self._events: dict[int, Event] = {}
         self._answers: dict[str, str] = {}
         self._by_item: dict[str, list[Event]] = defaultdict(list)
@@ -130,6 +137,12 @@ class Ledger:
             self._answers.pop(item, None)
         else:
             self._answers[item] = answer
+        seen = (e.on_screen for e in self._by_item.get(item, ()) if e.kind == "decide")
+        check = next((each for each in seen if each.get("check") is True and _is_complete(each)), None)
+        if check is None:
+            self._checks.pop(item, None)
+        else:
+            self._checks[item] = check
 
     # ---- what follows -----------------------------------------------------------------------------------
 
@@ -159,6 +172,11 @@ class Ledger:
         """Return the answers that reviewers agree on: the known answers of the next fit."""
         with self._lock:
             return dict(self._answers)
+
+    def checks(self) -> dict[str, dict[str, Any]]:
+        """Return the decided items that had been drawn at random, each with what was on screen."""
+        with self._lock:
+            return dict(self._checks)
 
     def events(self) -> list[Event]:
         """Return all events in order, also those that were taken back."""

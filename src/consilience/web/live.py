@@ -25,6 +25,7 @@ from consilience.runs.consensus import Consensus
 from consilience.runs.estimated_error import estimate
 from consilience.runs.numeric_run import NumericRun
 from consilience.web import queue
+from consilience.web.checks import NO_CHECKS, Checks, checked
 from consilience.web.learning import Beliefs, beliefs_of, decided
 from consilience.web.ledger import Ledger
 from consilience.web.material import Material, has_classes
@@ -175,7 +176,7 @@ class Live:
         return Snapshot(
             self.snapshot.number + 1, "exact", run, posterior, label, confidence, wrong, wrong,
             queue.order_of(wrong, ~known), float(wrong[~known].sum()), accuracy,
-            error_of(run, wrong, known), upto,
+            error_of(run, wrong, known, checked(self.ledger)), upto,
         )  # fmt: skip
 
     def _known(self, answers: dict[str, str]) -> Bools:
@@ -288,16 +289,17 @@ def _main(run: Consensus) -> str:
     return "value" if isinstance(run, NumericRun) else "label"
 
 
-def error_of(run: Consensus | None, wrong: Floats, known: Bools) -> Error:
+def error_of(run: Consensus | None, wrong: Floats, known: Bools, checks: Checks = NO_CHECKS) -> Error:
     """Return the share of wrong labels among all items: known answers count as right.
 
-    Reviewers decide the doubtful items, which are wrong more often than others.  So, unlike random known answers,
-    decisions must not count as a sample of the labels; they only teach the model how sure to be.
+    Reviewers decide the doubtful items, which are wrong more often than others.  So decisions do not count as a sample
+    of the labels, except random ``checks``; the others only teach the model how sure to be.
     """
     share = float((~known).mean()) if known.size else 0.0
     if run is not None and has_classes(run) and run.annotations is not None:
-        alone = run.with_run({name: value for name, value in run.run.items() if name != "known_answers"})
-        found = estimated_error(run.annotations, alone)
+        if run.run.get("method") != "auto":  # the confidences on screen are not those of the estimate
+            checks = checks._replace(doubt=None)
+        found = estimated_error(run.annotations, run, checks)
     else:
         mean = float(wrong[~known].mean()) if share else 0.0
         if run is None or isinstance(run, NumericRun):

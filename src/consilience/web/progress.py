@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,9 @@ def progress_page(review: Review) -> dict[str, Any]:
     """Return how far the review is: by reviewer, and the estimated error over decisions."""
     errors, people = [], {name: dict(kinds) for name, kinds in review.ledger.counts().items()}
     for event in review.ledger.events():
-        if event.kind == "decide" and event.id not in review.ledger.undone and event.seen:
-            seen = json.loads(event.seen)
-            if isinstance(seen, dict) and isinstance(seen.get("error"), int | float):
+        if event.kind == "decide" and event.id not in review.ledger.undone:
+            seen = event.on_screen
+            if isinstance(seen.get("error"), int | float):
                 errors.append(float(seen["error"]))
                 changed = people[event.reviewer]
                 changed["changed"] = changed.get("changed", 0) + (seen.get("label") != event.answer)

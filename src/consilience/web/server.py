@@ -45,6 +45,7 @@ def application(review: Review, keys: Keys) -> Guard:
         "/accept/judge": all_.judge,
         "/accept": all_.accept_all,
         "/target": all_.set_target,
+        "/checks": all_.set_checks,
         "/name": one.set_name,
         "/invite": files.invite,
     }

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Bools, Ints
 from consilience.runs.consensus import Consensus
-from consilience.web import queue
+from consilience.web import checks, queue
 from consilience.web.filters import Filter
 from consilience.web.ledger import Ledger
 from consilience.web.live import Live
@@ -75,6 +75,7 @@ class Review:
         self._settled = material.known_before.copy()  # decided, in conflict, to be discussed, or known before
         self._accepted = np.zeros(material.labels.n_items, bool)
         self._held: dict[int, tuple[str, float]] = {}
+        self.checks: set[int] = set()  #: open items that were drawn at random
         self._lock = threading.Lock()
         self._searched: dict[str, Bools] = {}
         self._marks: dict[str, str] = {}  #: what became of items with events
@@ -170,8 +171,20 @@ class Review:
     # ---- which items ------------------------------------------------------------------------------------
 
     def next(self, reviewer: str, chosen: Filter, without: int | None = None) -> int | None:
-        """Return the most valuable open item that nobody else has on screen; None if there is none."""
+        """Return the most valuable open item that nobody else has on screen; None if there is none.
+
+        If a check is due, it is a random one (:mod:`consilience.web.checks`).
+        """
+        if chosen == Filter() and self._check_is_due():
+            n = self._first(self._at_random, reviewer, chosen, without)
+            if n is not None:
+                self.checks.add(n)
+                return n
         order = self.listed(chosen, reviewer) if chosen.flag != "open" else self.now.order
+        return self._first(order, reviewer, chosen, without)
+
+    def _first(self, order: Ints, reviewer: str, chosen: Filter, without: int | None) -> int | None:
+        """Return the first item of an order that nobody else has on screen, and hold it."""
         mask = self._mask(chosen)
         clock = time.monotonic()
         for start in range(0, order.size, _STEP):
@@ -187,6 +200,20 @@ class Review:
                 self.hold(n, reviewer)
                 return int(n)
         return None
+
+    @property
+    def checking(self) -> bool:
+        """Whether one item in ten is drawn at random."""
+        return self.now.posterior is not None and self.store.setting("checks") == "on"
+
+    def _check_is_due(self) -> bool:
+        done = self._counts["decided"], len(self.ledger.checks())
+        return self.checking and self.now.run is not None and checks.due(*done)
+
+    @cached_property
+    def _at_random(self) -> Ints:
+        """All labelled items in a random order, the same after a restart."""
+        return np.random.default_rng(0).permutation(np.flatnonzero(self.material.labels.labels_per_item > 0))
 
     def hold(self, n: int, reviewer: str) -> None:
         """Remember that a reviewer has an item on screen; a reviewer holds one at a time."""
@@ -294,7 +321,8 @@ class Review:
         settled = self._settled | self._accepted if self._accepted.any() else self._settled
         parts = (now.order[start : start + _PART] for start in range(0, now.order.size, _PART))
         wrong = (scale * now.wrong[part[~settled[part]]] for part in parts)
-        return queue.needed(wrong, scale * now.total, self.target * N)
+        found = queue.needed(wrong, scale * now.total, self.target * N)
+        return -(-found * checks.EVERY // (checks.EVERY - 1)) if self.checking else found
 
     def progress(self) -> dict[str, int]:
         """Return how many items are decided, accepted, open, and so on."""

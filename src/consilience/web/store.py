@@ -60,6 +60,12 @@ class Event:
     ref: int = 0
     seen: str = ""
 
+    @property
+    def on_screen(self) -> dict[str, Any]:
+        """What was on screen; empty if nothing is known of it."""
+        found = json.loads(self.seen) if self.seen else None
+        return found if isinstance(found, dict) else {}
+
 
 class Store:
     """The events of a review, in a file that one process has open at a time.
