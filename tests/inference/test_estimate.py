@@ -52,13 +52,16 @@ def test_one_predictor_gives_the_regression_estimate_of_textbooks() -> None:
     y = 0.3 * x[sample] + rng.normal(size=sample.size)
     found = mean_estimate(fit_predictors(y, sample, x[:, None]), sample, np.arange(400), 0.95)
     slope = stats.linregress(x[sample], y)
-    # residuals that are scaled by leverage have a mean that is not quite zero
     expected = y.mean() + slope.slope * (x.mean() - x[sample].mean())
     assert found is not None
-    assert found.value == pytest.approx(expected, abs=0.02)
+    assert found.value == pytest.approx(expected)
     residual = y - slope.intercept - slope.slope * x[sample]
-    variance = residual.var(ddof=2) / sample.size + (slope.slope * x).var() / 400
-    assert found.error == pytest.approx(np.sqrt(variance), rel=0.03)
+    # HC2 of MacKinnon and White, of which s² / n with n - 2 degrees of freedom is the case of equal leverage
+    deviation = x[sample] - x[sample].mean()
+    leverage = 1 / sample.size + deviation**2 / (deviation**2).sum()
+    variance = (residual**2 / (1 - leverage)).mean() / sample.size + (slope.slope * x).var(ddof=1) / 400
+    assert found.error == pytest.approx(np.sqrt(variance), rel=1e-3)
+    assert found.error == pytest.approx(np.sqrt(residual.var(ddof=2) / sample.size + slope.slope**2 / 400), rel=0.03)
 
 
 def test_predictors_that_know_nothing_leave_the_sample_mean() -> None:
@@ -70,7 +73,7 @@ def test_predictors_that_know_nothing_leave_the_sample_mean() -> None:
     interval = stats.t.interval(0.9, 99, y.mean(), y.std(ddof=1) / 10)
     assert found is not None
     assert (alone.low, alone.high) == pytest.approx(interval)
-    assert (found.value, found.low, found.high) == pytest.approx(alone[:3], rel=0.01)
+    assert (found.value, found.low, found.high) == pytest.approx(alone[:3], rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [50, 150])

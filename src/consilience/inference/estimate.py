@@ -121,7 +121,7 @@ def estimate(
     units = None if cluster is None else cluster[sample]
     humans = sample_mean(y[sample], _design_weights(stratum, sample), units, level, bounds)
     groups = None if by is None else _groups(by, a, fitted, sample, level, design)
-    residual = float(np.sqrt((fitted.residual**2).mean()))
+    residual = float(np.sqrt((fitted.scaled**2).mean()))
     source = Source(a.item_ids, float(fitted.predicted.var()), residual, a.origin.frame)
     return Estimate(*whole[:3], level, "known answers", what, a.n_items, whole.known, humans, groups, source)
 

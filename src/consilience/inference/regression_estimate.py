@@ -12,8 +12,9 @@ never much wider than that of the sample alone.  The variance is
 
     Σ_h (N_h / N)² s²_h / n_h  +  s²(x b) / N,
 
-with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985).
-If items come in clusters (several answers to one prompt), sums over clusters take the place of items.
+with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985): leverage counts
+the constant, so the mean of their squares is s² without a further n / (n - 1), except in strata and groups, whose means
+the fit does not know.  If items come in clusters (several answers to one prompt), sums over clusters take the place of items.
 
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
@@ -56,7 +57,8 @@ class Fitted(NamedTuple):
     """Predictions of all items, and residuals of the sampled ones."""
 
     predicted: Floats  #: (N,)
-    residual: Floats  #: as large as those of new items, (n_s,)
+    residual: Floats  #: (n_s,)
+    scaled: Floats  #: residuals as large as those of new items, (n_s,)
     coefficients: int
 
 
@@ -67,8 +69,9 @@ def fit_predictors(y: Floats, sample: Ints, predictors: Floats) -> Fitted:
     inverse = np.linalg.pinv(some.T @ some, hermitian=True)
     b = inverse @ (some.T @ y)
     leverage = np.einsum("ij,jk,ik->i", some, inverse, some)
-    residual = (y - some @ b) / np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))
-    return Fitted(X @ b, residual, int(np.linalg.matrix_rank(some)))
+    residual = y - some @ b
+    scaled = residual / np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))
+    return Fitted(X @ b, residual, scaled, int(np.linalg.matrix_rank(some)))
 
 
 def mean_estimate(
@@ -89,7 +92,8 @@ def mean_estimate(
     inside = np.zeros(fitted.predicted.size, bool)
     inside[within] = True
     mine = np.flatnonzero(inside[sample])
-    predicted, residual = fitted.predicted[within], fitted.residual[mine]
+    predicted, residual, scaled = fitted.predicted[within], fitted.residual[mine], fitted.scaled[mine]
+    whole = within.size == inside.size
     stratum = np.zeros(inside.size, np.int64) if strata is None else strata
     units = np.arange(inside.size) if clusters is None else clusters
     value, variance, freedom = float(predicted.mean()), _variance_of_mean(predicted, units[within])[0], 0
@@ -97,13 +101,14 @@ def mean_estimate(
     for h in np.unique(stratum[within]):
         here = of_sample == h
         share = float((stratum[within] == h).mean())
-        spread, n_units = _variance_of_mean(residual[here], units[sample[mine[here]]])
+        lost = 0 if whole and strata is None and clusters is None else 1
+        spread, n_units = _variance_of_mean(scaled[here], units[sample[mine[here]]], lost)
         if n_units < 2:
             return None
         value += share * float(residual[here].mean())
         variance += share**2 * spread
         freedom += n_units - 1
-    freedom = max(freedom - (fitted.coefficients - 1 if within.size == inside.size else 0), 1)
+    freedom = max(freedom - (fitted.coefficients - 1 if whole else 0), 1)
     return _interval(value, variance, freedom, level, mine.size, bounds)
 
 
@@ -120,14 +125,17 @@ def sample_mean(
     return _interval(value, variance, max(n - 1, 1), level, y.size, bounds)
 
 
-def _variance_of_mean(values: Floats, units: Ints) -> tuple[float, int]:
-    """Return the variance of the mean of values that come in units, and the number of units."""
+def _variance_of_mean(values: Floats, units: Ints, lost: int = 1) -> tuple[float, int]:
+    """Return the variance of the mean of values that come in units, and the number of units.
+
+    Of as many degrees of freedom as units, so many are ``lost`` to the mean.
+    """
     codes = np.unique(units, return_inverse=True)[1]
     if values.size == 0:
         return np.inf, 0
     sums = np.bincount(codes, values - values.mean())
     n = sums.size
-    return float((sums**2).sum()) / values.size**2 * n / max(n - 1, 1), n
+    return float((sums**2).sum()) / values.size**2 * n / max(n - lost, 1), n
 
 
 def _interval(
