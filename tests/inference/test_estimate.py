@@ -15,7 +15,7 @@ import consilience as cs
 from consilience.exceptions import ConsilienceWarning, DataError, DataWarning, ParameterError
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.predictors import panel_predictors
-from consilience.inference.regression_estimate import fit_predictors, mean_estimate, sample_mean
+from consilience.inference.regression_estimate import Bounds, fit_predictors, mean_estimate, sample_mean
 from consilience.kernels._arrays import Ints
 
 
@@ -213,7 +213,31 @@ def test_a_difference_of_two_systems_on_the_same_items() -> None:
         covered.append(found.low <= truth.mean() - better.mean() <= found.high)
     assert np.mean(covered) >= 0.85
     same = cs.estimate(one, gold=known(truth, items), of="good", versus=one, versus_gold=known(truth, items))
-    assert (same.value, same.low, same.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+    # no known answer differs, but one might: the standard error is that of one in 120
+    step = stats.t.ppf(0.975, 117) / 120
+    assert (same.value, same.low, same.high) == pytest.approx((0.0, -step, step), rel=0.01)
+
+
+def test_rare_differences_are_covered_though_most_samples_show_none() -> None:
+    """Two systems differ on 2 % of the items: three in ten samples of 60 known answers have no such item."""
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(300):
+        y = -(rng.random(60) < 0.02).astype(float)
+        fitted = fit_predictors(y, np.arange(60), np.zeros((60, 1)))
+        found = mean_estimate(fitted, np.arange(60), np.arange(60), 0.95, bounds=Bounds(-1.0, 1.0, difference=True))
+        assert found is not None
+        covered.append(found.low <= -0.02 <= found.high)
+    assert np.mean(covered) >= 0.93
+
+
+def test_answers_of_one_class_have_the_interval_of_a_binomial() -> None:
+    """0 of 40: Clopper and Pearson's interval ends at 1 - 0.025^(1/40) = 0.088, Wilson's with Student's t near it."""
+    consensus, _ = panel(400)
+    found = cs.estimate(consensus, gold=dict.fromkeys(range(40), "bad"), of="good")
+    assert found.value == 0.0
+    assert found.low == 0.0
+    assert found.high == pytest.approx(1 - 0.025 ** (1 / 40), rel=0.08)
 
 
 def test_means_and_win_rates_are_values_of_classes() -> None:
@@ -277,10 +301,13 @@ def test_error_rates_correct_the_share() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"of": "superb"}, r"of='superb' is not one of the classes, which are 'bad', 'good'"),
+        ({"of": "superb"}, r"of='superb' is not one of the classes. The classes are 'bad', 'good'"),
+        ({"of": "goood"}, r"of='goood' is not one of the classes; did you mean 'good'\?"),
+        ({"of": "good", "sensitivity": 0.9, "specificity": (12, 10)}, r"specificity must be .*, not \(12, 10\)"),
+        ({"of": "good", "sensitivity": "high", "specificity": (3, 0)}, "sensitivity must be a share from 0 to 1"),
         ({}, "say what to estimate: of=… names a class"),
         ({"of": {"good": 1}}, "of has no value for the class 'bad'"),
-        ({"of": "good", "level": 95}, "level must be a number from 0.5 up to 1, not 95"),
+        ({"of": "good", "level": 95}, "level must be a number from 0.5 up to 1, such as 0.95, not 95"),
     ],
 )
 def test_wrong_options_get_one_sentence(options: dict[str, Any], message: str) -> None:
@@ -293,5 +320,5 @@ def test_too_few_answers_are_refused() -> None:
     consensus, truth = panel(400)
     with pytest.raises(DataError, match="9 known answers are too few for an interval: at least 10 are needed"):
         cs.estimate(consensus, gold=drawn(truth, 9, 0), of="good")
-    with pytest.raises(DataError, match="differences and groups need known answers"):
+    with pytest.raises(DataError, match="groups need known answers"):
         cs.estimate(consensus, of="good", by=dict.fromkeys(range(400), 1))

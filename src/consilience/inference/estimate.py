@@ -16,7 +16,7 @@ from consilience.inference.constants import FEWEST
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
-from consilience.inference.regression_estimate import Fitted, fit_predictors, mean_estimate, sample_mean
+from consilience.inference.regression_estimate import Bounds, Fitted, fit_predictors, mean_estimate, sample_mean
 from consilience.inference.result import Estimate, Source
 from consilience.inference.targets import class_values, describe
 from consilience.kernels._arrays import Floats, Ints
@@ -81,7 +81,7 @@ def estimate(
     True
     """
     if not 0.5 <= level < 1:
-        raise ParameterError(f"level must be a number from 0.5 up to 1, not {level!r}")
+        raise ParameterError(f"level must be a number from 0.5 up to 1, such as 0.95, not {level!r}")
     panel = _Panel.of(data, gold, of, seed)
     a, what = panel.annotations, describe(of)
     if sensitivity is not None or specificity is not None:
@@ -95,13 +95,21 @@ def estimate(
         other = _Panel.of(versus, versus_gold, of, seed)
         at = other.annotations.item_ids.codes_of(a.item_ids.to_arrow())
         if (at < 0).any():
-            raise DataError(f"versus has no item {a.items[int(np.flatnonzero(at < 0)[0])]!r}: both need the same items")
+            raise DataError(
+                f"versus has no item {a.items[int(np.flatnonzero(at < 0)[0])]!r} ({int((at < 0).sum())} of {a.n_items} "
+                "items are missing): a difference needs the same items; estimate systems with other items one by one"
+            )
         y, predictors = y - other.y[at], np.column_stack([predictors, other.predictors[at]])
         what = f"difference of the {what}"
     sample = np.flatnonzero(~np.isnan(y))
     if sample.size == 0:
-        if versus is not None or by is not None:
-            raise DataError("differences and groups need known answers: give gold=…")
+        if versus is not None:
+            raise DataError(
+                "a difference needs items whose answers are known for both systems: give gold=… and versus_gold=… for "
+                "the same items"
+            )
+        if by is not None:
+            raise DataError("groups need known answers: give gold=…")
         return _range(panel, what, level)
     if sample.size < FEWEST:
         raise DataError(f"{sample.size} known answers are too few for an interval: at least {FEWEST} are needed")
@@ -111,9 +119,11 @@ def estimate(
         if codes is not None and (codes < 0).any():
             raise DataError(f"{name} has nothing for the item {a.items[int(np.flatnonzero(codes < 0)[0])]!r}")
     fitted = fit_predictors(y[sample], sample, predictors)
-    # differences of two systems have no bounds
     extremes = np.append(panel.values, y[sample])
-    bounds = (float(extremes.min()), float(extremes.max())) if versus is None else None
+    bounds = Bounds(float(extremes.min()), float(extremes.max()))
+    if versus is not None:
+        most = max(float(np.ptp(panel.values)), float(np.abs(y[sample]).max()))
+        bounds = Bounds(-most, most, difference=True)
     design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
     whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
     if whole is None:
@@ -192,7 +202,8 @@ def _groups(
             column.append(value)
     few = [str(name) for name, value in zip(rows["group"], rows["value"], strict=True) if np.isnan(value)]
     if few:
-        warn(f"too few known answers in {', '.join(few[:5])} for an interval", DataWarning)
+        more = f" and {len(few) - 5} more groups" if len(few) > 5 else ""
+        warn(f"too few known answers in {', '.join(few[:5])}{more} for an interval: two are needed", DataWarning)
     return _frames.make(rows, annotations.origin.frame)
 
 

@@ -18,7 +18,8 @@ the fit does not know.  If items come in clusters (several answers to one prompt
 
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
-answer that labels do not explain is possible even if there is none, so the variance is at least 1 / n_s².
+answer that labels do not explain is possible even if there is none, so the variance is at least 1 / n_s², or that of a
+share of n_s items if it is smaller.  A difference of two shares has θ ± t · error with the same least variance.
 
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
@@ -36,8 +37,14 @@ from consilience.kernels._arrays import Floats, Ints
 
 __all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "sample_mean"]
 
-#: Smallest and largest value of an item.
-Bounds = tuple[float, float]
+
+class Bounds(NamedTuple):
+    """Smallest and largest value of an item."""
+
+    low: float
+    high: float
+    difference: bool = False  #: of two systems: no share, so not Wilson's interval
+
 
 #: Largest leverage of one known answer: beyond it, the residual is a division by nearly nothing.
 _MOST_LEVERAGE = 0.9
@@ -86,8 +93,7 @@ def mean_estimate(
 ) -> MeanEstimate | None:
     """Return the mean over the items ``within``, or None if too few of these are in the sample.
 
-    Strata and clusters are codes of all items, (N,).  ``bounds`` are the smallest and the largest value of an item, for
-    Wilson's interval.
+    Strata and clusters are codes of all items, (N,).  Without ``bounds``, the interval is θ ± t · error.
     """
     inside = np.zeros(fitted.predicted.size, bool)
     inside[within] = True
@@ -143,19 +149,26 @@ def _interval(
 ) -> MeanEstimate:
     from scipy.stats import t
 
-    error, quantile = float(np.sqrt(variance)), float(t.ppf(0.5 + level / 2.0, freedom))
-    if bounds is None or bounds[1] <= bounds[0]:
+    quantile = float(t.ppf(0.5 + level / 2.0, freedom))
+    if bounds is None or bounds.high <= bounds.low:
+        error = float(np.sqrt(variance))
         return MeanEstimate(value, value - quantile * error, value + quantile * error, error, known)
-    least, width = bounds[0], bounds[1] - bounds[0]
+    n, least, width = max(known, 1), bounds.low, bounds.high - bounds.low
+    if bounds.difference:  # one known answer that differs moves it by half of its range, divided by n
+        error = max(float(np.sqrt(variance)), 0.5 * width / n)
+        low, high = max(value - quantile * error, bounds.low), min(value + quantile * error, bounds.high)
+        return MeanEstimate(value, low, high, error, known)
     share = float(np.clip((value - least) / width, 0.0, 1.0))
-    low, high = _wilson(share, max(variance / width**2, 1.0 / max(known, 1) ** 2), quantile, known)
+    near = float(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))
+    spread = max(variance / width**2, min(1.0 / n**2, near * (1.0 - near) / n))
+    low, high = _wilson(share, spread / (near * (1.0 - near)), quantile)
+    error = float(np.sqrt(variance))
     return MeanEstimate(least + width * share, least + width * low, least + width * high, error, known)
 
 
-def _wilson(share: float, variance: float, quantile: float, known: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share with this variance."""
-    near = float(np.clip(share, 0.5 / max(known, 1), 1.0 - 0.5 / max(known, 1)))
-    # 1 / n' = variance / (p (1 - p));  with u = t² / n', the ends are (p + u/2 ± √(u p (1 - p) + u²/4)) / (1 + u)
-    u = quantile**2 * variance / (near * (1.0 - near))
+def _wilson(share: float, per_item: float, quantile: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share, where ``per_item`` is 1 / n'."""
+    # with u = t² / n', the ends are (p + u/2 ± √(u p (1 - p) + u²/4)) / (1 + u)
+    u = quantile**2 * per_item
     step = float(np.sqrt(u * share * (1.0 - share) + u**2 / 4.0))
     return max((share + u / 2.0 - step) / (1.0 + u), 0.0), min((share + u / 2.0 + step) / (1.0 + u), 1.0)

@@ -83,8 +83,7 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
 def _graders(run: dict[str, Any]) -> dict[str, str]:
     """Return the model behind every scorer that names one."""
     roles = run.get("model_roles")
-    grader = roles.get("grader") if isinstance(roles, dict) else None
-    role = grader.get("model") if isinstance(grader, dict) else grader
+    role = _model(roles.get("grader") if isinstance(roles, dict) else None)
     made: dict[str, str] = {}
     names: list[str] = []
     for scorer in objects(run.get("scorers")):
@@ -92,12 +91,17 @@ def _graders(run: dict[str, Any]) -> dict[str, str]:
         base, options = str(scorer.get("name")).rpartition("/")[2], scorer.get("options")
         alike = sum(name == base for name in names)
         names.append(base)
-        model = options.get("model") if isinstance(options, dict) else None
-        if model is None and base.startswith("model_graded"):
-            model = role
-        if isinstance(model, str) and model:
+        model = _model(options.get("model") if isinstance(options, dict) else None)
+        model = model or (role if base.startswith("model_graded") else None)
+        if model is not None:
             made[f"{base}{alike or ''}"] = model
     return made
+
+
+def _model(given: Any) -> str | None:
+    """Return the name of a model, from that name or from the model's settings."""
+    name = given.get("model") if isinstance(given, dict) else given
+    return name if isinstance(name, str) and name else None
 
 
 def _unpacked(source: Source) -> tuple[dict[str, Any], list[Any]]:
