@@ -14,7 +14,8 @@ never much wider than that of the sample alone.  The variance is
 
 with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985): leverage counts
 the constant, so the mean of their squares is s² without a further n / (n - 1), except in strata and groups, whose means
-the fit does not know.  If items come in clusters (several answers to one prompt), sums over clusters take the place of items.
+the fit does not know.  If items come in clusters (several answers to one prompt), sums over clusters take the place of
+items.
 
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known

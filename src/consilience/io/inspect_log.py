@@ -1,4 +1,4 @@
-"""Inspect: the log of an evaluation, as JSON or as an ``.eval`` file (a zip file of JSON, compressed by zstd or deflate).
+"""Inspect: the log of an evaluation, as JSON or as an ``.eval`` file (a zip file of JSON, since 2026 in zstd).
 
 ========== ============================================= ==============================================
 question   ``answer``                                     ``score``
