@@ -92,6 +92,41 @@ def test_intervals_cover_where_the_panel_is_biased(n: int) -> None:
     assert float((consensus.posterior[:, 1]).mean()) > share + 0.08
 
 
+@pytest.mark.parametrize(("rare", "predictors"), [(2, 0), (4, 1), (8, 2)])
+def test_each_predictor_takes_three_known_answers_of_the_rarer_kind(rare: int, predictors: int) -> None:
+    consensus, truth = panel()
+    items = [*np.flatnonzero(truth == 1)[:rare], *np.flatnonzero(truth == 0)[: 40 - rare]]
+    found = cs.estimate(consensus, gold=known(truth, items), of="good")
+    assert found.humans is not None
+    if predictors == 0:
+        assert (found.value, found.low, found.high) == pytest.approx(found.humans[:3])
+        return
+    a = consensus.annotations
+    assert a is not None
+    gold = np.full(truth.size, -1, np.int32)
+    gold[items] = truth[items]
+    columns = panel_predictors(a, consensus.posterior, np.array([0.0, 1.0]), gold)[:, :predictors]
+    sample = np.sort(items)
+    fitted = fit_predictors(truth[sample].astype(float), sample, columns)
+    assert found.value == pytest.approx(float(fitted.predicted.mean()))
+
+
+def test_rare_classes_are_covered_with_few_known_answers() -> None:
+    """8 % of the answers are good; twenty known answers have one or two of these."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random(3000) < 0.08).astype(np.int64)
+    right = rng.random((3000, 2)) < 0.85
+    said = np.where(right, truth[:, None], 1 - truth[:, None])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        consensus = cs.aggregate(cs.Annotations.from_matrix(np.array(["bad", "good"])[said]))
+    covered = []
+    for seed in range(150):
+        found = cs.estimate(consensus, gold=drawn(truth, 20, seed), of="good")
+        covered.append(found.low <= truth.mean() <= found.high)
+    assert np.mean(covered) >= 0.93
+
+
 def test_no_known_answer_predicts_itself() -> None:
     """Every annotator has one label: records would be all hits or all misses if they held the item's own answer."""
     rng = np.random.default_rng(2)

@@ -12,7 +12,7 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import encode
 from consilience.data.truth import truth_columns
 from consilience.exceptions import DataError, DataWarning, ParameterError, warn
-from consilience.inference.constants import FEWEST
+from consilience.inference.constants import FEWEST, RARER
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
@@ -45,7 +45,7 @@ def estimate(
     The known answers must be a random sample of the items (within ``strata``, if given).  The labels of the panel make
     the interval narrower, by as much as they predict the known answers, and cannot make it invalid: prediction-powered
     inference with a consensus that has seen no known answers, the votes, and votes weighted by each annotator's record
-    on the other known answers as predictors.
+    on the other known answers as predictors, as far as known answers of the rarer kind are enough for these.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def estimate(
                 f"versus has no item {a.items[int(np.flatnonzero(at < 0)[0])]!r} ({int((at < 0).sum())} of {a.n_items} "
                 "items are missing): a difference needs the same items; estimate systems with other items one by one"
             )
-        y, predictors = y - other.y[at], np.column_stack([predictors, other.predictors[at]])
+        y, predictors = y - other.y[at], _by_turns(predictors, other.predictors[at])
         what = f"difference of the {what}"
     sample = np.flatnonzero(~np.isnan(y))
     if sample.size == 0:
@@ -118,12 +118,14 @@ def estimate(
     for codes, name in ((stratum, "strata"), (cluster, "clusters")):
         if codes is not None and (codes < 0).any():
             raise DataError(f"{name} has nothing for the item {a.items[int(np.flatnonzero(codes < 0)[0])]!r}")
-    fitted = fit_predictors(y[sample], sample, predictors)
     extremes = np.append(panel.values, y[sample])
     bounds = Bounds(float(extremes.min()), float(extremes.max()))
     if versus is not None:
         most = max(float(np.ptp(panel.values)), float(np.abs(y[sample]).max()))
         bounds = Bounds(-most, most, difference=True)
+    systems = 1 if versus is None else 2
+    affordable = int(_rarer(y[sample], bounds) / RARER) // systems * systems
+    fitted = fit_predictors(y[sample], sample, predictors[:, :affordable])
     design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
     whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
     if whole is None:
@@ -156,6 +158,20 @@ class _Panel:
         y = np.append(values, np.nan)[truth]
         K = a.n_classes
         return cls(a, consensus, values[:K], y, panel_predictors(a, consensus.posterior, values[:K], truth))
+
+
+def _by_turns(first: Floats, second: Floats) -> Floats:
+    """Return the predictors of two systems by turns, so that the first columns are the best of both."""
+    return np.stack([first, second], axis=2).reshape(len(first), -1)
+
+
+def _rarer(y: Floats, bounds: Bounds) -> float:
+    """Return how many known answers are of the rarer kind; of differences, how many differ."""
+    low, high, difference = bounds
+    if high <= low:
+        return 0.0
+    share = np.abs(y).sum() / high if difference else ((y - low) / (high - low)).sum()
+    return float(share if difference else min(share, y.size - share))
 
 
 def _codes(given: Any, annotations: Annotations, what: str) -> tuple[Ints | None, list[Any]]:
