@@ -3,8 +3,8 @@
 Known answers are drawn at random, 500 times, the same for all ways; the figure is the share of a class (llmjudge:
 relevant, that is grades 2 and 3; alpaca_eval: wins over the reference, by the evaluator of the leaderboard).  Next to
 it: known answers alone, PPI++ (ppi-python) with the judge that predicts best, chosen by the truth, and that judge's own
-share with a binomial interval.  Where PPI++ covers less than 94 % of the draws, its half-width is also given as it would
-have to be to cover these.
+share with a binomial interval.  Where PPI++ covers less than 94 % of the draws, its half-width is also given as it
+would have to be to cover these.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A simulated panel has three cheap judges (cost 1), two better ones (5) and a strong one (25) who are right with
 probability 0.7 to 0.95, 1,500 items of which some fool all judges, and a person who costs 100.  On public panels GPT-4
-costs 25 and other models 1 (pandalm: GPT-3.5 5); of the 123 variants on llmbar, those with the plain prompt are asked, in
-both orders.  Known answers are drawn at random; the error is that on all items but those that probabilities were learned
-from: the known answers that test are a sample of these.
+costs 25 and other models 1 (pandalm: GPT-3.5 5); of the 123 variants on llmbar, those with the plain prompt are asked,
+in both orders.  Known answers are drawn at random; the error is that on all items but those that probabilities were
+learned from: the known answers that test are a sample of these.
 """
 
 from __future__ import annotations
