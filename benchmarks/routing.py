@@ -2,7 +2,9 @@
 
 A simulated panel has three cheap judges (cost 1), two better ones (5) and a strong one (25) who are right with
 probability 0.7 to 0.95, 1,500 items of which some fool all judges, and a person who costs 100.  On public panels GPT-4
-costs 25 and other models 1 (pandalm: GPT-3.5 5).  Known answers are drawn at random; the error is that on all others.
+costs 25 and other models 1 (pandalm: GPT-3.5 5); of the 123 variants on llmbar, those with the plain prompt are asked,
+in both orders.  Known answers are drawn at random; the error is that on all items but those that probabilities were
+learned from: the known answers that test are a sample of these.
 """
 
 from __future__ import annotations
@@ -18,12 +20,18 @@ from benchmarks.figures import Figure
 from benchmarks.judge_panels import panel
 from benchmarks.public import skipped
 from consilience.exceptions import ConsilienceWarning
-from consilience.inference.routing import _confidence, _decided
+from consilience.inference.routing import _confidence, _decided, _split
 from consilience.kernels._arrays import Codes, Floats
 
 DRAWS, DELTA, PERSON = 100, 0.05, 100.0
 SIMULATED = ((0.02, 0.05, 200), (0.02, 0.1, 100), (0.05, 0.1, 200))
-PUBLIC = (("llmbar", 0.1), ("judge_mtbench_faireval_llmeval2", 0.1), ("pandalm", 0.15))
+PUBLIC = (
+    ("llmbar", 0.1),
+    ("llmbar", 0.15),
+    ("judge_mtbench_faireval_llmeval2", 0.1),
+    ("judge_mtbench_faireval_llmeval2", 0.15),
+    ("pandalm", 0.15),
+)
 
 
 def simulated(seed: int, fools: float, n: int = 1500) -> tuple[cs.Annotations, Codes, Floats]:
@@ -37,6 +45,8 @@ def simulated(seed: int, fools: float, n: int = 1500) -> tuple[cs.Annotations, C
 
 def public(name: str) -> tuple[cs.Annotations, Codes, Floats]:
     a, truth, _ = panel(name)
+    if name == "llmbar":
+        a = a.select_annotators(np.char.find(np.array(a.annotators, str), "/Vanilla|") >= 0)
     strong = [str(who).startswith(("GPT-4", "gpt-3.5")) for who in a.annotators]
     return a, truth, np.where(strong, 5.0 if name == "pandalm" else 25.0, 1.0)
 
@@ -44,7 +54,7 @@ def public(name: str) -> tuple[cs.Annotations, Codes, Floats]:
 def routed(
     a: cs.Annotations, truth: Codes, costs: Floats, ceiling: float, known: int, seed: int
 ) -> tuple[float, float, float]:
-    """Return the error on other items, the cost of an item, and the share of items that people see."""
+    """Return the error on items not learned from, the cost of an item, and the share of items that people see."""
     chosen = np.random.default_rng([seed, known]).choice(a.n_items, known, replace=False)
     gold = {a.items[i]: a.classes[truth[i]] for i in chosen}
     found: Any = cs.route(a, gold, costs=costs, person=PERSON, ceiling=ceiling, delta=DELTA)
@@ -52,8 +62,10 @@ def routed(
     sure, best = _confidence(a, found.predictor, stage, len(found.stages))
     at = _decided(sure, found.threshold)
     wrong = (best[np.arange(at.size), np.minimum(at, best.shape[1] - 1)] != truth) & (at < best.shape[1])
-    rest = np.setdiff1d(np.arange(a.n_items), chosen)
-    return float(wrong[rest].mean()), found.cost, found.decided[-1] / a.n_items
+    answers = np.full(a.n_items, -1, np.int32)
+    answers[chosen] = truth[chosen]
+    learned, _ = _split(a, answers, ceiling, DELTA, 0)
+    return float(np.delete(wrong, learned).mean()), found.cost, found.decided[-1] / a.n_items
 
 
 def run() -> list[Figure]:

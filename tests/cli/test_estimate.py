@@ -62,7 +62,7 @@ def test_without_known_answers_it_says_so_and_proposes_items(run: Run, files: Pa
 @pytest.mark.parametrize(
     ("options", "status", "sentence"),
     [
-        (["--of", "maybe"], 2, "of='maybe' is not one of the classes, which are 'no', 'yes'"),
+        (["--of", "maybe"], 2, "of='maybe' is not one of the classes. The classes are 'no', 'yes'"),
         ([], 2, "say what to estimate"),
         (["--of", "yes", "--sample", "40"], 2, "--sample and --out go together"),
         (["--of", "yes", "--half-width", "0.0001"], 1, "no number of known answers reaches a half-width"),

@@ -15,7 +15,7 @@ import consilience as cs
 from consilience.exceptions import ConsilienceWarning, DataError, DataWarning, ParameterError
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.predictors import panel_predictors
-from consilience.inference.regression_estimate import fit_predictors, mean_estimate, sample_mean
+from consilience.inference.regression_estimate import Bounds, fit_predictors, mean_estimate, sample_mean
 from consilience.kernels._arrays import Ints
 
 
@@ -52,13 +52,16 @@ def test_one_predictor_gives_the_regression_estimate_of_textbooks() -> None:
     y = 0.3 * x[sample] + rng.normal(size=sample.size)
     found = mean_estimate(fit_predictors(y, sample, x[:, None]), sample, np.arange(400), 0.95)
     slope = stats.linregress(x[sample], y)
-    # residuals that are scaled by leverage have a mean that is not quite zero
     expected = y.mean() + slope.slope * (x.mean() - x[sample].mean())
     assert found is not None
-    assert found.value == pytest.approx(expected, abs=0.02)
+    assert found.value == pytest.approx(expected)
     residual = y - slope.intercept - slope.slope * x[sample]
-    variance = residual.var(ddof=2) / sample.size + (slope.slope * x).var() / 400
-    assert found.error == pytest.approx(np.sqrt(variance), rel=0.03)
+    # HC2 of MacKinnon and White, of which s² / n with n - 2 degrees of freedom is the case of equal leverage
+    deviation = x[sample] - x[sample].mean()
+    leverage = 1 / sample.size + deviation**2 / (deviation**2).sum()
+    variance = (residual**2 / (1 - leverage)).mean() / sample.size + (slope.slope * x).var(ddof=1) / 400
+    assert found.error == pytest.approx(np.sqrt(variance), rel=1e-3)
+    assert found.error == pytest.approx(np.sqrt(residual.var(ddof=2) / sample.size + slope.slope**2 / 400), rel=0.03)
 
 
 def test_predictors_that_know_nothing_leave_the_sample_mean() -> None:
@@ -70,7 +73,7 @@ def test_predictors_that_know_nothing_leave_the_sample_mean() -> None:
     interval = stats.t.interval(0.9, 99, y.mean(), y.std(ddof=1) / 10)
     assert found is not None
     assert (alone.low, alone.high) == pytest.approx(interval)
-    assert (found.value, found.low, found.high) == pytest.approx(alone[:3], rel=0.01)
+    assert (found.value, found.low, found.high) == pytest.approx(alone[:3], rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [50, 150])
@@ -87,6 +90,41 @@ def test_intervals_cover_where_the_panel_is_biased(n: int) -> None:
     assert np.mean(covered) >= 0.904
     assert np.mean(wide) < 0.9 * np.mean(humans)
     assert float((consensus.posterior[:, 1]).mean()) > share + 0.08
+
+
+@pytest.mark.parametrize(("rare", "predictors"), [(2, 0), (4, 1), (8, 2)])
+def test_each_predictor_takes_three_known_answers_of_the_rarer_kind(rare: int, predictors: int) -> None:
+    consensus, truth = panel()
+    items = [*np.flatnonzero(truth == 1)[:rare], *np.flatnonzero(truth == 0)[: 40 - rare]]
+    found = cs.estimate(consensus, gold=known(truth, items), of="good")
+    assert found.humans is not None
+    if predictors == 0:
+        assert (found.value, found.low, found.high) == pytest.approx(found.humans[:3])
+        return
+    a = consensus.annotations
+    assert a is not None
+    gold = np.full(truth.size, -1, np.int32)
+    gold[items] = truth[items]
+    columns = panel_predictors(a, consensus.posterior, np.array([0.0, 1.0]), gold)[:, :predictors]
+    sample = np.sort(items)
+    fitted = fit_predictors(truth[sample].astype(float), sample, columns)
+    assert found.value == pytest.approx(float(fitted.predicted.mean()))
+
+
+def test_rare_classes_are_covered_with_few_known_answers() -> None:
+    """8 % of the answers are good; twenty known answers have one or two of these."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random(3000) < 0.08).astype(np.int64)
+    right = rng.random((3000, 2)) < 0.85
+    said = np.where(right, truth[:, None], 1 - truth[:, None])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConsilienceWarning)
+        consensus = cs.aggregate(cs.Annotations.from_matrix(np.array(["bad", "good"])[said]))
+    covered = []
+    for seed in range(150):
+        found = cs.estimate(consensus, gold=drawn(truth, 20, seed), of="good")
+        covered.append(found.low <= truth.mean() <= found.high)
+    assert np.mean(covered) >= 0.93
 
 
 def test_no_known_answer_predicts_itself() -> None:
@@ -210,7 +248,31 @@ def test_a_difference_of_two_systems_on_the_same_items() -> None:
         covered.append(found.low <= truth.mean() - better.mean() <= found.high)
     assert np.mean(covered) >= 0.85
     same = cs.estimate(one, gold=known(truth, items), of="good", versus=one, versus_gold=known(truth, items))
-    assert (same.value, same.low, same.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+    # no known answer differs, but one might: the standard error is that of one in 120
+    step = stats.t.ppf(0.975, 117) / 120
+    assert (same.value, same.low, same.high) == pytest.approx((0.0, -step, step), rel=0.01)
+
+
+def test_rare_differences_are_covered_though_most_samples_show_none() -> None:
+    """Two systems differ on 2 % of the items: three in ten samples of 60 known answers have no such item."""
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(300):
+        y = -(rng.random(60) < 0.02).astype(float)
+        fitted = fit_predictors(y, np.arange(60), np.zeros((60, 1)))
+        found = mean_estimate(fitted, np.arange(60), np.arange(60), 0.95, bounds=Bounds(-1.0, 1.0, difference=True))
+        assert found is not None
+        covered.append(found.low <= -0.02 <= found.high)
+    assert np.mean(covered) >= 0.93
+
+
+def test_answers_of_one_class_have_the_interval_of_a_binomial() -> None:
+    """0 of 40: Clopper and Pearson's interval ends at 1 - 0.025^(1/40) = 0.088, Wilson's with Student's t near it."""
+    consensus, _ = panel(400)
+    found = cs.estimate(consensus, gold=dict.fromkeys(range(40), "bad"), of="good")
+    assert found.value == 0.0
+    assert found.low == 0.0
+    assert found.high == pytest.approx(1 - 0.025 ** (1 / 40), rel=0.08)
 
 
 def test_means_and_win_rates_are_values_of_classes() -> None:
@@ -274,10 +336,13 @@ def test_error_rates_correct_the_share() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"of": "superb"}, r"of='superb' is not one of the classes, which are 'bad', 'good'"),
+        ({"of": "superb"}, r"of='superb' is not one of the classes. The classes are 'bad', 'good'"),
+        ({"of": "goood"}, r"of='goood' is not one of the classes; did you mean 'good'\?"),
+        ({"of": "good", "sensitivity": 0.9, "specificity": (12, 10)}, r"specificity must be .*, not \(12, 10\)"),
+        ({"of": "good", "sensitivity": "high", "specificity": (3, 0)}, "sensitivity must be a share from 0 to 1"),
         ({}, "say what to estimate: of=… names a class"),
         ({"of": {"good": 1}}, "of has no value for the class 'bad'"),
-        ({"of": "good", "level": 95}, "level must be a number from 0.5 up to 1, not 95"),
+        ({"of": "good", "level": 95}, "level must be a number from 0.5 up to 1, such as 0.95, not 95"),
     ],
 )
 def test_wrong_options_get_one_sentence(options: dict[str, Any], message: str) -> None:
@@ -290,5 +355,5 @@ def test_too_few_answers_are_refused() -> None:
     consensus, truth = panel(400)
     with pytest.raises(DataError, match="9 known answers are too few for an interval: at least 10 are needed"):
         cs.estimate(consensus, gold=drawn(truth, 9, 0), of="good")
-    with pytest.raises(DataError, match="differences and groups need known answers"):
+    with pytest.raises(DataError, match="groups need known answers"):
         cs.estimate(consensus, of="good", by=dict.fromkeys(range(400), 1))

@@ -32,6 +32,15 @@ _GRADED = _inspect(
     _sample(1, "A", first=_score("C"), second=_score("I")),
     _sample(2, "B", first=_score("P"), second={"value": {"style": 1}}),
 )
+
+
+def _graded(roles: Any, scorers: list[dict[str, Any]], *values: Any) -> dict[str, Any]:
+    names = ("model_graded_qa", "model_graded_qa1")
+    made = _inspect("one", _sample(1, "A", **{name: _score(value) for name, value in zip(names, values, strict=False)}))
+    made["eval"] |= {"model_roles": roles, "scorers": scorers}
+    return made
+
+
 _ANSWERS = [("s1", "openai/one", "A"), ("s2", "openai/one", "A"), ("s1", "two", "A"), ("s2", "two", "B")]
 
 
@@ -53,6 +62,10 @@ def _result(test: int, provider: str, output: str, *grades: tuple[str, bool], **
         "gradingResult": {"pass": True, "score": 1, "componentResults": parts},
         **more,
     }
+
+
+def _part(kind: str, good: bool, **metadata: Any) -> dict[str, Any]:
+    return {"pass": good, "score": float(good), "reason": "", "assertion": {"type": kind}, "metadata": metadata}
 
 
 _PROMPTFOO = {
@@ -92,12 +105,18 @@ def _deepeval(model: str, *verdicts: tuple[bool | None, bool]) -> dict[str, Any]
     }
 
 
+def _talk(model: str, success: bool) -> dict[str, Any]:
+    metric = {"name": "Role Adherence", "success": success, "evaluationModel": model, "score": 0.4}
+    return {"testCases": [], "conversationalTestCases": [{"name": "talk", "turns": [], "metricsData": [metric]}]}
+
+
 def _doc(n: int, target: Any, said: Any, filter_name: str = "none") -> dict[str, Any]:
     doc = {"question": f"q{n}", "choices": ["x", "y"]}
     more = {"arguments": {}, "resps": [said], "doc_hash": "d", "prompt_hash": "p", "target_hash": "t", "acc": 1.0}
     return {"doc_id": n, "doc": doc, "target": target, "filtered_resps": said, "filter": filter_name, **more}
 
 
+_REQUESTS = {"gen_args_0": {"arg_0": "A film", "arg_1": " good"}, "gen_args_1": {"arg_0": "A film", "arg_1": " bad"}}
 _CHOICES = {
     "model__a/samples_arc_2026-01-05T10-00-00.123456.jsonl": as_lines(
         _doc(0, "1", [["-3.2", "False"], ["-0.4", "True"]]), _doc(1, "0", [["-1.0", "True"], ["-2.5", "False"]])
@@ -143,12 +162,44 @@ LOGS: dict[str, Example] = {
         "one.eval",
         as_zip(
             header__json=as_json({"eval": _TWO["eval"]}),
-            **{f"samples/{n}__json": as_json(s) for n, s in enumerate(_TWO["samples"])},
+            **{f"samples/{s['id']}_epoch_1__json": as_json(s) for s in _TWO["samples"]},
         ),
         "inspect",
         _ANSWERS[2:],
         gold={"s1": "A", "s2": "B"},
         question="answer",
+    ),
+    "inspect-stopped": Example(
+        "stopped.eval",
+        as_zip(
+            **{"_journal/start__json": as_json({"eval": _TWO["eval"]})},
+            **{"samples/s1_epoch_1/sample__json": as_json(_TWO["samples"][0])},
+            **{"samples/s1_epoch_1/events/0__json": as_json([{"event": "score"}])},
+            **{"samples/s1_epoch_1/skeleton__json": as_json({"id": "not a sample", "error": "…"})},
+        ),
+        "inspect",
+        [("s1", "two", "A")],
+        gold={"s1": "A"},
+        question="answer",
+    ),
+    "inspect-graders": Example(
+        "panel",
+        {
+            "role.json": as_json(_graded({"grader": {"model": "gpt"}}, [{"name": "model_graded_qa"}], "C")),
+            "model.json": as_json(
+                _graded(
+                    None,
+                    [
+                        {"name": "model_graded_qa", "options": {"model": "claude"}},
+                        {"name": "model_graded_qa", "options": {"model": "gemini"}},
+                    ],
+                    "I",
+                    "C",
+                )
+            ),
+        },
+        "inspect",
+        [("s1/one", "claude", "I"), ("s1/one", "gemini", "C"), ("s1/one", "gpt", "C")],
     ),
     "inspect-scores": Example(
         "graded.json",
@@ -183,6 +234,29 @@ LOGS: dict[str, Example] = {
         ],
         question="score",
     ),
+    "promptfoo-lines": Example(
+        "results.jsonl",
+        as_lines(
+            *(
+                _result(test, "openai:a", "yes", testCase={"options": {"provider": {"id": grader}}})
+                | {"gradingResult": {"componentResults": parts}}
+                for grader, test, parts in (
+                    ("gpt", 0, [_part("llm-rubric", True), _part("contains", True)]),
+                    ("claude", 0, [_part("llm-rubric", False)]),
+                    ("claude", 1, [_part("llm-rubric", False, graderError=True)]),
+                )
+            )
+        ),
+        "promptfoo",
+        [
+            ("text 0/openai:a", "claude", "fail"),
+            ("text 0/openai:a", "contains", "pass"),
+            ("text 0/openai:a", "gpt", "pass"),
+        ],
+        question="score",
+        notes=("1 of 4 scores were left out: missing",),
+        items=["text 0/openai:a", "text 1/openai:a"],
+    ),
     "deepeval": Example(
         "runs",
         {
@@ -192,6 +266,28 @@ LOGS: dict[str, Example] = {
         "deepeval",
         [("case 0", "claude", "pass"), ("case 0", "gpt", "pass"), ("case 1", "gpt", "fail")],
         notes=("1 of 4 verdicts were left out",),
+    ),
+    "deepeval-talks": Example(
+        "talks",
+        {"gpt.json": as_json(_talk("gpt", True)), "claude.json": as_json(_talk("claude", False))},
+        "deepeval",
+        [("talk", "claude", "fail"), ("talk", "gpt", "pass")],
+    ),
+    "lm-eval-texts": Example(
+        "output",
+        {
+            "model/samples_sst2_2026-01-05T10-00-00.1.jsonl": as_lines(
+                _doc(0, "bad", [["-0.1", "True"], ["-4.4", "False"]]) | {"arguments": _REQUESTS},
+                _doc(1, "good", [["-3.1", "False"], ["-0.4", "True"]]) | {"arguments": _REQUESTS},
+                _doc(2, "good", [["-3.1", "False"]]),
+            ),
+            "model/log.txt": b"done",
+        },
+        "lm-eval",
+        [("0", "model", "good"), ("1", "model", "bad")],
+        gold={"0": "bad", "1": "good", "2": "good"},
+        notes=("1 of 3 answers were left out: missing", "1 of 2 files were left out: other contents"),
+        items=["0", "1", "2"],
     ),
     "lm-eval-choices": Example(
         "output",
@@ -216,14 +312,15 @@ LOGS: dict[str, Example] = {
             _spec("gpt-4"),
             _event(0, "sampling", prompt="p", sampled=["A"]),
             _event(0, "match", correct=True, expected="A", picked="A"),
-            _event(1, "match", correct=False, expected=["B", "b"], picked=None),
+            _event(1, "match", correct=False, expected=["B", "b"], picked=None, sampled="?", options=["A", "B"]),
+            _event(2, "match", correct=False, expected="A", picked=None, sampled=" B\n", options=["A"]),
             {"final_report": {"accuracy": 0.5}},
         ),
         "openai-evals",
-        [("t.0", "gpt-4", "A")],
-        gold={"t.0": "A"},
-        notes=("1 of 2 answers were left out: missing",),
-        items=["t.0", "t.1"],
+        [("t.0", "gpt-4", "A"), ("t.2", "gpt-4", "B")],
+        gold={"t.0": "A", "t.2": "A"},
+        notes=("1 of 3 answers were left out: missing",),
+        items=["t.0", "t.1", "t.2"],
     ),
     "openai-evals-scores": Example(
         "graded.jsonl",

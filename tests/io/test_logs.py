@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.io.conftest import put
 from tests.io.log_files import LOGS
-from tests.io.test_exports import quiet, rows_of
+from tests.io.test_exports import gold_of, quiet, rows_of
 
 import consilience as cs
 from consilience.exceptions import ColumnError, FormatError
@@ -61,6 +65,40 @@ def test_prompts_of_a_provider_are_pooled(tmp_path: Path) -> None:
     rows = [("t1", "a", "yes"), ("t1", "a", "no"), ("t1", "b", "yes"), ("t2", "a", "no")]
     assert sorted(rows_of(made)) == sorted(rows)
     assert "2 variants (prompts or orders) of 1 judges are pooled" in made.origin.notes[0]
+
+
+def test_epochs_of_a_model_are_pooled_and_targets_stripped(tmp_path: Path) -> None:
+    samples = [
+        {"id": 1, "epoch": epoch, "input": "?", "target": " A", "scores": {"match": {"value": "C", "answer": said}}}
+        for epoch, said in ((1, "A"), (2, "B"))
+    ]
+    log = {"version": 2, "eval": {"task": "t", "model": "m"}, "samples": samples}
+    made = cs.read(put(tmp_path, "log.json", json.dumps(log)), question="answer")
+    assert sorted(rows_of(made)) == [("1", "m", "A"), ("1", "m", "B")]
+    assert gold_of(made) == {"1": "A"}
+    assert "2 variants" in made.origin.notes[0]
+
+
+def test_an_eval_file_in_zstd_is_unpacked(tmp_path: Path) -> None:
+    """Python's zipfile cannot write zstd before 3.14: members are stored, and their headers then name zstd."""
+    content = LOGS["inspect-eval"].content
+    assert isinstance(content, bytes)
+    path = tmp_path / "one.eval"
+    with zipfile.ZipFile(io.BytesIO(content)) as plain, zipfile.ZipFile(path, "w") as archive:
+        for name in plain.namelist():
+            whole = plain.read(name)
+            halves = whole[: len(whole) // 2], whole[len(whole) // 2 :]  # large members have several frames
+            archive.writestr(name, b"".join(bytes(pa.compress(half, codec="zstd")) for half in halves))
+            info = archive.getinfo(name)
+            info.compress_type, info.file_size, info.CRC = 93, len(whole), zlib.crc32(whole)
+    made = quiet(path, question="answer")
+    assert rows_of(made) == LOGS["inspect-eval"].rows
+    damaged = bytearray(path.read_bytes())
+    at = damaged.index(b"\x28\xb5\x2f\xfd")
+    damaged[at + 12 : at + 20] = b"########"
+    path.write_bytes(damaged)
+    with pytest.raises(FormatError, match=r"inspect log convert one\.eval"):
+        cs.read(path)
 
 
 def test_a_log_with_two_panels_asks_which(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from consilience.audit.effects import ITSELF
 
-__all__ = ["Audit"]
+__all__ = ["CLEAR", "Audit", "rows_of"]
 
 #: Level of corrected p-values below which an effect is called clear, and rows of each part of the page.
-_CLEAR, _MOST = 0.05, 8
+CLEAR, _MOST = 0.05, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +40,23 @@ class Audit:
         made["panel"] = list(self.panel)
         for name in ("judges", "effects", "families", "panels"):
             frame = getattr(self, name)
-            made[name] = None if frame is None else _rows(frame)
+            made[name] = None if frame is None else rows_of(frame)
         return made
 
     def __str__(self) -> str:
-        judges = _rows(self.judges)
-        lines = [f"{len(judges)} judges, {self.items} items, {self.known} known answers.", *self._limits(), ""]
+        judges = rows_of(self.judges)
+        lines = [f"{len(judges)} judges, {self.items} items, {self.known} known answers.", *self.limits, ""]
         lines += [*self._worth(len(judges)), ""]
         lines += [*(self._by_gold(judges) if self.known else _by_labels(judges)), ""]
         if "refused" in judges[0]:
             lines += [*_refused(judges), ""]
         if "changed_without" in judges[0]:
             lines += [*_without(judges), ""]
-        return "\n".join([*lines, *_moved(_rows(self.effects))])
+        return "\n".join([*lines, *_moved(rows_of(self.effects))])
 
-    def _limits(self) -> list[str]:
+    @property
+    def limits(self) -> list[str]:
+        """What the audit rests on, and what cannot be known, in lines."""
         if not self.known:
             return [
                 "Without known answers, errors that most judges share cannot be seen: accuracies may be too high, the",
@@ -63,12 +65,16 @@ class Audit:
             ]
         return [f"Errors come from {self.known} known answers; they speak for all items if those are a random sample."]
 
+    @property
+    def at_most(self) -> str:
+        """What stands before the effective number: few known answers do not show the errors that judges share."""
+        return "" if self.known >= 30 else "at most "
+
     def _worth(self, n: int) -> list[str]:
-        most = "" if self.known >= 30 else " at most"
         lines = []
         if self.effective is not None:
-            lines.append(f"The {n} judges are worth{most} {self.effective:.1f} independent ones.")
-        families = _rows(self.families)
+            lines.append(f"The {n} judges are worth {self.at_most}{self.effective:.1f} independent ones.")
+        families = rows_of(self.families)
         for row in families[:_MOST]:
             rho = f"correlation of errors {row['correlation']:.2f}"
             lines.append(f"Family {row['family']} ({row['size']} judges, {rho}): {_short(row['judges'])}")
@@ -77,7 +83,7 @@ class Audit:
         return lines if families else [*lines, "No families: the errors of no group of judges go together clearly."]
 
     def _by_gold(self, judges: list[dict[str, Any]]) -> list[str]:
-        panels = _rows(self.panels)
+        panels = rows_of(self.panels)
         chosen = next(row for row in panels if row["smallest"])
         everyone, removed = panels[-1], len(panels) - chosen["size"]
         tested = [row for row in judges if row["known"]]
@@ -144,8 +150,8 @@ def _moved(effects: list[dict[str, Any]]) -> list[str]:
     lines = []
     for kind in dict.fromkeys(row["effect"] for row in effects):
         of = [row for row in effects if row["effect"] == kind]
-        clear = sorted((row for row in of if row["p"] < _CLEAR), key=lambda row: (-abs(row["points"]), row["judge"]))
-        lines.append(f"{kind.capitalize()}: {len(clear)} of {len(of)} effects are clear (p < {_CLEAR}, corrected).")
+        clear = sorted((row for row in of if row["p"] < CLEAR), key=lambda row: (-abs(row["points"]), row["judge"]))
+        lines.append(f"{kind.capitalize()}: {len(clear)} of {len(of)} effects are clear (p < {CLEAR}, corrected).")
         for row in clear[:_MOST]:
             what = f", {row['class']}" if row["class"] else ""
             interval = f"{row['low']:+.1f} to {row['high']:+.1f}"
@@ -160,7 +166,8 @@ def _short(names: str, most: int = 160) -> str:
     return names if len(names) <= most else names[:most].rsplit(", ", 1)[0] + ", …"
 
 
-def _rows(frame: Any) -> list[dict[str, Any]]:
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    """Return the rows of one of the tables."""
     import narwhals as nw
 
     rows: list[dict[str, Any]] = nw.from_native(frame, eager_only=True).rows(named=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,6 +29,7 @@ __all__ = ["command"]
     help="Class of a refused or unparsable answer; repeat for several, or missing: every missing label is one.",
 )
 @click.option("--plot", type=click.Path(), help="File for a picture of cost against error, such as panels.svg.")
+@click.option("--report", "page", type=click.Path(), help="File for the audit as one HTML page, such as audit.html.")
 @click.option("--judges", type=click.Path(), help="CSV file: annotator and the judge of which it is a variant.")
 @click.option("--good", multiple=True, help="Class of a good answer; repeat for several.  [default: the last class]")
 @click.option(
@@ -46,6 +48,7 @@ def command(
     costs: str | None,
     refusals: tuple[str, ...],
     plot: str | None,
+    page: str | None,
     judges: str | None,
     good: tuple[str, ...],
     without: bool | None,
@@ -84,6 +87,8 @@ def command(
     _output.show_notes(notes)
     if plot is not None:
         cs.plot.cost_against_error(found, plot)
+    if page is not None:
+        cs.report(found, page, title=f"Audit of the judges: {Path(labels).name}")
     if as_json:
         _output.show_json(found.to_dict())
         return

@@ -125,10 +125,10 @@ def _show(found: Estimate, half_width: float | None) -> None:
         lines.append(f"The {found.known} known answers alone: {h.value:.3f} ({h.low:.3f} to {h.high:.3f})")
         if found.saved:
             lines.append(f"The labels are worth {found.saved} more known answers.")
-    if half_width is not None:
-        lines.append(f"A half-width of {half_width:g} takes about {found.needed(half_width)} known answers.")
     for line in lines:
         click.echo(safe(line))
+    if half_width is not None:  # an error if no number is enough, after what is known
+        click.echo(f"A half-width of {half_width:g} takes about {found.needed(half_width)} known answers.")
     if found.groups is not None:
         rows = nw.from_native(found.groups, eager_only=True)
         plain = [tuple(None if value != value else value for value in row) for row in rows.rows()]

@@ -42,10 +42,16 @@ def rogan_gladen(share: float, n_items: int, sensitivity: Any, specificity: Any,
 
 def _rate(name: str, given: Any) -> tuple[float, float]:
     """Return a rate and its variance."""
-    if isinstance(given, tuple | list):
-        right, tested = given
-        rate = float(right) / float(tested)
-        return rate, rate * (1.0 - rate) / float(tested)
-    if given is None or not 0.0 <= float(given) <= 1.0:
+    pair = given if isinstance(given, tuple | list) else (given, 1.0)
+    try:
+        right, tested = map(float, pair)
+        rate = right / tested
+    except (TypeError, ValueError, ZeroDivisionError):
+        rate = np.nan
+    if not 0.0 <= rate <= 1.0:
         raise ParameterError(f"{name} must be a share from 0 to 1, or a pair (right, tested), not {given!r}")
-    return float(given), 0.0
+    if pair is not given:
+        return rate, 0.0
+    # with half an answer more of each kind: a rate that was measured on few items is never certain
+    near = (right + 0.5) / (tested + 1.0)
+    return rate, near * (1.0 - near) / tested

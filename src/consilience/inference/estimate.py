@@ -12,11 +12,11 @@ from consilience.data.annotations import Annotations
 from consilience.data.ids import encode
 from consilience.data.truth import truth_columns
 from consilience.exceptions import DataError, DataWarning, ParameterError, warn
-from consilience.inference.constants import FEWEST
+from consilience.inference.constants import FEWEST, RARER
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
-from consilience.inference.regression_estimate import Fitted, fit_predictors, mean_estimate, sample_mean
+from consilience.inference.regression_estimate import Bounds, Fitted, fit_predictors, mean_estimate, sample_mean
 from consilience.inference.result import Estimate, Source
 from consilience.inference.targets import class_values, describe
 from consilience.kernels._arrays import Floats, Ints
@@ -45,7 +45,7 @@ def estimate(
     The known answers must be a random sample of the items (within ``strata``, if given).  The labels of the panel make
     the interval narrower, by as much as they predict the known answers, and cannot make it invalid: prediction-powered
     inference with a consensus that has seen no known answers, the votes, and votes weighted by each annotator's record
-    on the other known answers as predictors.
+    on the other known answers as predictors, as far as known answers of the rarer kind are enough for these.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def estimate(
     True
     """
     if not 0.5 <= level < 1:
-        raise ParameterError(f"level must be a number from 0.5 up to 1, not {level!r}")
+        raise ParameterError(f"level must be a number from 0.5 up to 1, such as 0.95, not {level!r}")
     panel = _Panel.of(data, gold, of, seed)
     a, what = panel.annotations, describe(of)
     if sensitivity is not None or specificity is not None:
@@ -95,13 +95,21 @@ def estimate(
         other = _Panel.of(versus, versus_gold, of, seed)
         at = other.annotations.item_ids.codes_of(a.item_ids.to_arrow())
         if (at < 0).any():
-            raise DataError(f"versus has no item {a.items[int(np.flatnonzero(at < 0)[0])]!r}: both need the same items")
-        y, predictors = y - other.y[at], np.column_stack([predictors, other.predictors[at]])
+            raise DataError(
+                f"versus has no item {a.items[int(np.flatnonzero(at < 0)[0])]!r} ({int((at < 0).sum())} of {a.n_items} "
+                "items are missing): a difference needs the same items; estimate systems with other items one by one"
+            )
+        y, predictors = y - other.y[at], _by_turns(predictors, other.predictors[at])
         what = f"difference of the {what}"
     sample = np.flatnonzero(~np.isnan(y))
     if sample.size == 0:
-        if versus is not None or by is not None:
-            raise DataError("differences and groups need known answers: give gold=…")
+        if versus is not None:
+            raise DataError(
+                "a difference needs items whose answers are known for both systems: give gold=… and versus_gold=… for "
+                "the same items"
+            )
+        if by is not None:
+            raise DataError("groups need known answers: give gold=…")
         return _range(panel, what, level)
     if sample.size < FEWEST:
         raise DataError(f"{sample.size} known answers are too few for an interval: at least {FEWEST} are needed")
@@ -110,10 +118,14 @@ def estimate(
     for codes, name in ((stratum, "strata"), (cluster, "clusters")):
         if codes is not None and (codes < 0).any():
             raise DataError(f"{name} has nothing for the item {a.items[int(np.flatnonzero(codes < 0)[0])]!r}")
-    fitted = fit_predictors(y[sample], sample, predictors)
-    # differences of two systems have no bounds
     extremes = np.append(panel.values, y[sample])
-    bounds = (float(extremes.min()), float(extremes.max())) if versus is None else None
+    bounds = Bounds(float(extremes.min()), float(extremes.max()))
+    if versus is not None:
+        most = max(float(np.ptp(panel.values)), float(np.abs(y[sample]).max()))
+        bounds = Bounds(-most, most, difference=True)
+    systems = 1 if versus is None else 2
+    affordable = int(_rarer(y[sample], bounds) / RARER) // systems * systems
+    fitted = fit_predictors(y[sample], sample, predictors[:, :affordable])
     design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
     whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
     if whole is None:
@@ -121,7 +133,7 @@ def estimate(
     units = None if cluster is None else cluster[sample]
     humans = sample_mean(y[sample], _design_weights(stratum, sample), units, level, bounds)
     groups = None if by is None else _groups(by, a, fitted, sample, level, design)
-    residual = float(np.sqrt((fitted.residual**2).mean()))
+    residual = float(np.sqrt((fitted.scaled**2).mean()))
     source = Source(a.item_ids, float(fitted.predicted.var()), residual, a.origin.frame)
     return Estimate(*whole[:3], level, "known answers", what, a.n_items, whole.known, humans, groups, source)
 
@@ -146,6 +158,20 @@ class _Panel:
         y = np.append(values, np.nan)[truth]
         K = a.n_classes
         return cls(a, consensus, values[:K], y, panel_predictors(a, consensus.posterior, values[:K], truth))
+
+
+def _by_turns(first: Floats, second: Floats) -> Floats:
+    """Return the predictors of two systems by turns, so that the first columns are the best of both."""
+    return np.stack([first, second], axis=2).reshape(len(first), -1)
+
+
+def _rarer(y: Floats, bounds: Bounds) -> float:
+    """Return how many known answers are of the rarer kind; of differences, how many differ."""
+    low, high, difference = bounds
+    if high <= low:
+        return 0.0
+    share = np.abs(y).sum() / high if difference else ((y - low) / (high - low)).sum()
+    return float(share if difference else min(share, y.size - share))
 
 
 def _codes(given: Any, annotations: Annotations, what: str) -> tuple[Ints | None, list[Any]]:
@@ -192,7 +218,8 @@ def _groups(
             column.append(value)
     few = [str(name) for name, value in zip(rows["group"], rows["value"], strict=True) if np.isnan(value)]
     if few:
-        warn(f"too few known answers in {', '.join(few[:5])} for an interval", DataWarning)
+        more = f" and {len(few) - 5} more groups" if len(few) > 5 else ""
+        warn(f"too few known answers in {', '.join(few[:5])}{more} for an interval: two are needed", DataWarning)
     return _frames.make(rows, annotations.origin.frame)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.data.truth import classes_with_truths, truth_codes
-from consilience.exceptions import DataError, DataWarning, warn
+from consilience.exceptions import DataError, DataWarning, did_you_mean, warn
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes
 from consilience.runs.consensus import Consensus
@@ -28,7 +28,11 @@ def known_answers(data: Any, gold: Any, annotations: Annotations) -> tuple[Codes
     classes = classes_with_truths(gold, a.item_ids, a.class_ids, column=a.origin.item, what="gold")
     if len(classes) > a.n_classes:
         strange = classes[a.n_classes]
-        warn(f"gold has the label {strange!r}, which no annotator used: it counts as a class of its own", DataWarning)
+        hint = did_you_mean(strange, a.class_ids, "Is it spelt like theirs?")
+        warn(
+            f"gold has the label {strange!r}, which no annotator used: it counts as a class of its own{hint}",
+            DataWarning,
+        )
     codes = truth_codes(gold, a.item_ids, classes, column=a.origin.item, what="gold", strict=True)
     return codes, classes
 

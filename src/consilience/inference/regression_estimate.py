@@ -12,12 +12,15 @@ never much wider than that of the sample alone.  The variance is
 
     Σ_h (N_h / N)² s²_h / n_h  +  s²(x b) / N,
 
-with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985).
-If items come in clusters (several answers to one prompt), sums over clusters take the place of items.
+with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985): leverage counts
+the constant, so the mean of their squares is s² without a further n / (n - 1), except in strata and groups, whose means
+the fit does not know.  If items come in clusters (several answers to one prompt), sums over clusters take the place of
+items.
 
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
-answer that labels do not explain is possible even if there is none, so the variance is at least 1 / n_s².
+answer that labels do not explain is possible even if there is none, so the variance is at least 1 / n_s², or that of a
+share of n_s items if it is smaller.  A difference of two shares has θ ± t · error with the same least variance.
 
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
@@ -35,8 +38,14 @@ from consilience.kernels._arrays import Floats, Ints
 
 __all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "sample_mean"]
 
-#: Smallest and largest value of an item.
-Bounds = tuple[float, float]
+
+class Bounds(NamedTuple):
+    """Smallest and largest value of an item."""
+
+    low: float
+    high: float
+    difference: bool = False  #: of two systems: no share, so not Wilson's interval
+
 
 #: Largest leverage of one known answer: beyond it, the residual is a division by nearly nothing.
 _MOST_LEVERAGE = 0.9
@@ -56,7 +65,8 @@ class Fitted(NamedTuple):
     """Predictions of all items, and residuals of the sampled ones."""
 
     predicted: Floats  #: (N,)
-    residual: Floats  #: as large as those of new items, (n_s,)
+    residual: Floats  #: (n_s,)
+    scaled: Floats  #: residuals as large as those of new items, (n_s,)
     coefficients: int
 
 
@@ -67,8 +77,9 @@ def fit_predictors(y: Floats, sample: Ints, predictors: Floats) -> Fitted:
     inverse = np.linalg.pinv(some.T @ some, hermitian=True)
     b = inverse @ (some.T @ y)
     leverage = np.einsum("ij,jk,ik->i", some, inverse, some)
-    residual = (y - some @ b) / np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))
-    return Fitted(X @ b, residual, int(np.linalg.matrix_rank(some)))
+    residual = y - some @ b
+    scaled = residual / np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))
+    return Fitted(X @ b, residual, scaled, int(np.linalg.matrix_rank(some)))
 
 
 def mean_estimate(
@@ -83,13 +94,13 @@ def mean_estimate(
 ) -> MeanEstimate | None:
     """Return the mean over the items ``within``, or None if too few of these are in the sample.
 
-    Strata and clusters are codes of all items, (N,).  ``bounds`` are the smallest and the largest value of an item, for
-    Wilson's interval.
+    Strata and clusters are codes of all items, (N,).  Without ``bounds``, the interval is θ ± t · error.
     """
     inside = np.zeros(fitted.predicted.size, bool)
     inside[within] = True
     mine = np.flatnonzero(inside[sample])
-    predicted, residual = fitted.predicted[within], fitted.residual[mine]
+    predicted, residual, scaled = fitted.predicted[within], fitted.residual[mine], fitted.scaled[mine]
+    whole = within.size == inside.size
     stratum = np.zeros(inside.size, np.int64) if strata is None else strata
     units = np.arange(inside.size) if clusters is None else clusters
     value, variance, freedom = float(predicted.mean()), _variance_of_mean(predicted, units[within])[0], 0
@@ -97,13 +108,14 @@ def mean_estimate(
     for h in np.unique(stratum[within]):
         here = of_sample == h
         share = float((stratum[within] == h).mean())
-        spread, n_units = _variance_of_mean(residual[here], units[sample[mine[here]]])
+        lost = 0 if whole and strata is None and clusters is None else 1
+        spread, n_units = _variance_of_mean(scaled[here], units[sample[mine[here]]], lost)
         if n_units < 2:
             return None
         value += share * float(residual[here].mean())
         variance += share**2 * spread
         freedom += n_units - 1
-    freedom = max(freedom - (fitted.coefficients - 1 if within.size == inside.size else 0), 1)
+    freedom = max(freedom - (fitted.coefficients - 1 if whole else 0), 1)
     return _interval(value, variance, freedom, level, mine.size, bounds)
 
 
@@ -120,14 +132,17 @@ def sample_mean(
     return _interval(value, variance, max(n - 1, 1), level, y.size, bounds)
 
 
-def _variance_of_mean(values: Floats, units: Ints) -> tuple[float, int]:
-    """Return the variance of the mean of values that come in units, and the number of units."""
+def _variance_of_mean(values: Floats, units: Ints, lost: int = 1) -> tuple[float, int]:
+    """Return the variance of the mean of values that come in units, and the number of units.
+
+    Of as many degrees of freedom as units, so many are ``lost`` to the mean.
+    """
     codes = np.unique(units, return_inverse=True)[1]
     if values.size == 0:
         return np.inf, 0
     sums = np.bincount(codes, values - values.mean())
     n = sums.size
-    return float((sums**2).sum()) / values.size**2 * n / max(n - 1, 1), n
+    return float((sums**2).sum()) / values.size**2 * n / max(n - lost, 1), n
 
 
 def _interval(
@@ -135,19 +150,26 @@ def _interval(
 ) -> MeanEstimate:
     from scipy.stats import t
 
-    error, quantile = float(np.sqrt(variance)), float(t.ppf(0.5 + level / 2.0, freedom))
-    if bounds is None or bounds[1] <= bounds[0]:
+    quantile = float(t.ppf(0.5 + level / 2.0, freedom))
+    if bounds is None or bounds.high <= bounds.low:
+        error = float(np.sqrt(variance))
         return MeanEstimate(value, value - quantile * error, value + quantile * error, error, known)
-    least, width = bounds[0], bounds[1] - bounds[0]
+    n, least, width = max(known, 1), bounds.low, bounds.high - bounds.low
+    if bounds.difference:  # one known answer that differs moves it by half of its range, divided by n
+        error = max(float(np.sqrt(variance)), 0.5 * width / n)
+        low, high = max(value - quantile * error, bounds.low), min(value + quantile * error, bounds.high)
+        return MeanEstimate(value, low, high, error, known)
     share = float(np.clip((value - least) / width, 0.0, 1.0))
-    low, high = _wilson(share, max(variance / width**2, 1.0 / max(known, 1) ** 2), quantile, known)
+    near = float(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))
+    spread = max(variance / width**2, min(1.0 / n**2, near * (1.0 - near) / n))
+    low, high = _wilson(share, spread / (near * (1.0 - near)), quantile)
+    error = float(np.sqrt(variance))
     return MeanEstimate(least + width * share, least + width * low, least + width * high, error, known)
 
 
-def _wilson(share: float, variance: float, quantile: float, known: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share with this variance."""
-    near = float(np.clip(share, 0.5 / max(known, 1), 1.0 - 0.5 / max(known, 1)))
-    # 1 / n' = variance / (p (1 - p));  with u = t² / n', the ends are (p + u/2 ± √(u p (1 - p) + u²/4)) / (1 + u)
-    u = quantile**2 * variance / (near * (1.0 - near))
+def _wilson(share: float, per_item: float, quantile: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share, where ``per_item`` is 1 / n'."""
+    # with u = t² / n', the ends are (p + u/2 ± √(u p (1 - p) + u²/4)) / (1 + u)
+    u = quantile**2 * per_item
     step = float(np.sqrt(u * share * (1.0 - share) + u**2 / 4.0))
     return max((share + u / 2.0 - step) / (1.0 + u), 0.0), min((share + u / 2.0 + step) / (1.0 + u), 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from consilience.data.ids import Ids
-from consilience.exceptions import ParameterError
+from consilience.exceptions import ParameterError, did_you_mean
 from consilience.kernels._arrays import Floats
 
 __all__ = ["MEAN", "class_values", "describe"]
@@ -51,7 +51,8 @@ def _code(name: Any, classes: Ids) -> int:
     texts = list(map(str, names))  # the command line has text only
     if str(name) in texts:
         return texts.index(str(name))
-    raise ParameterError(f"of={name!r} is not one of the classes, which are {_listed(names)}")
+    hint = did_you_mean(name, names, f"The classes are {_listed(names)}")
+    raise ParameterError(f"of={name!r} is not one of the classes{hint}")
 
 
 def _mapped(of: Mapping[Any, Any], classes: Ids) -> Floats:

@@ -46,8 +46,8 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
 
 def _cases(source: Source) -> list[dict[str, Any]]:
     document = source.document if isinstance(source.document, dict) else {}
-    found = (objects(document.get(name)) for name in ("testCases", "test_cases", "test_results"))
-    return next(filter(None, found), [])
+    names = ("testCases", "conversationalTestCases", "test_cases", "conversational_test_cases", "test_results")
+    return [case for name in names for case in objects(document.get(name))]
 
 
 def _get(fields: dict[str, Any], name: str) -> Any:

@@ -147,7 +147,7 @@ EXPORTS: Mapping[str, Tool] = {
     "ground-truth": Tool("SageMaker Ground Truth manifest", (Reader("ground_truth", _JSON),)),
     "mt-bench": Tool("MT-Bench judgments", (Reader("mt_bench", (*_JSON, "table"), ("question_id", "judge")),)),
     "inspect": Tool("Inspect log", (Reader("inspect_log", ("object", "zip", "folder")),)),
-    "promptfoo": Tool("promptfoo results", (Reader("promptfoo", ("object", "folder")),)),
+    "promptfoo": Tool("promptfoo results", (Reader("promptfoo", ("object", "records", "folder")),)),
     "deepeval": Tool("DeepEval results", (Reader("deepeval", ("object", "folder")),)),
     "lm-eval": Tool("lm-evaluation-harness samples", (Reader("lm_eval", (*_JSON, "folder")),)),
     "openai-evals": Tool("OpenAI evals log", (Reader("openai_evals", (*_JSON, "folder")),)),

@@ -4,13 +4,14 @@
 question   ``answer``; the filter, if there are several
 item       ``doc_id``
 annotator  the folder, which has the name of the model
-label      ``filtered_resps``; of multiple choice, the number of the likeliest choice
+label      ``filtered_resps``; of multiple choice, the likeliest choice: its number, or its text if that is the target
 gold       ``target``
 ========== =========================================================================
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -50,6 +51,8 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
         target = record.get("target")
         gold = str(target) if isinstance(target, str | int | float) else None
         answer = _answer(record.get("filtered_resps"))
+        if gold is not None and not gold.lstrip("-").isdigit() and _is_choice(record.get("filtered_resps")):
+            answer = _continuation(record.get("arguments"), answer)
         text = text_in(record.get("doc"), described=True)
         yield Verdict(question, str(record.get("doc_id")), model, answer, task=task, gold=gold, text=text)
 
@@ -60,12 +63,29 @@ def _answer(said: Any) -> str | None:
         return said.strip() or None
     if not isinstance(said, list) or not said:
         return None
-    if not isinstance(said[0], list):
-        return str(said[0]).strip() or None
-    if len(said) == 1:
-        return _answer(said[0])
+    if _is_choice(said):
+        return str(max(range(len(said)), key=lambda number: float(said[number][0])))
+    if _is_likelihood(said):  # of the target alone: no answer
+        return None
+    return _answer(said[0]) if isinstance(said[0], list) else str(said[0]).strip() or None
+
+
+def _is_choice(said: Any) -> bool:
+    return isinstance(said, list) and len(said) > 1 and all(map(_is_likelihood, said))
+
+
+def _is_likelihood(said: Any) -> bool:
+    """Return whether this is a log-likelihood, and whether the model would have said this text."""
+    if not isinstance(said, list) or len(said) != 2 or str(said[1]) not in ("True", "False"):
+        return False
     try:
-        likelihoods = [float(choice[0]) for choice in said]
-    except (TypeError, ValueError, IndexError):
-        return _answer(said[0])
-    return str(max(range(len(said)), key=likelihoods.__getitem__))
+        return not math.isnan(float(said[0]))
+    except (TypeError, ValueError):
+        return False
+
+
+def _continuation(arguments: Any, number: str | None) -> str | None:
+    """Return the text of a choice, the second argument of its request."""
+    request = arguments.get(f"gen_args_{number}") if isinstance(arguments, dict) else None
+    text = request.get("arg_1") if isinstance(request, dict) else None
+    return text.strip() or None if isinstance(text, str) else number

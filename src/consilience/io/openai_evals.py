@@ -5,10 +5,12 @@ question   ``answer`` (events ``match``)                  ``score`` (events ``me
 ========== ============================================= ==============================================
 item       ``sample_id``                                  ``sample_id`` and the model
 annotator  the first of ``completion_fns``                the last of ``completion_fns``, which grades
-label      ``picked``                                     ``choice``
+label      ``picked``, or ``sampled``                     ``choice``
 gold       ``expected``, if it is one text                none
 left out   nothing picked                                 choice ``__invalid__``
 ========== ============================================= ==============================================
+
+Without options of its own, an evaluation picks the expected answer or nothing; what the model said is then ``sampled``.
 """
 
 from __future__ import annotations
@@ -51,11 +53,18 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
             picked, gold = data.get("picked"), data.get("expected")
             gold = gold[0] if isinstance(gold, list) and len(gold) == 1 else gold
             picked = picked[0] if isinstance(picked, list) and len(picked) == 1 else picked
+            if picked in (None, "", []) and _listed(data.get("options")) == _listed(data.get("expected")):
+                picked = data.get("sampled")
+                picked = picked.strip() if isinstance(picked, str) else None
             yield Verdict(ANSWER, sample, models[0], _plain(picked), gold=_plain(gold), time=time)
         elif record.get("type") == "metrics" and "choice" in data:
             choice = data["choice"]
             label = None if choice == _INVALID else _plain(choice)
             yield Verdict(SCORE, place(sample, models[0]), models[-1], label, time=time)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _plain(value: Any) -> str | None:

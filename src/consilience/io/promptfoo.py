@@ -1,4 +1,4 @@
-"""promptfoo: the JSON file of ``promptfoo eval --output results.json``.
+"""promptfoo: the file of ``promptfoo eval --output results.json``, or ``results.jsonl`` with a result on each line.
 
 ========== ============================================= ==============================================
 question   ``answer``                                     ``score``
@@ -7,7 +7,7 @@ item       the test: its variable ``id``, else ``vars``   the test, the provider
 annotator  the provider, with the prompt if several       the grader of an assertion, else its metric, else its type
 label      ``response.output``                            ``pass`` or ``fail``
 gold       the value of an assertion ``equals``           none
-left out   results with an error
+left out   results with an error                          errors of the grader
 ========== ============================================= ==============================================
 """
 
@@ -22,6 +22,12 @@ from consilience.io.source import Source
 
 __all__ = ["read", "recognise"]
 
+#: Assertions that a language model decides.
+_GRADED = {
+    *("llm-rubric", "g-eval", "factuality", "model-graded-factuality", "model-graded-closedqa", "agent-rubric"),
+    *("answer-relevance", "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance"),
+}
+
 
 def recognise(source: Source) -> str | None:
     """Return why these are such results, or None."""
@@ -32,15 +38,21 @@ def recognise(source: Source) -> str | None:
         and "success" in first
         and ("vars" in first or "prompt" in first)
     ):
-        return "an object with 'results', each with 'provider', 'vars' and 'success'"
+        return "results, each with 'provider', 'vars' and 'success'"
     return None
 
 
 def _results(source: Source) -> list[Any]:
+    if _on_lines(source):
+        return list(source.sample)
     found = source.document
     for _ in range(2):  # results.results since version 2, results before
         found = found.get("results") if isinstance(found, dict) else found
     return found if isinstance(found, list) and isinstance(source.document, dict) else []
+
+
+def _on_lines(source: Source) -> bool:
+    return source.shape == "records" and source.has_json_lines
 
 
 def read(source: Source, item: str | None, question: str | None) -> Export:
@@ -49,7 +61,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
 
 
 def _verdicts(source: Source, item: str | None) -> Iterator[Verdict]:
-    results = objects(_results(source))
+    results = list(source.records()) if _on_lines(source) else objects(_results(source))
     several = len({_prompt(result) for result in results}) > 1
     for result in results:
         test = result.get("testCase")
@@ -69,8 +81,12 @@ def _verdicts(source: Source, item: str | None) -> Iterator[Verdict]:
         grading = result.get("gradingResult")
         parts = objects(grading.get("componentResults")) if isinstance(grading, dict) else []
         shown = place(name, provider, prompt if several else None)
-        for grader, part in zip(numbered_names(map(_grader, parts)), parts, strict=True):
-            yield Verdict(SCORE, shown, grader, passed(part.get("pass")), text=text)
+        options = test.get("options")
+        options = options if isinstance(options, dict) else {}
+        graders = numbered_names(_grader(part, options.get("provider")) for part in parts)
+        for grader, part in zip(graders, parts, strict=True):
+            failed = isinstance(more := part.get("metadata"), dict) and more.get("graderError")
+            yield Verdict(SCORE, shown, grader, None if failed else passed(part.get("pass")), text=text)
 
 
 def _test(values: dict[str, Any], index: Any, item: str | None) -> str:
@@ -91,12 +107,13 @@ def _prompt(result: dict[str, Any]) -> str:
     return short(label) if isinstance(label, str) and label else f"prompt {result.get('promptIdx', 0)}"
 
 
-def _grader(part: dict[str, Any]) -> str:
+def _grader(part: dict[str, Any], default: Any) -> str:
+    """Return who decides: the model of an assertion, or of all assertions that models decide; else its name."""
     given = part.get("assertion")
     given = given if isinstance(given, dict) else {}
-    if given.get("provider"):
-        return _provider(given["provider"])
-    return str(given.get("metric") or given.get("type") or "assertion")
+    kind = str(given.get("type") or "assertion")
+    provider = given.get("provider") or (default if kind.removeprefix("not-") in _GRADED else None)
+    return _provider(provider) if provider else str(given.get("metric") or kind)
 
 
 def _expected(test: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from consilience.plot.canvas import ACCENT, GREY, PALE, axes_of, finish, plain
 
 __all__ = ["cost_against_error"]
 
-#: Judges that are named.
+#: Names of more judges than this would cover each other.
 _MOST_NAMES = 12
 
 
@@ -38,12 +38,12 @@ def cost_against_error(audit: Audit, where: Any = None) -> Any:
     error, low, high = (100 * panels[name].to_numpy() for name in ("error", "low", "high"))
     x = panels[cost].to_numpy()
     ax, made = axes_of(6.4, 3.8, where)
-    ax.fill_between(x, low, high, color=PALE, linewidth=0, label="95 % interval")
-    ax.plot(x, error, color=ACCENT, marker=".", label="vote of the best judges")
-    ax.scatter(own, 100 * judges["error"].to_numpy(), color=GREY, s=14, label="one judge")
-    best = judges.sort("error", "judge").head(_MOST_NAMES if len(judges) <= _MOST_NAMES else 3)
-    for name, error_of in zip(best["judge"].to_list(), best["error"].to_list(), strict=True):
-        at = own[judges["judge"].to_list().index(name)]
+    # a bar for each panel, not a band: panels that differ by a cheap judge have nearly the same cost
+    ax.vlines(x, low, high, color=PALE, linewidth=3, zorder=1, label=f"{audit.level:.0%} interval")
+    ax.plot(x, error, color=ACCENT, linewidth=0.8, marker="o", markersize=3, label="vote of the best 1, 2, … judges")
+    ax.scatter(own, 100 * judges["error"].to_numpy(), color=GREY, s=14, zorder=2, label="one judge")
+    named = judges if len(judges) <= _MOST_NAMES else judges.head(0)
+    for name, at, error_of in zip(named["judge"].to_list(), own, named["error"].to_list(), strict=False):
         ax.annotate(
             shown(name, 24),
             (at, 100 * error_of),
@@ -53,9 +53,12 @@ def cost_against_error(audit: Audit, where: Any = None) -> Any:
             parse_math=False,
         )
     chosen = int(np.flatnonzero(panels["smallest"].to_numpy())[0])
-    ax.scatter([x[chosen]], [error[chosen]], s=70, facecolors="none", edgecolors=ACCENT, label="smallest good panel")
+    ax.scatter(
+        [x[chosen]], [error[chosen]], s=70, facecolors="none", edgecolors=ACCENT, label="smallest panel near the best"
+    )
     if x.max() > 20 * max(min(x.min(), own.min()), 1e-12):
         ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
     ax.set_ylim(bottom=0)
     plain(ax, "cost of an item" if cost == "cost" else "labels of an item", "wrong, %")
     ax.legend(fontsize=8, frameon=False)

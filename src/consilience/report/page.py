@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import consilience
+from consilience.audit.result import Audit
 from consilience.data.names import shown
 from consilience.exceptions import ParameterError
 from consilience.files import atomic_file
@@ -46,7 +47,8 @@ def report(
     Parameters
     ----------
     consensus
-        A run, a ranking, or the folder of one.  The runs of several questions make one report with a section for each.
+        A run, a ranking, or the folder of one; or an audit.  The runs of several questions make one report with a
+        section for each.
     path
         File to write; it appears whole or not at all.
     truth
@@ -98,6 +100,13 @@ def render(
         template = _environment().get_template("ranking.html")
         frame = _frame(title or folder or "Ranking", str(consensus.run.get("source", "")))
         return template.render(**frame, **ranking_content(consensus, int(items)))
+    if isinstance(consensus, Audit):
+        from consilience.report.judges import audit_content
+
+        if truth is not None:
+            raise ParameterError("an audit has its known answers already; leave truth out")
+        template = _environment().get_template("audit.html")
+        return template.render(**_frame(title or "Audit of the judges", ""), **audit_content(consensus))
     if not isinstance(consensus, Consensus):
         raise ParameterError(f"a report is of a run or of its folder, not of {type(consensus).__name__}")
     source = str(consensus.run.get("source", ""))
