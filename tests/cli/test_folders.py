@@ -154,9 +154,7 @@ def test_runs_killed_at_random_never_leave_a_mixture(tmp_path: Path, labels: Pat
     place = tmp_path / "place"
     place.mkdir()
     chance = random.Random(0)
-    seen = []
-    begun = time.monotonic()
-    for _ in range(8):
+    for _ in range(4):
         command = [sys.executable, "-c", ALTERNATES, str(labels), str(place / "run")]
         with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -169,6 +167,3 @@ def test_runs_killed_at_random_never_leave_a_mixture(tmp_path: Path, labels: Pat
         assert set(left) == set(wanted[method])
         assert [name for name in compared if left[name] != wanted[method][name]] == []
         assert cs.load(place / "run").model == cs.load(tmp_path / method).model
-        seen.append(method)
-        if len(seen) >= 3 and time.monotonic() - begun > 15:
-            break

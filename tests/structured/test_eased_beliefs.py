@@ -133,7 +133,7 @@ def test_names_that_all_overlook_are_found_more_often() -> None:
 def test_auto_sees_whether_names_differ() -> None:
     found = {}
     for spread in (0.0, 2.5):
-        sequences, _ = overlooked(200, spread, seed=3)
+        sequences, _ = overlooked(100, spread, seed=3)
         told = cs.aggregate(sequences).run
         assert "four chains averaged" in told["chosen"]
         found[spread] = told["gain_of_hard_tokens"]

@@ -180,27 +180,6 @@ def test_missing_entries(representation: Any) -> None:
         SketchedSubspaceClustering(3, n_features=10).fit(drawn.data)
 
 
-def like_images(seed: int) -> tuple[Any, Any]:
-    """Six subspaces whose directions shrink, and two strong ones that all have in common; 30 % of entries missing."""
-    rng = np.random.default_rng(seed)
-    common, parts = rng.normal(size=(2, 48)), []
-    for _ in range(6):
-        own = np.linalg.qr(rng.normal(size=(48, 5)))[0].T * np.sqrt(12.0)
-        shared = np.array([4.0, 0.0]) + 0.5 * rng.normal(size=(40, 2))
-        parts.append(rng.normal(size=(40, 5)) * 0.5 ** np.arange(5) @ own + shared @ common)
-    X = np.concatenate(parts)
-    X += 0.02 * rng.normal(size=X.shape)
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return np.where(rng.random(X.shape) < 0.3, np.nan, X), np.repeat(np.arange(6), 40)
-
-
-def test_low_rank_codes_with_gaps_have_enough_directions() -> None:
-    """The graph of codes of few directions separates best, and has an accuracy of 0.23."""
-    for seed in (0, 4):
-        X, truth = like_images(seed)
-        assert accuracy(SketchedSubspaceClustering(6, representation="lrr").fit(X).labels_, truth) > 0.6
-
-
 def test_many_samples_take_the_approximate_search() -> None:
     pytest.importorskip("pynndescent")
     drawn = simulate_subspaces(50_001, 30, 4, 3, noise=0.2, random_state=6)

@@ -115,15 +115,17 @@ def _against_the_others(answers: Annotations) -> tuple[Floats, Ints]:
     """
     a = answers
     M, K, lengths = a.n_annotators, a.n_classes, a.labels_per_item
-    votes = vote_counts(a.indptr, a.label, K)
     cells = np.zeros(M * K * K, np.int64)
     common = np.zeros(M, np.int64)
-    step = max(1, (1 << 22) // K)
+    step = max(1, (1 << 20) // K)
     for first in range(0, a.n_labels, step):
         labels = slice(first, min(first + step, a.n_labels))
         item = np.searchsorted(a.indptr, np.arange(labels.start, labels.stop), side="right") - 1
         m, i = a.annotator[labels].astype(np.int64), a.label[labels].astype(np.int64)
-        rest = votes[item]
+        inside = slice(item[0], item[-1] + 2)
+        ends = a.indptr[inside]
+        votes = vote_counts(ends - ends[0], a.label[ends[0] : ends[-1]], K)
+        rest = votes[item - item[0]]
         rest[np.arange(item.size), i] -= 1.0
         most = rest.argmax(axis=1)
         top = rest[np.arange(item.size), most]

@@ -129,6 +129,8 @@ KAPPA_ANNOTATORS, KAPPA_PAIRS, KAPPA_CELLS, KAPPA_WORK = 100, 1 << 18, 1 << 18, 
 EXACT_WALKS, WALK_SAMPLE, WALK_COST = 3000, 256, 10**8
 #: Cells of all pair blocks; blocks whose singular values are computed; cells that are tested for independence.
 MOST_CELLS, MOST_BLOCKS, MOST_TESTED = 1 << 28, 20_000, 1 << 22
+#: Classes that are told apart; beyond, the rarest are taken as one.
+MOST_CLASSES = 500
 #: Search for the shortfall with more than three classes: random directions, sides of the simplex, and the distance of a
 #: corner, in 1/r, from which on the hull does not surround the centre.
 SCATTER_STARTS, SCATTER_SIDES, FAR_CORNER = 16, 32, 1e4

@@ -20,12 +20,13 @@ from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength, block_strength
-from consilience.diagnose.constants import DRAW_LABELS, DRAWS, MOST_SEARCHED, MOST_STEPS, SMOOTHING
+from consilience.diagnose.constants import DRAW_LABELS, DRAWS, MOST_CLASSES, MOST_SEARCHED, MOST_STEPS, SMOOTHING
 from consilience.diagnose.evidence import Evidence
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
 from consilience.diagnose.guaranteed import Guarantees
 from consilience.diagnose.health import effective_annotators
 from consilience.diagnose.plain import plain, plain_rows
+from consilience.diagnose.rare import merge_rare
 from consilience.diagnose.rules import findings, what_holds
 from consilience.diagnose.scatter import Scatter, scatter
 from consilience.exceptions import DataError, ParameterError
@@ -291,6 +292,8 @@ def diagnose(
         independent = consensus.effective_annotators  # which its tables need too
     else:
         independent = effective_annotators(a, model)[0]
+    whole = model
+    a, model = merge_rare(a, model, MOST_CLASSES)
     counts = vote_statistics(a.indptr, a.annotator, a.label, model.posterior(a), a.n_annotators)
     answers = single_answers(a)
     pairs = observed_pairs(answers)
@@ -314,6 +317,8 @@ def diagnose(
     found = findings(evidence)
     verdict: Verdict = ("identified", "weakly", "not")[max((finding.weight for finding in found), default=0)]
     reasons = [finding.reason for finding in found if finding.reason]
+    if K > MOST_CLASSES:
+        reasons.append(f"The {K - MOST_CLASSES + 1} rarest of the {K} classes were taken as one class.")
     return Diagnosis(
         verdict=verdict,
         reasons=[*what_holds(evidence), *reasons] if verdict == "identified" else reasons,
@@ -329,9 +334,9 @@ def diagnose(
         annotator_ids=a.annotator_ids,
         class_ids=a.class_ids,
         origin=a.origin,
-        agreement=_agreement(a, seed, intervals),
+        agreement=_agreement(annotations, seed, intervals),
         effective_annotators=independent,
-        guarantees=Guarantees.of(model, a.n_labels / max(evidence.labelled_items, 1), pairs.totals),
+        guarantees=Guarantees.of(whole, a.n_labels / max(evidence.labelled_items, 1), pairs.totals),
     )
 
 

@@ -36,6 +36,9 @@ from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Stability", "bootstrap"]
 
+#: Items whose sort keys are computed at a time.
+_ITEMS = 1 << 16
+
 
 @dataclass(frozen=True, eq=False)
 class Stability:
@@ -122,6 +125,11 @@ def _content(annotations: Annotations, labelled: Ints, counts: Floats) -> Floats
     """Return a sort key for each of these items that depends on its labels alone, not on names or the order of rows."""
     a = annotations
     # Σ over the item's labels (m, i) of √Σ_k counts[m, i, k]²: the same whatever anything is called
-    value = np.sqrt((counts * counts).sum(axis=2)).ravel()[a.annotator.astype(np.int64) * a.n_classes + a.label]
-    content: Floats = np.add.reduceat(value, a.indptr[labelled])
+    value = np.sqrt((counts * counts).sum(axis=2))
+    content = np.empty(labelled.size)
+    for first in range(0, labelled.size, _ITEMS):
+        some = labelled[first : first + _ITEMS]
+        begin, end = a.indptr[some[0]], a.indptr[some[-1] + 1]
+        of_label = value[a.annotator[begin:end], a.label[begin:end]]
+        content[first : first + _ITEMS] = np.add.reduceat(of_label, a.indptr[some] - begin)
     return content

@@ -75,6 +75,11 @@ class ConfusionModel(EMModel[Parameters, Statistics]):
     def __init__(self, sweep: Callable[[Floats, Floats], Statistics], step: MStep) -> None:
         self.sweep, self.step = sweep, step
 
+    def evaluate(self, at: Parameters) -> Pass[Parameters, Statistics]:
+        """Run the E-step and the M-step; of the counts, only the sums (M, K) that a leap needs are kept."""
+        done = super().evaluate(at)
+        return done._replace(sums=done.sums._replace(counts=np.einsum("mik->mk", done.sums.counts)))
+
     def e_step(self, at: Parameters) -> tuple[Statistics, float]:
         """Sweep over the labels."""
         statistics = self.sweep(at.prior, at.confusions)
@@ -91,7 +96,7 @@ class ConfusionModel(EMModel[Parameters, Statistics]):
     def leap(self, one: Pass[Parameters, Statistics], two: Pass[Parameters, Statistics]) -> Parameters | None:
         """Extrapolate, with the labels behind each column and the items behind the prior as weights."""
         sums = two.sums
-        return leap_confusions(one.at, two.at, two.after, np.einsum("mik->mk", sums.counts), sums.class_counts.sum())
+        return leap_confusions(one.at, two.at, two.after, sums.counts, sums.class_counts.sum())
 
 
 def leap_confusions(

@@ -21,7 +21,8 @@ What makes it fast, each measured (see ``benchmarks/``):
   its own power of two, so that a class that falls behind by ten thousand digits can still come back.
 * The likelihood is a running product, its logarithm taken only when it gets small.
 * The loop over classes is unrolled: source is generated for each K up to ``MOST_UNROLLED``.
-* Probability and count of a cell lie in one cache line: ``table[m·K + i] = [A_m[i, :], counts[m, i, :]]``.
+* Probability and count of a cell lie in one cache line: ``table[m·K + i] = [A_m[i, :], counts[m, i, :]]``, where
+  the loop is unrolled.
 * When the table outgrows the cache, rows are prefetched ``AHEAD`` labels early.
 """
 
@@ -36,7 +37,7 @@ import numpy as np
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints, aligned
 from consilience.kernels._compile import kernel
-from consilience.kernels.em_source import FLOOR, sweep_kernel
+from consilience.kernels.em_source import FLOOR, MOST_UNROLLED, sweep_kernel
 
 __all__ = ["FLOOR", "Statistics", "Sweep"]
 
@@ -120,10 +121,14 @@ class Sweep:
 
         def leaf(first: int, stop: int) -> Statistics:
             sums = np.zeros(K + 1)
-            with self._tables.one() as table:
-                lay_out(rows, table)
-                sweep(first, stop, *data, table, nothing, sums)
-                counts = table[:, K:].copy()
+            if K > MOST_UNROLLED:
+                counts = np.zeros((M * K, K))
+                sweep(first, stop, *data, rows, counts, sums)
+            else:
+                with self._tables.one() as table:
+                    lay_out(rows, table)
+                    sweep(first, stop, *data, table, nothing, sums)
+                    counts = table[:, K:].copy()
             if self._done:
                 self._done(first, stop)
             return Statistics(counts.reshape(self.shape), sums[:K], float(sums[K]))
@@ -135,8 +140,10 @@ class Sweep:
         M, K, _ = self.shape
         names = self.annotator.dtype.name, self.label.dtype.name
         write = sweep_kernel(K, *names, prefetch=self._prefetch, write=True)
-        table = aligned(M * K, K)
-        table[:] = np.maximum(confusions.reshape(M * K, K), FLOOR)
+        table = np.ascontiguousarray(confusions.reshape(M * K, K))
+        if K <= MOST_UNROLLED:
+            table = aligned(M * K, K)
+            np.maximum(confusions.reshape(M * K, K), FLOOR, out=table)
         data = self.indptr, self.annotator, self.label, self.gold, np.maximum(prior, FLOOR)
         out = np.empty((self.indptr.size - 1, K))
 

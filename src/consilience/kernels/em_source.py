@@ -22,6 +22,11 @@ MOST_UNROLLED = 16
 #: Labels between a prefetch and the use of what it brings.
 AHEAD = 64
 
+# An unrolled sweep has its counts to the right of the probabilities, in rows that were floored before.  With more
+# classes a row is longer than a cache line anyway: then there is no such copy of the confusions, only ``out``.
+_CELLS = {"factor": "table[r, @]", "count": "table[r, {K} + @]"}
+_LOOPED_CELLS = {"factor": "max(table[r, @], {floor})", "count": "out[r, @]"}
+
 # A line with @ is repeated for every class, with the class for @; if not unrolled, it becomes a loop over arrays.  One
 # that begins with {prefetch} is only there where rows are prefetched.
 _HEAD = """
@@ -44,7 +49,7 @@ def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, 
         if stop - start <= uint64(16):
             for i in range(start, stop):
                 r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
-                p@ *= table[r, @]
+                p@ *= {factor}
         else:
             e@ = 0.0
             low = start
@@ -52,7 +57,7 @@ def {name}(first, stop_item, indptr, annotator, label, gold, prior, table, out, 
                 high = min(low + uint64(16), stop)
                 for i in range(low, high):
                     r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
-                    p@ *= table[r, @]
+                    p@ *= {factor}
                 while p@ < {small}: p@ *= {large}; e@ -= 1.0
                 low = high
             if gold.size > 0 and gold[n] >= 0:
@@ -75,7 +80,7 @@ _COUNT = """
         items@ += p@
         for i in range(start, stop):
             r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
-            table[r, {K} + @] += p@
+            {count} += p@
         start = stop
 """
 _WRITE = """
@@ -100,11 +105,14 @@ def _source(name: str, K: int, write: bool, prefetch: bool) -> str:
         "arrays": "" if K else "K = prior.size; w, items, p, e = empty(K), empty(K), empty(K), empty(K)",
         "ahead": AHEAD,
         "prefetch": "",
+        "floor": repr(FLOOR),
         "small": repr(2.0**-256),
         "large": repr(2.0**512),
         "log_large": repr(512 * float(np.log(2.0))),
         "sum_p": " + ".join(f"p{k}" for k in range(K)) or "p.sum()",
     }
+    for part, cell in (_CELLS if K else _LOOPED_CELLS).items():
+        template = template.replace(f"{{{part}}}", cell)
     lines = [line for line in template.splitlines() if prefetch or "{prefetch}" not in line]
     return by_class("\n".join(lines), K).format(**values)
 
@@ -126,12 +134,17 @@ def by_class(template: str, K: int) -> str:
 
 @lru_cache(maxsize=64)
 def sweep_kernel(K: int, annotator: str, label: str, *, prefetch: bool, write: bool = False) -> Callable[..., None]:
-    """Compile the sweep for K classes and these code types; it counts, or writes posteriors if told to ``write``."""
+    """Compile the sweep for K classes and these code types; it counts, or writes posteriors if told to ``write``.
+
+    Up to ``MOST_UNROLLED`` classes, ``table`` has rows of floored probabilities, followed by counts; beyond, it has the
+    confusions as they are, and counts go to ``out``.
+    """
     from consilience.kernels._intrinsics import prefetch as fetch
 
     unrolled = K if K <= MOST_UNROLLED else 0
     name = f"sweep_{unrolled or 'looped'}{'_write' if write else ''}{'_prefetch' if prefetch else ''}"
     names = {"uint64": np.uint64, "log": np.log, "empty": np.empty, "prefetch": fetch}
     function = from_source(_source(name, unrolled, write, prefetch), name, __name__, __file__, names)
-    arrays = f"int64[] {annotator}[] {label}[] int32[] float64[] float64[,]! float64[,]! float64[]!"
+    table = f"float64[,]{'!' if unrolled and not write else ''}"
+    arrays = f"int64[] {annotator}[] {label}[] int32[] float64[] {table} float64[,]! float64[]!"
     return kernel(function, f"int64 int64 {arrays}")

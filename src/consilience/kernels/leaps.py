@@ -31,18 +31,18 @@ def _lengths(one: Any, two: Any, three: Any, weights: Any, out: Any) -> None:
 
 def _land(one: Any, two: Any, three: Any, a: Any, floor: Any, out: Any) -> None:
     M, K, H = one.shape
+    total = np.empty(H)
     for m in range(M):
+        total[:] = 0.0
         for i in range(K):
             for k in range(H):
                 r = two[m, i, k] - one[m, i, k]
                 v = (three[m, i, k] - two[m, i, k]) - r
                 out[m, i, k] = max(one[m, i, k] - (2 * a) * r + (a * a) * v, floor)
-        for k in range(H):
-            total = 0.0
-            for i in range(K):
-                total += out[m, i, k]
-            for i in range(K):
-                out[m, i, k] /= total
+                total[k] += out[m, i, k]
+        for i in range(K):
+            for k in range(H):
+                out[m, i, k] /= total[k]
 
 
 def lengths(one: Floats, two: Floats, three: Floats, weights: Floats) -> tuple[float, float]:

@@ -75,8 +75,8 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
     lam
         λ, the weight of the fit relative to the penalty on codes.  None chooses the one of three values under which
         the graph of some samples separates best: for ``"lsr"`` and ``"lrr"`` from the spectrum of the dictionary, for
-        ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.  For ``"lrr"`` with missing entries and no
-        clear graph, the one that predicts hidden entries best.
+        ``"ssc"`` α / μ of Elhamifar & Vidal (2013) with α = 800, 80 or 20.  For ``"lrr"`` with missing entries this
+        choice is not reliable.
     n_features
         If given, a second sketch first reduces samples to this many features (Alg. 2.2).  For samples that are tensors
         (N, D1, D2, …) it may be one size per mode, such as (8, 8); each mode then has a sketch of its own.

@@ -104,17 +104,6 @@ class Encoder:
         Z[gaps], steps = self._partial(X[gaps])
         return Z, max(n_iter, steps)
 
-    def restore(self, X: Any) -> Any:
-        """Return the samples that the codes of ``X`` stand for, Z B, also where entries of ``X`` are missing."""
-        B = self.dictionary if self.basis is None else self.basis.T @ self.dictionary
-        return self.encode(X) @ B
-
-    @property
-    def directions(self) -> float:
-        """Effective number of directions of the codes of LSR, Σ λ s / (1 + λ s) over the eigenvalues s of B Bᵀ."""
-        values = np.linalg.svd(self.dictionary, compute_uv=False) ** 2
-        return float((self.lam * values / (1.0 + self.lam * values)).sum())
-
     @property
     def _width(self) -> int:
         if self.linear is not None:

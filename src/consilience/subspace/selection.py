@@ -13,7 +13,6 @@ import numpy as np
 
 from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Floats
-from consilience.subspace.completion import error_of_hidden
 from consilience.subspace.encoding import Encoder, Representation, make_encoder, ridge_lams
 from consilience.subspace.graph import Weights
 from consilience.subspace.graph_clusters import default_n_neighbors, embed_codes
@@ -25,10 +24,6 @@ __all__ = ["GraphOptions", "choose_encoder", "fewer", "robust_lam", "separation"
 
 #: Samples by which λ is chosen where codes take longer (sparse codes, missing entries), and the fewest per cluster.
 _FEW, _OF_EACH = 1024, 20
-#: Mean share of the edges of a cluster that leave it, up to which a graph is clear.  Origin: set with simulated
-#: subspaces (0 to 0.004, one crowded set 0.19) and images (0.038 and more) in view, not left out.  Sensitivity: no
-#: value between 0.004 and 0.038 changes a choice on these.
-_CLEAR = 0.01
 
 
 class GraphOptions(NamedTuple):
@@ -51,8 +46,6 @@ def choose_encoder(
 ) -> Encoder:
     """Return the encoder of a given λ, or of the one that separates ``some`` samples best.
 
-    For ``"lrr"`` with missing entries and no clear graph, it is the one that predicts hidden entries best.
-
     ``options`` are those of :func:`~consilience.subspace.encoding.make_encoder`.
     """
     lams: tuple[float, ...] = (lam,) if lam is not None else ridge_lams(B)
@@ -61,20 +54,11 @@ def choose_encoder(
     encoders = [make_encoder(B, representation, each, **options) for each in lams]
     if len(encoders) == 1:
         return encoders[0]
-    gaps = bool(np.isnan(some).any())
-    if representation == "ssc" or gaps:
+    if representation == "ssc" or np.isnan(some).any():
         some = fewer(some, graph.n_clusters)
     with warnings.catch_warnings():  # problems of a trial are not the user's
         warnings.simplefilter("ignore", ConsilienceWarning)
-        cuts = [separation(encoder.encode(some), graph) for encoder in encoders]
-        if not (gaps and representation == "lrr"):
-            return encoders[int(np.argmin(cuts))]
-        # graphs of few directions separate well and say little: unless one is clear, hidden entries decide
-        K = graph.n_clusters
-        share = [cut / K if encoder.directions >= K else np.inf for cut, encoder in zip(cuts, encoders, strict=True)]
-        if min(share) <= _CLEAR:
-            return encoders[int(np.argmin(share))]
-        return encoders[int(np.argmin([error_of_hidden(some, encoder.restore) for encoder in encoders]))]
+        return encoders[int(np.argmin([separation(encoder.encode(some), graph) for encoder in encoders]))]
 
 
 def separation(Z: Any, graph: GraphOptions) -> float:

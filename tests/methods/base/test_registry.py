@@ -227,3 +227,13 @@ def test_good_annotators_are_believed(name: str) -> None:
     a, truth = random_model(12, 2, seed=1, skill=0.8).sample(400, labels_per_item=9, random_state=1)
     for full in (name, f"{name}+em"):
         assert np.mean(registry.fit(full, a).choice.best == truth) > 0.93
+
+
+@pytest.mark.parametrize("method", ["majority", "ds-em"])
+def test_thousands_of_classes_are_refused_before_any_table_is_made(method: str) -> None:
+    truth = np.arange(2500)
+    votes = np.stack([truth, truth, np.roll(truth, 1)], axis=1)
+    with pytest.raises(MethodError, match="one annotator has 6250000 cells, and there are 7500 labels in all"):
+        cs.aggregate(votes, method)
+    made = cs.aggregate(votes, answers="open")  # options that differ from item to item need no such table
+    assert made.labels["label"].tolist() == truth.tolist()
