@@ -144,7 +144,7 @@ def coverage(sets: int = 20) -> list[Figure]:
 
 
 def orders(sets: int = 30) -> list[Figure]:
-    """Coverage for orders of several items, drawn from Plackett and Luce's model with judges of different reliability."""
+    """Coverage for orders of several items, drawn from Plackett and Luce's model, by judges who differ in reliability."""
     figures = []
     for size, number in ((3, 150), (5, 60), (10, 30)):
         covered = []
