@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consilience.auto.auto import auto
+from consilience.auto.places import predicted
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
+from consilience.engine.passes import Labels
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats
@@ -23,7 +25,7 @@ __all__ = ["ordinal_auto"]
 
 
 def ordinal_auto(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     order: Sequence[Any] | None = None,
     max_iter: int = 1000,
@@ -43,7 +45,7 @@ def ordinal_auto(
     fit = ordinal(annotations, order=order, weights=nominal.predictor.counted, **options)
     assert isinstance(fit.predictor, PlacesModel)
     predictor = Average(nominal.predictor, replace(nominal.predictor, model=fit.predictor.posterior))
-    posterior, votes = predictor(annotations)
+    posterior, votes = predicted(annotations, predictor)
     finer = "items differ within a level" if fit.details["places"] > 1 else "items of a level are alike"
     details = {
         **nominal.details,

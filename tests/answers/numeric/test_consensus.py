@@ -239,8 +239,6 @@ def test_bad_input(crowd: Any, run: cs.NumericRun) -> None:
         cs.aggregate(frame, answers="numeric")
     with pytest.raises(ParameterError, match="'auto' or 'numeric' or 'kernel-density', not 'ds-em'"):
         cs.aggregate(a, "ds-em", answers="numeric")
-    with pytest.raises(ParameterError, match="on the engine 'local'"):
-        cs.aggregate(a, answers="numeric", engine="stream")
     with pytest.raises(ParameterError, match="silence can only be 'random'"):
         cs.aggregate(a, answers="numeric", silence="informative")
     with pytest.raises(ParameterError, match="smoothing"):
