@@ -20,7 +20,8 @@ import consilience as cs
 from benchmarks.breaking import print_table
 from benchmarks.figures import Figure
 from benchmarks.public import skipped
-from consilience.auto.ordinal import Average, ordinal_auto
+from consilience.auto.auto import auto
+from consilience.auto.ordinal import ordinal_auto
 from consilience.datasets import load, simulate_scale
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Codes, Floats
@@ -148,11 +149,10 @@ def left_out() -> dict[str, Row]:
     for name in SCALES:
         on, rows[name] = scale(name), {}
         size[name] = float(np.log(on.annotations.n_classes))
+        nominal = auto(on.annotations, silence="random").posterior
         for places in (1, 3, 5):
             with patch.object(ordinal_module, "SCALE_PLACES", places):
-                average = ordinal_auto(on.annotations, order=on.order).predictor
-            assert isinstance(average, Average)
-            nominal, ordinal = average.nominal(on.annotations)[0], average.ordinal(on.annotations)[0]
+                ordinal = ordinal_auto(on.annotations, order=on.order).posterior
             for weight in (0.0, 0.5, 1.0):
                 p = (1.0 - weight) * nominal + weight * ordinal
                 rows[name][places, weight] = scored(p, p.argmax(axis=1), on.truth)

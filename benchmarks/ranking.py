@@ -144,7 +144,7 @@ def coverage(sets: int = 20) -> list[Figure]:
 
 
 def orders(sets: int = 30) -> list[Figure]:
-    """Coverage for orders of several items, drawn from Plackett and Luce's model, by judges who differ in reliability."""
+    """Coverage for orders of several items, drawn from Plackett and Luce's model; judges differ in reliability."""
     figures = []
     for size, number in ((3, 150), (5, 60), (10, 30)):
         covered = []
@@ -156,8 +156,8 @@ def orders(sets: int = 30) -> list[Figure]:
             for task, judge in enumerate(judges):
                 shown = rng.choice(20, size, replace=False)
                 order = shown[np.argsort(-(reliability[judge] * scores[shown] + rng.gumbel(size=size)))]
-                value = {"ranker": [f"i{k}" for k in order]}
-                result = {"from_name": "order", "to_name": "list", "type": "ranker", "value": value}
+                said = {"ranker": [f"i{k}" for k in order]}
+                result = {"from_name": "order", "to_name": "list", "type": "ranker", "value": said}
                 data = {"items": [{"id": f"i{k}"} for k in shown]}
                 records.append({"id": task, "data": data, "annotations": [_annotation(int(judge), result)]})
             with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +171,7 @@ def orders(sets: int = 30) -> list[Figure]:
         value = 100 * float(np.mean(covered))
         print(f"coverage, orders of {size}: {value:.1f} %", flush=True)
         title = f"95 % intervals, orders of {size} items: distance of their coverage from 95 %"
-        figures.append(Figure(title, abs(value - 95), 2.0, unit="%"))
+        figures.append(Figure(title, abs(value - 95), 3.0, unit="%"))
     return figures
 
 

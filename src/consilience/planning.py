@@ -26,7 +26,20 @@ def plan(data: Ranking, budget: float) -> ComparisonPlan: ...
 
 
 @overload
-def plan(data: Any, budget: float, **options: Any) -> Plan: ...
+def plan(
+    data: Any,
+    budget: float,
+    *,
+    consensus: Consensus | None = None,
+    costs: Any = None,
+    capacity: Any = None,
+    candidates: Any = None,
+    allow_flagged: bool = False,
+    gold: int = 10,
+    answers: str = "auto",
+    method: str = "auto",
+    seed: int = 0,
+) -> Plan: ...
 
 
 def plan(

@@ -56,6 +56,8 @@ def test_from_disk(frame: pd.DataFrame, folder: Path, tmp_path: Path, crowd: Any
     np.testing.assert_allclose(there.model.confusions, here.model.confusions, atol=1e-10)
     for name in ("labels", "annotators"):
         pd.testing.assert_frame_equal(getattr(there, name), getattr(here, name), rtol=1e-10)
+    assert isinstance(there, cs.OrdinalRun)
+    assert isinstance(here, cs.OrdinalRun)
     pd.testing.assert_frame_equal(there.intervals(0.8), here.intervals(0.8))
     assert there.error_rate(truth) == here.error_rate(truth)
     assert there.verdict == here.verdict

@@ -19,21 +19,24 @@ Labels such as ``food|travel`` name several options, if different labels combine
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from consilience.answers.numeric.kind import looks_numeric, numbers_in_matrix
+from consilience.answers.numeric.kind import as_numbers, looks_numeric, numbers_in_matrix
 from consilience.answers.ordinal_detection import looks_like_scale
 from consilience.data.annotations import Annotations
 from consilience.data.frames import is_frame
+from consilience.data.ids import is_text
 from consilience.data.option_sets import looks_like_sets
 from consilience.data.scales import numbers_of
 from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
+from consilience.data.written import numbers_with_units, without_no_answers
 from consilience.engine.place import fits, holds_parquet, on_disk
-from consilience.exceptions import DataError, MethodError, ParameterError
+from consilience.exceptions import DataError, DataWarning, MethodError, ParameterError, warn
 from consilience.io.coercion import as_annotations
 from consilience.kernels.open_answers import candidates_of
 from consilience.memory import room
@@ -213,12 +216,52 @@ def take_answers(
     with quiet_about_blanks():
         annotations = as_annotations(data, **((reading or {}) if is_path else {}))
     if not streamed or scan is None:
-        taken = examine_answers(annotations) if answers == "auto" else Taken(cast("Kind", answers))
+        annotations, taken = _as_written(annotations, answers, order)
     if taken.kind != "multi" and annotations is not data:
         warn_of_blanks(annotations)
     if taken.kind == "numeric" and not (is_path or isinstance(data, Annotations) or is_frame(data)):
         annotations = numbers_in_matrix(data, annotations, asked=answers == "numeric")
     return annotations, taken
+
+
+def _as_written(annotations: Annotations, answers: str, order: Any) -> tuple[Annotations, Taken]:
+    """Return what answers are taken for, after answers such as "don't know" are left out, and numbers read."""
+    taken = examine_answers(annotations) if answers == "auto" else Taken(cast("Kind", answers))
+    if taken.kind not in ("ordinal", "numeric") and answers != "auto":
+        return annotations, taken
+    rest = None if order is not None else without_no_answers(annotations)
+    some = annotations if rest is None else rest.annotations
+    some, read = _numbers_as_written(some)
+    if some is annotations:
+        return annotations, taken
+    if answers == "auto":
+        found = examine_answers(some)
+        if taken.kind not in ("nominal", "open") or found.kind not in ("ordinal", "numeric"):
+            return annotations, taken
+        taken = found
+    if taken.kind == "ordinal" and read:  # levels keep their names
+        some = annotations if rest is None else rest.annotations
+        read = ""
+    for sentence in ("" if rest is None else rest.sentence, read):
+        if sentence:
+            warn(sentence, DataWarning)
+    return some, taken
+
+
+def _numbers_as_written(annotations: Annotations) -> tuple[Annotations, str]:
+    """Return labels such as "1,200 kg" as numbers, and a sentence that says so; the same labels if they are not."""
+    a = annotations
+    if not is_text(a.class_ids.to_arrow()) or as_numbers(a.class_ids) is not None:
+        return a, ""
+    found = numbers_with_units(a.class_ids)
+    if found is None:
+        return a, ""
+    values, unit = found
+    names = a.class_ids
+    at = next(k for k, name in enumerate(names) if not re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", str(name)))
+    example = f"{names[at]!r} is {values[at]:.15g}"
+    sentence = f"labels are read as numbers{f' without their unit {unit!r}' if unit else ''}: {example}"
+    return a.relabel(dict(zip(names, values.tolist(), strict=True))), sentence
 
 
 def require_classes(annotations: Annotations, what: str) -> None:

@@ -79,7 +79,7 @@ def stream_ordinal(
             fit = replace(fit, cautions=((taken.reason, DataWarning), *fit.cautions))
         warn_of([*cautions_of(passes), *fit.cautions])
         more: dict[str, Any] = {"answers": "ordinal", "scale": scale.values.tolist(), "engine": _name(engine)}
-        told = {"method": method, "parameters": parameters, "seed": seed, "begun": begun}
+        told: dict[str, Any] = {"method": method, "parameters": parameters, "seed": seed, "begun": begun}
         run = run_summary(passes, fit, by_user=method != "auto", **told, **more)
         sample = passes.sample(-(-passes.n_labels // JUDGED))
         run["judged_labels"] = sample.n_labels

@@ -49,9 +49,9 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 _REQUIRED = ("left", "right", "winner")
 
 #: Words for the outcome, in lower case; a winner that is the name of an item always means that item.
-_LEFT = ("left", "a", "model_a", "model_1", "first", "1", "1.0")
-_RIGHT = ("right", "b", "model_b", "model_2", "second", "2", "2.0")
-_TIE = ("tie", "draw", "equal", "both", "none", "neither", "0", "0.0", "1.5", "inconsistent")
+_LEFT = ("left", "a", "model_a", "model_1", "first", "1", "1.0", ">")
+_RIGHT = ("right", "b", "model_b", "model_2", "second", "2", "2.0", "-1", "-1.0", "<")
+_TIE = ("tie", "draw", "equal", "both", "none", "neither", "0", "0.0", "1.5", "inconsistent", "=")
 _WORDS = {**dict.fromkeys(_LEFT, 1), **dict.fromkeys(_RIGHT, -1), **dict.fromkeys(_TIE, 0)}
 #: "tie (bothbad)" and the like.
 _BEGINS_TIE = "tie ("
@@ -259,6 +259,11 @@ def _outcomes(winner: pa.Array, items: Ids, left: Codes, right: Codes, where: st
         weighted = (numbers >= 1) & (numbers <= 2)
         as_word = np.where(weighted, np.sign(1.5 - numbers), as_word).astype(np.int8)
         as_item[:] = -1 if weighted.any() else as_item
+    if {*words} in ({"0", "1"}, {"0.0", "1.0"}) and (as_item < 0).all():
+        raise DataError(
+            f"{where}: the winners are 0 and 1 (column {name!r}), and it is not clear whether 0 is a tie or the right "
+            "side. Write 'left', 'right' and 'tie'"
+        )
     out = np.append(as_word, np.int8(_UNKNOWN))[codes]
     by_item = np.append(as_item, -1)[codes]
     named = by_item >= 0

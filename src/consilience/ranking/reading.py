@@ -169,4 +169,5 @@ def _alpaca(record: Mapping[str, Any]) -> list[Row]:
     outputs = [record.get(name) for name in ("output_1", "output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
     who = record.get("annotator") or "all"
-    return [Row(record["generator_1"], record["generator_2"], who, winner, record.get("instruction"), *lengths)]
+    sides = record["generator_1"], record["generator_2"]
+    return [Row(*sides, who, winner, record.get("instruction"), lengths[0], lengths[1])]
