@@ -1,15 +1,17 @@
 """Answers on a scale: the default, its parts and votes on four public scales, and on simulated ones.
 
 ``error`` is the percentage of wrong labels, ``mae`` the mean absolute error in levels, ``kappa`` the quadratic weighted
-kappa.  The form of the model, its number of places for each level (``SCALE_PLACES``) and the equal weights of the two
-pools were decided with these sets in view.  So the number of places and the weight of the ordinal pool are also chosen
-by the log-loss on the other sets ("left out"); ties, where no other set needs several places, go to fewer places.
+kappa.  The form of the model and its number of places for each level (``SCALE_PLACES``) were decided with these sets in
+view.  So the number of places and the weight of the ordinal pool beside a nominal one are also chosen by the log-loss
+on the other families of sets ("left out"); ties, where no other set needs several places, go to fewer places.  Numbers
+cut into five levels (seven scales of emotions, which are one family, and ratings of films) are further scales there.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -19,8 +21,10 @@ import numpy as np
 import consilience as cs
 from benchmarks.breaking import print_table
 from benchmarks.figures import Figure
+from benchmarks.numeric import sets as numbers
 from benchmarks.public import skipped
-from consilience.auto.ordinal import Average, ordinal_auto
+from consilience.auto.auto import auto
+from consilience.auto.ordinal import ordinal_auto
 from consilience.datasets import load, simulate_scale
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Codes, Floats
@@ -140,26 +144,41 @@ def simulated() -> Iterator[tuple[str, Row]]:
         yield name, Row(*np.mean(found, axis=0).tolist())
 
 
+def cut_numbers(n_levels: int = 5) -> Iterator[tuple[str, str, Scale]]:
+    """Yield family, name and scale of numbers that are cut into levels of equal width."""
+    for family, name, labels, known in numbers():
+        if name in SCALES or name == "emotion_full":  # whose answers the single emotions have
+            continue
+        said = labels["label"].to_numpy(float)
+        edges = np.linspace(said.min(), said.max(), n_levels + 1)[1:-1]
+        levels = list(range(n_levels))
+        a = cs.Annotations.from_frame(labels.assign(label=np.digitize(said, edges)), classes=levels)
+        true = known.reindex(a.items).to_numpy(float)
+        yield family, name, Scale(a, np.where(np.isfinite(true), np.digitize(true, edges), -1), levels)
+
+
 def left_out() -> dict[str, Row]:
-    """Return the scores of every set with places and weight chosen on the others."""
+    """Return the scores of every set with places and weight chosen on the other families."""
     options = [(places, weight) for places in (1, 3, 5) for weight in (0.0, 0.5, 1.0)]
     rows: dict[str, dict[tuple[int, float], Row]] = {}
-    size = {}
-    for name in SCALES:
-        on, rows[name] = scale(name), {}
+    size, family = {}, {}
+    sets = [*((name, name, scale(name)) for name in SCALES), *cut_numbers()]
+    for kind, name, on in sets:
+        rows[name], family[name] = {}, kind
         size[name] = float(np.log(on.annotations.n_classes))
+        nominal = auto(on.annotations, silence="random").posterior
         for places in (1, 3, 5):
             with patch.object(ordinal_module, "SCALE_PLACES", places):
-                average = ordinal_auto(on.annotations, order=on.order).predictor
-            assert isinstance(average, Average)
-            nominal, ordinal = average.nominal(on.annotations)[0], average.ordinal(on.annotations)[0]
+                ordinal = ordinal_auto(on.annotations, order=on.order).posterior
             for weight in (0.0, 0.5, 1.0):
                 p = (1.0 - weight) * nominal + weight * ordinal
                 rows[name][places, weight] = scored(p, p.argmax(axis=1), on.truth)
     made = {}
-    for name in SCALES:
-        others = [other for other in SCALES if other != name]
-        losses = [sum(rows[other][each].log_loss / size[other] for other in others) for each in options]
+    members = Counter(family.values())
+    for name in rows:
+        others = [other for other in rows if family[other] != family[name]]
+        share = {other: 1.0 / (size[other] * members[family[other]]) for other in others}
+        losses = [sum(rows[other][each].log_loss * share[other] for other in others) for each in options]
         best = options[int(np.argmin(np.round(losses, 9)))]
         made[f"{name} ({best[0]} places at most, weight {best[1]:g})"] = rows[name][best]
     return made

@@ -10,12 +10,14 @@ at these figures.
 
 from __future__ import annotations
 
+import json
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -141,6 +143,102 @@ def coverage(sets: int = 20) -> list[Figure]:
     return figures
 
 
+def orders(sets: int = 30) -> list[Figure]:
+    """Coverage for orders of several items, drawn from Plackett and Luce's model; judges differ in reliability."""
+    figures = []
+    for size, number in ((3, 150), (5, 60), (10, 30)):
+        covered = []
+        for seed in range(sets):
+            rng = np.random.default_rng(seed)
+            scores, reliability = rng.standard_normal(20), 1.0 + 0.3 * rng.standard_normal(8)
+            judges = rng.integers(8, size=number)
+            records = []
+            for task, judge in enumerate(judges):
+                shown = rng.choice(20, size, replace=False)
+                order = shown[np.argsort(-(reliability[judge] * scores[shown] + rng.gumbel(size=size)))]
+                said = {"ranker": [f"i{k}" for k in order]}
+                result = {"from_name": "order", "to_name": "list", "type": "ranker", "value": said}
+                data = {"items": [{"id": f"i{k}"} for k in shown]}
+                records.append({"id": task, "data": data, "annotations": [_annotation(int(judge), result)]})
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "orders.json"
+                file.write_text(json.dumps(records))
+                found = cs.rank(file).columns("scores")
+            truth = scores * reliability[judges].mean()
+            truth -= truth.mean()
+            at = truth[[int(name[1:]) for name in found["item"].to_pylist()]]
+            covered.append((found["low"] <= at) & (at <= found["high"]))
+        value = 100 * float(np.mean(covered))
+        print(f"coverage, orders of {size}: {value:.1f} %", flush=True)
+        title = f"95 % intervals, orders of {size} items: distance of their coverage from 95 %"
+        figures.append(Figure(title, abs(value - 95), 3.0, unit="%"))
+    return figures
+
+
+def _annotation(judge: int, result: dict[str, Any]) -> dict[str, Any]:
+    return {"completed_by": judge, "result": [result]}
+
+
+def plans(sets: int = 40) -> list[Figure]:
+    """Share of pairs in the wrong order after further comparisons, of which pairs by which policy."""
+    figures = []
+    for n, start, budget, rounds, spread in ((20, 60, 60, 3, 1.0), (30, 150, 150, 3, 2.0), (50, 400, 200, 2, 1.0)):
+        wrong: dict[str, list[float]] = {"before": [], "random pairs": [], "random neighbours": [], "plan": []}
+        for seed in range(sets):
+            rng = np.random.default_rng(seed)
+            world = _World(spread * rng.standard_normal(n), 1.0 + 0.3 * rng.standard_normal(10))
+            first = world.answers(rng, *world.pairs(rng, start))
+            before = cs.rank(first)
+            wrong["before"].append(world.wrong(before))
+            for policy in list(wrong)[1:]:
+                known, found = first, before
+                for _ in range(rounds):
+                    if policy == "plan":
+                        table = cs.plan(found, budget // rounds).table
+                        sides = table["left"].to_numpy(), table["right"].to_numpy()
+                    elif policy == "random pairs":
+                        sides = world.pairs(rng, budget // rounds)
+                    else:
+                        order = found.scores["item"].to_numpy()
+                        at = rng.integers(0, order.size - 1, budget // rounds)
+                        sides = order[at], order[at + 1]
+                    known = pd.concat([known, world.answers(rng, *sides)])
+                    found = cs.rank(known)
+                wrong[policy].append(world.wrong(found))
+        means = {policy: float(np.mean(values)) for policy, values in wrong.items()}
+        what = (
+            f"{n} items, {start} comparisons and {budget} more, scores of spread {spread:g}: pairs in the wrong order"
+        )
+        for policy, mean in means.items():
+            target = means["random pairs"] if policy == "plan" else None
+            figures.append(Figure(f"{what}, {policy}", mean, target, unit="%"))
+    return figures
+
+
+class _World(NamedTuple):
+    scores: Any
+    reliability: Any
+
+    def pairs(self, rng: Any, size: int) -> tuple[Any, Any]:
+        n = self.scores.size
+        left = rng.integers(0, n, size)
+        return left, (left + rng.integers(1, n, size)) % n
+
+    def answers(self, rng: Any, left: Any, right: Any) -> pd.DataFrame:
+        judge = rng.integers(self.reliability.size, size=len(left))
+        eta = self.reliability[judge] * (self.scores[left] - self.scores[right])
+        winner = np.where(rng.random(len(left)) < 1 / (1 + np.exp(-eta)), "left", "right")
+        return pd.DataFrame({"left": left, "right": right, "worker": judge, "winner": winner})
+
+    def wrong(self, found: cs.Ranking) -> float:
+        """Return the percentage of pairs in the wrong order; items without a comparison are average."""
+        score = np.zeros(self.scores.size)
+        score[found.scores["item"].to_numpy()] = found.scores["score"].to_numpy()
+        i, j = np.triu_indices(score.size, 1)
+        same = np.sign(score[i] - score[j]) == np.sign(self.scores[i] - self.scores[j])
+        return 100 * (1 - float(np.mean(same)))
+
+
 def speed() -> list[Figure]:
     from crowdkit.aggregation import BradleyTerry, NoisyBradleyTerry
 
@@ -169,7 +267,7 @@ def run() -> list[Figure]:
     figures: list[Figure] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for part in (held_out, pairs, coverage, speed):
+        for part in (held_out, pairs, coverage, orders, plans, speed):
             made = part()
             print(*made, sep="\n", flush=True)
             figures += made

@@ -85,6 +85,7 @@ from consilience.pmf.ensemble import EnsembleClustering as EnsembleClustering
 from consilience.pmf.joint_pmf import JointPMF as JointPMF
 from consilience.pmf.recommender import JointPMFRecommender as JointPMFRecommender
 from consilience.questions import aggregate_questions as aggregate_questions
+from consilience.ranking.planning import ComparisonPlan as ComparisonPlan
 from consilience.ranking.rank import rank as rank
 from consilience.ranking.result import Ranking as Ranking
 from consilience.report import report as report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from consilience.answers.kinds import take_answers
@@ -12,9 +13,9 @@ from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
 from consilience.data.silence import MEANINGS, MOST_FILLED, filled, is_label
 from consilience.engine.place import check_engine, holds_parquet
-from consilience.exceptions import ParameterError
+from consilience.exceptions import EngineWarning, ParameterError, warn
 from consilience.fitting.em import Callback
-from consilience.methods.base.running import run_method
+from consilience.methods.base.running import labels_at, run_method
 from consilience.runs.consensus import Consensus
 from consilience.validation import check_seed
 
@@ -137,13 +138,28 @@ def aggregate(
     if classifier is not None:
         raise ParameterError("a classifier needs features=…; pass the probabilities of a fitted one as probabilities=…")
     if not isinstance(data, SequenceAnnotations) and not networked:
-        data, taken = take_answers(data, answers, method, engine=engine, reading=reading, order=order)
+        before = data
+        scan = partial(_scanned, gold=gold, engine=engine, memory=memory, callback=callback, reading=reading or {})
+        options: dict[str, Any] = {"engine": engine, "reading": reading, "order": order}
+        # with a checkpoint, labels are scanned into its folder
+        data, taken = take_answers(data, answers, method, scan=None if checkpoint else scan, **options)
+        if not isinstance(data, Annotations) and data is not before:  # scanned, with known answers
+            rest["gold"] = None
+        if taken.kind == "ordinal" and not isinstance(data, Annotations):
+            from consilience.answers.ordinal_streaming import stream_ordinal
+
+            if items is not None or silence not in (None, "auto", "random"):
+                raise ParameterError("items=… and silence=… need labels in memory: they cannot be streamed")
+            del rest["gold"]
+            return stream_ordinal(data, taken, method, order=order, engine=engine, scheduler=scheduler, **rest)
+        if taken.kind != "nominal" and engine != "local":
+            warn(f"answers={taken.kind!r} ran in this process, with all labels in memory", EngineWarning)
         if taken.kind == "ordinal":
             from consilience.answers.ordinal_consensus import aggregate_ordinal
 
             if checkpoint is not None:
                 raise ParameterError("answers='ordinal' keeps no checkpoint")
-            data = _in_memory(data, items, engine, reading)
+            data = _in_memory(data, items, "local", reading)
             return aggregate_ordinal(data, taken, method, order=order, silence=silence, **rest)
         if taken.kind == "multi":
             from consilience.answers.multi_consensus import aggregate_multi
@@ -197,6 +213,11 @@ def aggregate(
     if items is not None:
         rest["items"] = _items(items, sequence=data.sequence_column, position=data.position_column)
     return aggregate_sequences(data, method, **rest)
+
+
+def _scanned(data: Any, **options: Any) -> Any:
+    """Return labels that are to be streamed, on disk."""
+    return labels_at(data, saved=None, **options)
 
 
 def _check_classifiers(data: Any, method: str, networked: bool, answers: str, engine: Any, checkpoint: Any) -> None:

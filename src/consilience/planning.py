@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from typing import Any
+from typing import Any, overload
 
 from consilience.answers.kinds import take_answers
 from consilience.api import aggregate
+from consilience.data.frames import columns_of, is_frame
 from consilience.diagnose import plan as _plan
 from consilience.diagnose.plan_result import Plan
-from consilience.exceptions import ConsilienceWarning
+from consilience.exceptions import ConsilienceWarning, ParameterError
+from consilience.ranking.planning import ComparisonPlan, plan_comparisons
+from consilience.ranking.rank import rank
+from consilience.ranking.reading import are_comparisons, holds_comparisons
+from consilience.ranking.result import Ranking
 from consilience.runs.consensus import Consensus
 
 __all__ = ["plan"]
+
+
+@overload
+def plan(data: Ranking, budget: float) -> ComparisonPlan: ...
+
+
+@overload
+def plan(
+    data: Any,
+    budget: float,
+    *,
+    consensus: Consensus | None = None,
+    costs: Any = None,
+    capacity: Any = None,
+    candidates: Any = None,
+    allow_flagged: bool = False,
+    gold: int = 10,
+    answers: str = "auto",
+    method: str = "auto",
+    seed: int = 0,
+) -> Plan: ...
 
 
 def plan(
@@ -28,16 +55,17 @@ def plan(
     answers: str = "auto",
     method: str = "auto",
     seed: int = 0,
-) -> Plan:
-    """Plan which annotator should label which item next.
+) -> Plan | ComparisonPlan:
+    """Plan which annotator should label which item next, or which items to compare next.
 
     Parameters
     ----------
     data
         Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, the path of a file, or a
-        consensus that has its labels.  Items of the annotations without labels are planned too.
+        consensus that has its labels.  Items of the annotations without labels are planned too.  For comparisons, a
+        :class:`consilience.Ranking`, the folder of one, or a frame or a file with left, right and winner.
     budget
-        Total cost of the labels: their number, unless ``costs`` are given.
+        Total cost of the labels: their number, unless ``costs`` are given.  Of comparisons, their number.
     consensus
         A consensus of the same labels, to be used instead of a new one.
     costs
@@ -62,6 +90,11 @@ def plan(
     >>> cs.plan(crowd.annotations, budget=50)
     <Plan: 50 labels of 50 items, 0 of them to join annotators>
     """
+    if (ranking := _ranking(data, seed)) is not None:
+        given = {"consensus": consensus, "costs": costs, "capacity": capacity, "candidates": candidates}
+        if unused := [name for name, value in given.items() if value is not None]:
+            raise ParameterError(f"{unused[0]}=… is for labels; a plan of comparisons takes a budget only")
+        return plan_comparisons(ranking, budget)
     if consensus is None and not isinstance(data, Consensus):
         data, taken = take_answers(data, answers, method)
         if taken.kind != "nominal":
@@ -82,3 +115,16 @@ def plan(
         method=method,
         seed=seed,
     )
+
+
+def _ranking(data: Any, seed: int) -> Ranking | None:
+    """Return the ranking of comparisons; None for labels."""
+    if isinstance(data, Ranking):
+        return data
+    if isinstance(data, str | os.PathLike):
+        if Ranking.is_saved_in(data):
+            return Ranking.load(data)
+        compared = holds_comparisons(data)
+    else:
+        compared = is_frame(data) and are_comparisons(columns_of(data))
+    return rank(data, seed=seed) if compared else None

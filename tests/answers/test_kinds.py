@@ -106,8 +106,6 @@ def test_what_is_refused() -> None:
         cs.aggregate(crowd, answers="ranked")
     with pytest.raises(ParameterError, match="answers='open' is for the method 'auto' or 'open-answers', not 'ds-em'"):
         cs.aggregate(crowd, "ds-em", answers="open")
-    with pytest.raises(ParameterError, match="answers='open' needs all labels in memory, on the engine 'local'"):
-        cs.aggregate(crowd, answers="open", engine="stream")
     with pytest.raises(ParameterError, match="with open answers, silence can only be 'random'"):
         cs.aggregate(crowd, answers="open", silence="informative")
     assert cs.aggregate(crowd, answers="open", silence="random").run["answers"] == "open"

@@ -275,8 +275,6 @@ def test_what_is_refused(run: cs.MultiRun) -> None:
     a = DRAWN.annotations
     with pytest.raises(ParameterError, match="answers='multi' is for the method 'auto' or 'multi', not 'ds-em'"):
         cs.aggregate(a, "ds-em", answers="multi")
-    with pytest.raises(ParameterError, match="answers='multi' needs all labels in memory"):
-        cs.aggregate(a, answers="multi", engine="stream")
     with pytest.raises(ParameterError, match="an empty selection is an answer"):
         cs.aggregate(a, answers="multi", silence="informative")
     with pytest.raises(ParameterError, match="multi, for several options, has no parameter 'smoothing'"):

@@ -178,8 +178,6 @@ def test_what_is_refused(crowd: Any, tmp_path: Path) -> None:
     assert isinstance(cs.aggregate(frame, order=["w", "x", "y", "z"]), cs.OrdinalRun)
     with pytest.raises(ParameterError, match="order=… is for answers='ordinal', not 'nominal'"):
         cs.aggregate(frame, answers="nominal", order=["w", "x", "y", "z"])
-    with pytest.raises(ParameterError, match="answers='ordinal' needs all labels in memory, on the engine 'local'"):
-        cs.aggregate(frame, answers="ordinal", engine="stream")
     with pytest.raises(ParameterError, match="silence can only be 'random'"):
         cs.aggregate(frame, order=["w", "x", "y", "z"], silence="informative")
     with pytest.raises(ParameterError, match="answers='ordinal' keeps no checkpoint"):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from consilience.auto.auto import auto
-from consilience.auto.ordinal import Average, ordinal_auto
+from consilience.auto.ordinal import ordinal_auto
+from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
 from consilience.datasets import simulate_scale
+from consilience.methods.ordinal import ordinal
 
 
-def test_it_is_the_mean_of_two_pools() -> None:
+def test_it_is_the_nominal_pool_with_another_model() -> None:
     a = simulate_scale(300, 20, 4, seed=1).annotations
     found, nominal = ordinal_auto(a), auto(a, silence="random")
-    average = found.predictor
-    assert isinstance(average, Average)
-    np.testing.assert_allclose(average.nominal(a)[0], nominal.posterior, atol=1e-9)
-    np.testing.assert_allclose(found.posterior, 0.5 * (average.nominal(a)[0] + average.ordinal(a)[0]), atol=1e-12)
-    assert found.details["chosen"].endswith("ordinal+votes")
+    assert isinstance(found.predictor, Pool)
+    assert isinstance(nominal.predictor, Pool)
+    model = ordinal(a, weights=nominal.predictor.counted, tol=1e-6).posterior
+    expected = replace(nominal.predictor, model=lambda _: model)(a)[0]
+    np.testing.assert_allclose(found.posterior, expected, atol=1e-10)
+    assert found.details["chosen"] == "ordinal+votes"
     np.testing.assert_allclose(found.posterior.sum(axis=1), 1.0)
 
 

@@ -99,7 +99,7 @@ def test_a_saved_run_has_verdict_and_estimate(tmp_path: Path) -> None:
 
 
 def test_the_verdict_of_many_labels_is_that_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consilience.methods.base.running._JUDGED", 5000)
+    monkeypatch.setattr("consilience.methods.base.running.JUDGED", 5000)
     a = independent()
     here, there = quietly(a), quietly(a, engine="stream")
     assert there.run["judged_labels"] == 5000

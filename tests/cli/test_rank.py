@@ -59,7 +59,7 @@ def test_report_and_export(ranked: Run, run: Run, comparisons: Path, tmp_path: P
     assert scores["item"].tolist() == cs.Ranking.load(folder).scores["item"].tolist()
     refused = run("export", folder, "--out", tmp_path / "scores.json")
     assert "a ranking can be written as 'csv', 'parquet' or 'excel'" in refused.err
-    for verb in (("plan", folder, "--budget", 3), ("diagnose", folder), ("aggregate", folder)):
+    for verb in (("diagnose", folder), ("aggregate", folder)):
         done = run(*verb)
         assert done.status == 2
         assert "holds a ranking" in done.err
@@ -87,3 +87,16 @@ def test_names_cannot_act_on_the_terminal(ranked: Run, tmp_path: Path) -> None:
     assert done.status == 0
     assert "\x1b[31m" not in done.out
     assert "[bold]b[/]" in done.out
+
+
+def test_plan(ranked: Run, run: Run, comparisons: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "run", tmp_path / "plan.csv"
+    ranked(comparisons, "--out", folder)
+    done = run("plan", comparisons, "--budget", 4, "--out", out)
+    assert "expected pairs in the wrong order" in done.out
+    expected = cs.plan(cs.Ranking.load(folder), 4).table
+    assert pd.read_csv(out)["left"].tolist() == expected["left"].tolist()
+    assert [row["right"] for row in strict_json(run("plan", folder, "--budget", 4, "--json").out)["plan"]] == (
+        expected["right"].tolist()
+    )
+    assert run("plan", folder, "--budget", 4, "--costs", 2).status == 2

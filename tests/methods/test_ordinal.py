@@ -65,7 +65,7 @@ def test_labels_decide_how_many_places_a_level_has() -> None:
 @pytest.mark.parametrize("places", [1, 3])
 def test_the_bound_rises_at_every_step(places: int) -> None:
     crowd = simulate_scale(300, 20, 4, seed=1)
-    climb = _Climb(crowd.annotations, places, "absolute", learned=True, weights=None, accelerate=False)
+    climb = _Climb(crowd.annotations, np.arange(4), places, "absolute", learned=True, weights=None, accelerate=False)
     climb.run(max_iter=60, tol=0.0, callback=lambda _: False)
     assert min(np.diff(climb._ascent.history)) > -1e-8
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.ranking.test_comparisons import won
 
@@ -149,3 +150,23 @@ def test_several_questions(tmp_path: Path) -> None:
     with pytest.raises(ColumnError, match="several questions: 'pw', 'rank'"):
         cs.rank(path)
     assert cs.rank(path, question="rank").scores["item"].tolist() == ["b", "a"]
+
+
+def test_intervals_of_orders_cover(tmp_path: Path) -> None:
+    """Orders of ten items: taken as 45 independent comparisons, three quarters of the scores would be covered."""
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(8):
+        scores = rng.standard_normal(20)
+        records = []
+        for task in range(25):
+            shown = rng.choice(20, 10, replace=False)
+            order = shown[np.argsort(-(scores[shown] + rng.gumbel(size=10)))]  # Plackett and Luce's model
+            listed = [{"id": f"i{k}"} for k in shown]
+            ids = [f"i{k}" for k in order]
+            records.append({"id": task, "data": {"items": listed}, "annotations": [ranker(1, ids)]})
+        found = cs.rank(written(tmp_path, records), judges=False, position=False).columns("scores")
+        truth = {f"i{k}": score for k, score in enumerate(scores - scores.mean())}
+        ends = zip(found["item"].to_pylist(), found["low"], found["high"], strict=True)
+        covered += [low <= truth[name] <= high for name, low, high in ends]
+    assert 0.9 <= np.mean(covered) <= 0.99

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import choix
@@ -17,7 +18,7 @@ from consilience.kernels._arrays import Floats
 from consilience.ranking.comparisons import from_frame
 from consilience.ranking.fit import fit
 from consilience.ranking.information import centred
-from consilience.ranking.uncertainty import _exact, _sampled, rank_intervals, ranks_of, uncertainty
+from consilience.ranking.uncertainty import _sampled, rank_intervals, ranks_of, uncertainty
 
 
 def frame_of(drawn: ComparisonSimulation) -> pd.DataFrame:
@@ -113,7 +114,7 @@ def test_sampled_variances_are_near_the_exact_ones() -> None:
     drawn = simulate_comparisons(60, 12, 1500, ties=0.5, position=0.2, length=0.3, groups=3, seed=6)
     data = from_frame(drawn.comparisons)
     found = fit(data)
-    exact, sampled = np.diagonal(_exact(data, found)), _sampled(data, found)
+    exact, sampled = uncertainty(data, found).deviation ** 2, _sampled(data, found)
     assert np.mean(sampled) == pytest.approx(np.mean(exact), rel=0.02)
     np.testing.assert_allclose(sampled, exact, rtol=0.15)
 
@@ -127,7 +128,20 @@ def test_the_exact_covariance_is_the_inverse_of_the_information() -> None:
     P = H.balanced(np.eye(n))
     inverse = np.linalg.pinv(P @ whole @ P)[:7, :7]
     centre = np.eye(7) - 1.0 / 7
-    np.testing.assert_allclose(_exact(data, found), centre @ inverse @ centre, atol=1e-8)
+    covariance = uncertainty(data, found).covariance
+    assert covariance is not None
+    np.testing.assert_allclose(covariance, centre @ inverse @ centre, atol=1e-8)
+
+
+def test_a_comparison_of_weight_two_counts_as_two() -> None:
+    data = from_frame(simulate_comparisons(8, 3, 60, ties=0.5, position=0.3, length=0.4, seed=2).comparisons)
+    twice = data.subset(np.repeat(np.arange(data.n_comparisons), 2))
+    heavy = replace(data, weight=np.full(data.n_comparisons, 2.0))
+    one, two = fit(twice, tol=1e-6), fit(heavy, tol=1e-6)
+    np.testing.assert_allclose(two.model.scores, one.model.scores, atol=1e-6)
+    np.testing.assert_allclose(two.model.judges, one.model.judges, atol=1e-6)
+    expected, found = uncertainty(twice, one).deviation, uncertainty(heavy, two).deviation
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 # ---- invariances ---------------------------------------------------------------------------------------------------

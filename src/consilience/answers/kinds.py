@@ -19,24 +19,32 @@ Labels such as ``food|travel`` name several options, if different labels combine
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from string import ascii_uppercase
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from consilience.answers.numeric.kind import looks_numeric, numbers_in_matrix
+from consilience.answers.numeric.kind import as_numbers, looks_numeric, numbers_in_matrix
 from consilience.answers.ordinal_detection import looks_like_scale
 from consilience.data.annotations import Annotations
 from consilience.data.frames import is_frame
+from consilience.data.ids import is_text
 from consilience.data.option_sets import looks_like_sets
 from consilience.data.scales import numbers_of
 from consilience.data.set_labels import quiet_about_blanks, warn_of_blanks
-from consilience.engine.place import holds_parquet
-from consilience.exceptions import DataError, ParameterError
+from consilience.data.written import numbers_with_units, without_no_answers
+from consilience.engine.place import fits, holds_parquet, on_disk
+from consilience.exceptions import DataError, DataWarning, MethodError, ParameterError, warn
 from consilience.io.coercion import as_annotations
 from consilience.kernels.open_answers import candidates_of
+from consilience.memory import room
 from consilience.moments.label_pairs import item_pairs
 from consilience.validation import one_of
+
+if TYPE_CHECKING:
+    from consilience.engine.scanned import Scanned
 
 __all__ = [
     "KERNEL_METHOD",
@@ -72,8 +80,10 @@ _MANY, _CELLS, _REPEATED = 50, 4, 0.05
 #: origin: llm_mmlu_pro has 0.017 and 0.030; of ten public sets with four or more classes, none is below 0.12 in the
 #: first and 0.07 in the second at once; alternatives: none; sensitivity: none between these.
 _LETTERS, _DIFFERENT, _AGREE_SPREAD, _DISTANCE = 4, 2000, 0.05, 0.06
-#: Pairs of labels that are looked at.
+#: Pairs of labels that are looked at; of labels on disk, labels.
 _PAIRS = 400_000
+#: Memory for a label whose answers have no classes.
+_BYTES = 64
 
 
 class Taken(NamedTuple):
@@ -151,9 +161,16 @@ def _interchangeable(annotations: Annotations) -> bool:
 
 
 def take_answers(
-    data: Any, answers: str, method: str, *, engine: Any = "local", reading: Any = None, order: Any = None
+    data: Any,
+    answers: str,
+    method: str,
+    *,
+    engine: Any = "local",
+    reading: Any = None,
+    order: Any = None,
+    scan: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Taken]:
-    """Return the data, read if need be, and what its answers are to be taken for.
+    """Return the data, read or scanned if need be, and what its answers are to be taken for.
 
     Parameters
     ----------
@@ -164,7 +181,9 @@ def take_answers(
     method
         The method that was asked for; methods other than "auto" and those of a kind are for classes.
     engine, reading, order
-        As for :func:`consilience.aggregate`.  Labels that are streamed are taken as nominal.
+        As for :func:`consilience.aggregate`.
+    scan
+        Returns labels that are to be streamed as :class:`consilience.Scanned`; without it they are taken as nominal.
     """
     one_of("answers", answers, ("auto", *get_args(Kind)))
     is_path = isinstance(data, str | os.PathLike)
@@ -179,13 +198,25 @@ def take_answers(
         if answers in _METHOD and method not in ("auto", *_METHOD[answers]):
             own = " or ".join(map(repr, _METHOD[answers]))
             raise ParameterError(f"answers={answers!r} is for the method 'auto' or {own}, not {method!r}")
-        if streamed or engine != "local":
-            raise ParameterError(f"answers={answers!r} needs all labels in memory, on the engine 'local'")
-    elif answers == "nominal" or method != "auto" or streamed:
+    elif answers == "nominal" or method != "auto" or (streamed and scan is None):
         return data, Taken("nominal")
+    if streamed and scan is not None:
+        scanned = scan(data)
+        taken = _examine_sample(scanned) if answers == "auto" else Taken(cast("Kind", answers))
+        if taken.kind == "nominal" or not _fits_in_memory(scanned, taken.kind):
+            return scanned, taken
+        if data is scanned and taken.kind == "multi":
+            raise ParameterError(
+                "answers='multi' cannot be scanned, which leaves out answers that tick nothing: pass the path, or read "
+                "the labels with consilience.read"
+            )
+        if data is scanned:
+            return scanned.annotations(), taken
+        # read again: a scan leaves out answers that tick nothing
     with quiet_about_blanks():
         annotations = as_annotations(data, **((reading or {}) if is_path else {}))
-    taken = examine_answers(annotations) if answers == "auto" else Taken(cast("Kind", answers))
+    if not streamed or scan is None:
+        annotations, taken = _as_written(annotations, answers, order)
     if taken.kind != "multi" and annotations is not data:
         warn_of_blanks(annotations)
     if taken.kind == "numeric" and not (is_path or isinstance(data, Annotations) or is_frame(data)):
@@ -193,11 +224,67 @@ def take_answers(
     return annotations, taken
 
 
+def _as_written(annotations: Annotations, answers: str, order: Any) -> tuple[Annotations, Taken]:
+    """Return what answers are taken for, after answers such as "don't know" are left out, and numbers read."""
+    taken = examine_answers(annotations) if answers == "auto" else Taken(cast("Kind", answers))
+    if taken.kind not in ("ordinal", "numeric") and answers != "auto":
+        return annotations, taken
+    rest = None if order is not None else without_no_answers(annotations)
+    some = annotations if rest is None else rest.annotations
+    some, read = _numbers_as_written(some)
+    if some is annotations:
+        return annotations, taken
+    if answers == "auto":
+        found = examine_answers(some)
+        if taken.kind not in ("nominal", "open") or found.kind not in ("ordinal", "numeric"):
+            return annotations, taken
+        taken = found
+    if taken.kind == "ordinal" and read:  # levels keep their names
+        some = annotations if rest is None else rest.annotations
+        read = ""
+    for sentence in ("" if rest is None else rest.sentence, read):
+        if sentence:
+            warn(sentence, DataWarning)
+    return some, taken
+
+
+def _numbers_as_written(annotations: Annotations) -> tuple[Annotations, str]:
+    """Return labels such as "1,200 kg" as numbers, and a sentence that says so; the same labels if they are not."""
+    a = annotations
+    if not is_text(a.class_ids.to_arrow()) or as_numbers(a.class_ids) is not None:
+        return a, ""
+    found = numbers_with_units(a.class_ids)
+    if found is None:
+        return a, ""
+    values, unit = found
+    names = a.class_ids
+    at = next(k for k, name in enumerate(names) if not re.fullmatch(r"\s*-?\d+(\.\d+)?\s*", str(name)))
+    example = f"{names[at]!r} is {values[at]:.15g}"
+    sentence = f"labels are read as numbers{f' without their unit {unit!r}' if unit else ''}: {example}"
+    return a.relabel(dict(zip(names, values.tolist(), strict=True))), sentence
+
+
 def require_classes(annotations: Annotations, what: str) -> None:
     """Raise an error if the labels are numbers, which have no classes."""
     if reason := looks_numeric(annotations):
         found = reason.partition(":")[0]
         raise DataError(f"{what} is for classes, and {found}; consilience aggregate treats them as numbers")
+
+
+def _examine_sample(scanned: Scanned) -> Taken:
+    return examine_answers(on_disk(scanned).sample(-(-scanned.n_labels // _PAIRS)))
+
+
+def _fits_in_memory(scanned: Scanned, kind: Kind) -> bool:
+    """Return whether labels on disk are to be read; raise if they have to be and do not fit."""
+    if kind == "ordinal":
+        return fits(scanned)
+    if scanned.n_labels * _BYTES > room(scanned.memory):
+        raise MethodError(
+            f"answers={kind!r} needs all labels in memory, where these {scanned.n_labels} do not fit; only classes and "
+            "scales can be streamed. Allow more memory (memory=…), or aggregate some of the items"
+        )
+    return True
 
 
 def _is_scanned(data: Any) -> bool:

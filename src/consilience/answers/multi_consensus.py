@@ -11,8 +11,8 @@ import numpy as np
 
 from consilience.answers.kinds import MULTI_METHOD, Taken
 from consilience.data.annotations import Annotations
-from consilience.data.option_sets import option_sets, truth_sets
-from consilience.data.set_labels import as_sets, spelling_of
+from consilience.data.option_sets import SEPARATOR, option_sets, respelt, truth_sets
+from consilience.data.set_labels import as_sets, renamed, spelling_of
 from consilience.diagnose.multi import diagnose_multi
 from consilience.diagnose.open_answers import without_answers
 from consilience.exceptions import DataWarning, ParameterError
@@ -55,6 +55,10 @@ def aggregate_multi(
     check_parameters(parameters)
     if checkpoint is not None:
         raise ParameterError("answers='multi' keeps no checkpoint")
+    if names := respelt(annotations.class_ids):
+        given, told = next((name, set_) for name, set_ in names.items() if SEPARATOR in set_ or name != set_)
+        warn_of([(f"options are separated: {given!r} is taken for {told!r}", DataWarning)])
+        annotations = renamed(annotations, list(names.values()))
     a = as_sets(annotations)
     known = _known(a, gold)
     fit = fit_multi(a, callback=callback, **parameters)

@@ -18,7 +18,7 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
-from consilience.data.scales import known_order, numbers_of
+from consilience.data.scales import known_order, leading_order, numbers_of
 from consilience.kernels._arrays import Ints
 from consilience.moments.label_pairs import item_pairs
 
@@ -87,7 +87,8 @@ def _candidate(names: Ids) -> tuple[Ints | None, bool]:
     """Return the codes of the names from low to high, or None; and whether they could be codes of classes."""
     numbers = numbers_of(names)
     if numbers is None:
-        return known_order(names), False
+        known = known_order(names)
+        return (known, False) if known is not None else (leading_order(names), True)
     order = np.argsort(numbers)
     steps = np.diff(numbers[order])
     if not np.allclose(steps, steps[0]):

@@ -1,29 +1,28 @@
-"""The default for answers on a scale: the mean of two pools, votes with a nominal model and votes with an ordinal one.
+"""The default for answers on a scale: the pool of ``auto`` with an ordinal model in the place of the nominal one.
 
-The nominal pool is ``auto`` as it is.  The ordinal pool is the same pool with :mod:`consilience.methods.ordinal` in the
-place of its model: who shares a vote, how far votes and models are trusted, and what known answers teach are the same
-for both.  The pools count alike: there is no constant to choose.
+Who shares a vote, how far votes and model are trusted, and what known answers teach is as without the order.  The model
+is :mod:`consilience.methods.ordinal`, whose confusions depart from the scale as far as the labels show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from consilience.auto.auto import auto
+from consilience.auto.places import predicted
 from consilience.auto.pool import Pool
-from consilience.data.annotations import Annotations
+from consilience.engine.passes import Labels
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Fit
-from consilience.kernels._arrays import Floats
 from consilience.methods.ordinal import PlacesModel, ordinal
 
 __all__ = ["ordinal_auto"]
 
 
 def ordinal_auto(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     order: Sequence[Any] | None = None,
     max_iter: int = 1000,
@@ -31,7 +30,7 @@ def ordinal_auto(
     random_state: Any = 0,
     callback: Callback | None = None,
 ) -> Fit:
-    """Average the nominal and the ordinal pool; the model is the ordinal one.
+    """Pool votes and the ordinal model.
 
     ``order`` lists the levels from low to high; the other parameters are those of :class:`consilience.Auto`.  If labels
     show nothing of who is right, there is no model, and the order changes nothing.
@@ -42,13 +41,13 @@ def ordinal_auto(
         return nominal
     fit = ordinal(annotations, order=order, weights=nominal.predictor.counted, **options)
     assert isinstance(fit.predictor, PlacesModel)
-    predictor = Average(nominal.predictor, replace(nominal.predictor, model=fit.predictor.posterior))
-    posterior, votes = predictor(annotations)
+    predictor = replace(nominal.predictor, model=fit.predictor.posterior)
+    posterior, votes = predicted(annotations, predictor)
     finer = "items differ within a level" if fit.details["places"] > 1 else "items of a level are alike"
     details = {
         **nominal.details,
-        "chosen": f"{nominal.details['chosen']}, ordinal+votes",
-        "why": f"{nominal.details['why']}; averaged with a model that knows the order of the levels ({finer})",
+        "chosen": "ordinal+votes",
+        "why": f"{nominal.details['why']}; the model knows the order of the levels ({finer})",
         **{name: fit.details[name] for name in ("places", "shape", "strength")},
     }
     converged = nominal.converged and fit.converged
@@ -62,16 +61,3 @@ def ordinal_auto(
         predictor=predictor,
         details=details,
     )
-
-
-@dataclass(frozen=True)
-class Average:
-    """The mean of two pools of the same annotators."""
-
-    nominal: Pool
-    ordinal: Pool
-
-    def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
-        """Return probabilities and vote shares of any items, both (N, K)."""
-        (one, votes), (other, _) = self.nominal(annotations), self.ordinal(annotations)
-        return 0.5 * (one + other), votes

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-__all__ = ["LABELS"]
+__all__ = ["LABELS", "LABELS_OR_RANKING"]
 
 #: Ending of the file that standard input is kept in, by its first bytes; other bytes are text.
 _ENDINGS = {b"PAR1": ".parquet", b"PK": ".zip", b"\x93NUMPY": ".npy", b"\x1f\x8b": ".txt.gz"}
@@ -20,12 +20,16 @@ _ENDINGS |= {b"[": ".json", b"{": ".json"}
 class _Labels(click.Path):
     """A path; ``-`` is standard input, kept in a temporary file: labels are read after the format is recognised."""
 
+    def __init__(self, rankings: bool = False) -> None:
+        super().__init__()
+        self.rankings = rankings
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value != "-" or ctx is None:
-            if _holds_ranking(value):
+            if not self.rankings and _holds_ranking(value):
                 self.fail(
-                    f"{value} holds a ranking, not labels. Its tables say what is open (indistinguishable.csv) and "
-                    "what to compare next (next_comparisons.csv)",
+                    f"{value} holds a ranking, not labels. Its tables say what is open (indistinguishable.csv), and "
+                    "consilience plan what to compare next",
                     param,
                     ctx,
                 )
@@ -62,4 +66,4 @@ def _holds_ranking(value: Any) -> bool:
     return Ranking.is_saved_in(value)
 
 
-LABELS = _Labels()
+LABELS, LABELS_OR_RANKING = _Labels(), _Labels(rankings=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from consilience.cli._help import Sectioned
-from consilience.cli._input import LABELS
+from consilience.cli._input import LABELS_OR_RANKING
 from consilience.cli.aggregate import ANSWERS, SEED, reading_options
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ __all__ = ["command", "per_annotator"]
 
 
 @click.command(name="plan", cls=Sectioned, params=list(reading_options))
-@click.argument("labels", type=LABELS)
-@click.option("--budget", type=float, help="Number of labels to buy, or their total cost.")
+@click.argument("labels", type=LABELS_OR_RANKING)
+@click.option(
+    "--budget", type=float, help="Number of labels to buy, or their total cost; of comparisons, their number."
+)
 @click.option("--costs", help="Cost of a label: a number, or a file with annotator and cost.")
 @click.option("--capacity", help="Most labels of an annotator: a number, or a file with annotator and capacity.")
 @click.option(
@@ -64,6 +66,8 @@ def command(
 ) -> None:
     """Plan which annotator should label which item next, given LABELS, a table with a row for each label.
 
+    If LABELS compares items (columns left, right, winner) or is the folder of a ranking, plan which items to compare.
+
     Labels that make annotators comparable come first, then those that are most informative for their cost.  With
     --ceiling, plan in which order to ask judges about every item, and from which confidence on to accept a label; the
     error is verified on known answers (--gold).
@@ -75,6 +79,11 @@ def command(
         raise click.UsageError("give either --budget or --ceiling")
     if ceiling is None and (delta is not None or person is not None):
         raise click.UsageError("--delta and --person need --ceiling")
+    if budget is not None and _compares(labels, reading["encoding"]):
+        if costs or capacity or gold:
+            raise click.UsageError("--costs, --capacity and --gold are for labels; comparisons need a budget only")
+        _plan_comparisons(labels, budget, seed, out, as_json)
+        return
     with _output.quiet():  # the notes are printed below
         with _output.reading(labels):
             annotations = cs.read(labels, **reading)
@@ -118,6 +127,38 @@ def command(
     _show(found)
     if out is not None:
         click.echo(f"\nWritten to {out}: {len(found)} labels")
+
+
+def _compares(labels: str, encoding: str) -> bool:
+    from consilience.ranking.reading import holds_comparisons
+    from consilience.ranking.result import Ranking
+
+    return Ranking.is_saved_in(labels) or holds_comparisons(labels, encoding)
+
+
+def _plan_comparisons(labels: str, budget: float, seed: int, out: str | None, as_json: bool) -> None:
+    import narwhals as nw
+    from rich.console import Console
+
+    import consilience as cs
+    from consilience.cli import _output
+
+    with _output.caught() as sentences, _output.waiting("planning"):
+        ranking = cs.Ranking.load(labels) if cs.Ranking.is_saved_in(labels) else cs.rank(labels, seed=seed)
+        found = cs.plan(ranking, budget)
+    if out is not None:
+        found.save(out)
+    _output.show_notes([*dict.fromkeys([*sentences, *found.notes])])
+    if as_json:
+        _output.show_json(found.to_dict())
+        return
+    click.echo(f"{len(found)} comparisons")
+    wrong = f"{found.wrong_now:.1f} now, {found.wrong_then:.1f} then"
+    click.echo(f"expected pairs in the wrong order: {wrong}, if the model is right")
+    rows = nw.from_native(found.table, eager_only=True)
+    _output.show_table(Console(highlight=False), "Comparisons to make", rows.rows(), rows.columns)
+    if out is not None:
+        click.echo(_output.safe(f"\nWritten to {out}: {len(found)} comparisons"))
 
 
 def _show_routing(found: Routing, notes: Sequence[str], out: str | None, as_json: bool) -> None:

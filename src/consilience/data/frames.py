@@ -160,12 +160,23 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
         if found:
             what_to_do = f"say which with {role}=… (--{role} …)" if len(set(found)) > 1 else "rename all but one"
             raise ColumnError(f"{where} has several columns named {alias!r}; {what_to_do}")
+    if _are_sides(columns):
+        raise ColumnError(
+            f"{where} compares two items in each row (its columns are {_listed(columns)}): rank them with cs.rank "
+            "(consilience rank)"
+        )
     guess = suggested(columns).get(role)
     say = f"{role}={guess!r} (--{role} {guess})" if guess else f"{role}=… (--{role} …)"
     raise ColumnError(
         f"{where} has no {role} column: looked for {', '.join(ALIASES[role])} among {_listed(columns)}; "
         f"say which column it is{', for example' if guess else ''} with {say}"
     )
+
+
+def _are_sides(columns: Sequence[str]) -> bool:
+    """Return whether two columns hold the two sides of a comparison."""
+    called = {str(name).strip().lower() for name in columns}
+    return any(called.issuperset(pair) for pair in (("left", "right"), ("model_a", "model_b"), ("item_a", "item_b")))
 
 
 def notes_on_columns(columns: Sequence[str], given: Mapping[str, str | None], found: Mapping[str, str]) -> list[str]:

@@ -6,6 +6,8 @@ ticked.  Options are text, in ascending order.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ __all__ = [
     "joined_options",
     "looks_like_sets",
     "option_sets",
+    "respelt",
     "truth_sets",
 ]
 
@@ -65,6 +68,29 @@ def option_sets(classes: Ids, options: Ids | None = None) -> OptionSets:
             f"{', …' if len(names) > 10 else ''}. Fit it again with the new labels"
         ) from None
     return OptionSets(Ids(pa.array(names, pa.string())) if options is None else options, first, flat)
+
+
+def respelt(classes: Ids) -> dict[Any, str]:
+    """Return classes that join options by ``;`` or ``,``, or list them as JSON, as ``|`` would join them.
+
+    The result is empty if some class has a ``|``, or if no options recur.
+    """
+    names = [str(name).strip() for name in classes]
+    if any(SEPARATOR in name for name in names):
+        return {}
+    if all(name.startswith("[") and name.endswith("]") for name in names if name):
+        try:
+            lists = [json.loads(name) if name else [] for name in names]
+        except ValueError:
+            return {}
+        return {name: SEPARATOR.join(map(str, parts)) for name, parts in zip(classes, lists, strict=True)}
+    for mark in ";,":
+        split = [[part.strip() for part in name.split(mark)] for name in names]
+        times = Counter(part for parts in split for part in {*parts})
+        several = {part for parts in split if len(parts) > 1 for part in parts}
+        if several and np.mean([times[part] > 1 for part in several]) >= _RECUR:
+            return {name: SEPARATOR.join(parts) for name, parts in zip(classes, split, strict=True)}
+    return {}
 
 
 def looks_like_sets(annotations: Any) -> bool:

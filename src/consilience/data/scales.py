@@ -1,11 +1,13 @@
 """Scales: the order of levels, and the number that each stands for.
 
-Numbers are in their order.  Words have an order if it is given, or if all of them belong to one known scale.  The value
-of a level, of which means are taken, is the number itself, or its rank from 1 for words.
+Numbers are in their order.  Words have an order if it is given, if all of them belong to one known scale, or if each
+begins with another number ("1 star", "2 - disagree").  The value of a level, of which means are taken, is the number
+itself, or its rank from 1 for words.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from consilience.data.ids import Ids
 from consilience.exceptions import MethodError, ParameterError
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["Scale", "known_order", "numbers_of", "scale_of"]
+__all__ = ["Scale", "known_order", "leading_order", "numbers_of", "scale_of"]
 
 #: Scales of words, from low to high; words that mean the same level are separated by a bar.
 _KNOWN = (
@@ -63,6 +65,13 @@ def known_order(classes: Ids) -> Ints | None:
     return None
 
 
+def leading_order(classes: Ids) -> Ints | None:
+    """Return the codes of the classes by the number that each begins with, such as "1 star"; None if some do not."""
+    found = [re.match(r"[\s(\[]*(-?\d+(?:\.\d+)?)(?![\d.]*\d)", str(name)) for name in classes]
+    numbers = [float(at[1]) for at in found if at is not None]
+    return np.argsort(numbers) if len({*numbers}) == len(found) else None
+
+
 def scale_of(classes: Ids, order: Sequence[Any] | None = None) -> Scale:
     """Return the scale of the classes: in the ``order`` given, by number, or as a known scale of words has it.
 
@@ -79,13 +88,14 @@ def scale_of(classes: Ids, order: Sequence[Any] | None = None) -> Scale:
         found = np.argsort(numbers)
         return Scale(found, numbers[found])
     known = known_order(classes)
+    known = leading_order(classes) if known is None else known
     if known is None and len(classes) <= 2:  # one order is the other reversed
         known = np.arange(len(classes))
     if known is None:
         shown = ", ".join(repr(str(name)) for name in classes[:5]) + (", …" if len(classes) > 5 else "")
         raise MethodError(
             f"the order of the levels {shown} is not known; give it from low to high: order=[…] "
-            "(--order low,medium,high on the command line), or say answers='nominal'"
+            "(--order low,medium,high on the command line), or say answers='nominal'. Leave out rows that hold no level"
         )
     return Scale(known, np.arange(1.0, len(classes) + 1.0))
 
@@ -99,5 +109,7 @@ def _given(classes: Ids, order: Sequence[Any]) -> Ints:
         raise ParameterError(f"order names a level twice: {', '.join(map(str, order))}")
     if (codes < 0).any():
         missing = ", ".join(repr(str(name)) for name, code in zip(classes, codes, strict=True) if code < 0)
-        raise ParameterError(f"order must name every level that was used; it lacks {missing}")
+        raise ParameterError(
+            f"order must name every level that was used; it lacks {missing}. Leave out rows that hold no level"
+        )
     return np.argsort(codes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from consilience.data.ids import Ids
 from consilience.data.option_sets import joined_options, option_sets
 from consilience.exceptions import DataWarning, warn
 
-__all__ = ["as_sets", "quiet_about_blanks", "spelling_of", "warn_of_blanks"]
+__all__ = ["as_sets", "quiet_about_blanks", "renamed", "spelling_of", "warn_of_blanks"]
 
 
 def as_sets(annotations: Annotations) -> Annotations:
@@ -25,10 +25,13 @@ def as_sets(annotations: Annotations) -> Annotations:
     a = _with_blanks(annotations)
     spelling = spelling_of(a)
     written = [spelling[text] for text in joined_options(*option_sets(a.class_ids)).to_pylist()]
-    if len(spelling) == len(written):
-        return a
-    classes = sorted(set(written))
-    code = np.searchsorted(classes, written)  # not relabel, for which a blank name is missing
+    return a if len(spelling) == len(written) else renamed(a, written)
+
+
+def renamed(annotations: Annotations, names: Sequence[str]) -> Annotations:
+    """Return labels with these names of their classes, (K,), of which some may be the same, and one may be empty."""
+    a, classes = annotations, sorted(set(names))
+    code = np.searchsorted(classes, names)
     return a._with(
         label=code[a.label],
         gold=None if a.gold is None else np.append(code, -1)[a.gold],

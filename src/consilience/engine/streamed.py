@@ -94,7 +94,7 @@ class StreamedConsensus(Consensus):
 
     def with_run(self, run: Mapping[str, Any]) -> StreamedConsensus:
         """Return the same consensus with another ``run``."""
-        made = StreamedConsensus(
+        made = type(self)(
             self.scanned,
             self.model,
             self.counts,
@@ -112,13 +112,23 @@ class StreamedConsensus(Consensus):
         """Label all items, block by block."""
         told = steps(self.callback, step, self.store.n_labels)
         for first, stop in self.store.cut(_BLOCK):
-            block = self.store.annotations(first, stop)
+            block = self._block(first, stop)
             posterior, hint = self._posterior(block)
             choice = choose(posterior, self.model.prior, hint)
             yield Block(block.item_ids, block.labels_per_item, posterior, choice)
             if told:
                 told(block.n_labels)
             self.store.release(first, stop)
+
+    @cached_property
+    def _codes(self) -> Ints:
+        """The class of the model of each class of the labels, which may be in another order."""
+        return np.asarray(self.model.classes.codes_of(self.store.class_ids.to_arrow()))
+
+    def _block(self, first: int, stop: int) -> Annotations:
+        block = self.store.annotations(first, stop)
+        same = (self._codes == np.arange(self._codes.size)).all()
+        return block if same else block.recode(block.annotator_ids, self.model.classes)
 
     def _posterior(self, block: Annotations) -> tuple[Floats, Floats | None]:
         """Return the posterior of some items, and a second one that breaks ties."""
@@ -134,7 +144,7 @@ class StreamedConsensus(Consensus):
         M, K = len(self.model.annotators), len(self.model.classes)
         counts = np.zeros((M, K, K))
         for first, stop in self.store.cut(_BLOCK):
-            block = self.store.annotations(first, stop)
+            block = self._block(first, stop)
             posterior, _ = self._posterior(block)
             counts += vote_statistics(block.indptr, block.annotator, block.label, posterior, M).counts
             self.store.release(first, stop)
@@ -195,7 +205,7 @@ class StreamedConsensus(Consensus):
             low, high = self.store.indptr[[first, first + block.n_labels.size]]
             first += block.n_labels.size
             item = np.repeat(np.arange(block.n_labels.size), block.n_labels)
-            label = self.store.label[low:high]
+            label = self._codes[self.store.label[low:high]]
             r = block.posterior[item, label]
             differ = label != block.choice.best[item]
             against += float((differ / block.n_labels[item]).sum())

@@ -13,6 +13,8 @@ i, j, m    ``first``, ``second``, ``judge``                                (C,) 
 d          ``side``: 1 if i was on the left, -1 if on the right            (C,) int8
 y          ``outcome``: 1 if i won, -1 if j won, 0 for a tie               (C,) int8
 x          ``length``: log-length of i's text minus that of j's            (C,) or (0,)
+-          ``weight``: how much the comparison counts; empty if all count  (C,) or (0,)
+           the same
 s          ``scores``                                                      (N,)
 u          ``judges``: reliability, position, length, ties                 (M, 4)
 W          ``weights``: second derivatives of the log-normaliser by        (C, 3)
@@ -63,9 +65,19 @@ class Passes:
     """Comparisons, and the passes over them."""
 
     def __init__(
-        self, first: Codes, second: Codes, judge: Codes, side: Codes, outcome: Codes, length: Floats, N: int, M: int
+        self,
+        first: Codes,
+        second: Codes,
+        judge: Codes,
+        side: Codes,
+        outcome: Codes,
+        length: Floats,
+        weight: Floats,
+        N: int,
+        M: int,
     ) -> None:
         self.data = first, second, judge, side, outcome, length
+        self.weight = weight
         self.N, self.M, self.C = N, M, first.size
         parts = min(_MOST_BLOCKS, self.C // max(_PER_BLOCK, 5 * (N + 14 * M)))
         self._parts = even_parts(self.C, parts)
@@ -78,7 +90,7 @@ class Passes:
         normaliser = np.exp(judges[:, 3]) * ties
         run = kernel(
             _sweep,
-            f"{_DATA} float64[] float64[,] float64[] float64[] float64[] "
+            f"{_DATA} float64[] float64[] float64[,] float64[] float64[] float64[] "
             "float64[,]! float64[]! float64[]! float64[,]! float64[,,]!",
             "float64",
         )
@@ -86,7 +98,7 @@ class Passes:
         def work(start: int, stop: int) -> tuple[Any, ...]:
             made = np.zeros(self.N), np.zeros(self.N), np.zeros((self.M, 4)), np.zeros((self.M, 4, 4))
             known = scores, judges, score_variances, judge_variances, normaliser
-            return (run(start, stop, *self.data, *known, weights, *made), *made)
+            return (run(start, stop, *self.data, self.weight, *known, weights, *made), *made)
 
         return Sweep(*reduce(blocks.add, map(_Parts._make, blocks.run(work, self._parts))), weights)
 
@@ -141,6 +153,7 @@ def _sweep(
     side: Any,
     outcome: Any,
     length: Any,
+    weight: Any,
     scores: Any,
     judges: Any,
     score_variances: Any,
@@ -179,11 +192,13 @@ def _sweep(
             slope += sign * E
         # (A'(η + √v) - A'(η - √v)) / (2 √v), with A' = E / 2
         slope = 0.5 * slope / spread if spread > 1e-6 else v
-        total += 0.5 * y * eta - A
+        w = weight[c] if weight.size else 1.0
+        total += w * (0.5 * y * eta - A)
         if y == 0.0:
-            total += judges[m, 3]
-        r_eta = 0.5 * (y - D)
-        r_theta = (1.0 if y == 0.0 else 0.0) - p_tie
+            total += w * judges[m, 3]
+        r_eta = 0.5 * w * (y - D)
+        r_theta = w * ((1.0 if y == 0.0 else 0.0) - p_tie)
+        v, cov, t, slope = w * v, w * cov, w * t, w * slope
         weights[c, 0], weights[c, 1], weights[c, 2] = v, cov, t
         r_score = b * r_eta - gap * of_b * slope
         by_score[i] += r_score

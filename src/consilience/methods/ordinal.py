@@ -20,16 +20,17 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.data.scales import scale_of
-from consilience.fitting.em import Callback, Parameters, Progress
-from consilience.fitting.fit import Fit, vote_posterior
+from consilience.engine.passes import Labels, passes_of
+from consilience.fitting.em import Callback, Parameters, Progress, SweepFunction, without_blanks
+from consilience.fitting.fit import Fit, unconverged, vote_posterior
 from consilience.fitting.ordinal import OrdinalBeliefs, Shape
 from consilience.fitting.variational import Dirichlet, Weighted, fit_of, informed, variational_ascent
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Statistics
-from consilience.kernels.subtypes import SubtypeSweep
 from consilience.methods.base.constants import ROUGH_TOL, SCALE_CELLS, SCALE_PLACES
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
+from consilience.methods.ebcc import subtype_sweep
 from consilience.methods.hierarchical import checked_weights
 from consilience.models.dawid_skene import DawidSkene
 
@@ -88,7 +89,7 @@ class OrdinalDawidSkene(IterativeEstimator):
 
 
 def ordinal(
-    annotations: Annotations,
+    annotations: Labels,
     *,
     order: Sequence[Any] | None = None,
     places: int | None = None,
@@ -100,9 +101,11 @@ def ordinal(
     accelerate: bool = True,
     callback: Callback | None = None,
 ) -> Fit:
-    """Fit by variational Bayes; :class:`OrdinalDawidSkene` documents the parameters."""
-    levels = scale_of(annotations.class_ids, order).order
-    a = annotations.recode(annotations.annotator_ids, annotations.class_ids.take(levels))
+    """Fit by variational Bayes; :class:`OrdinalDawidSkene` documents the parameters.
+
+    Labels that are not in memory get no posterior: the predictor labels items block by block.
+    """
+    a, levels = annotations, scale_of(annotations.class_ids, order).order
     K = a.n_classes
     counted = None if weights is None else checked_weights(weights, a.n_annotators)
     stopped = False
@@ -113,7 +116,7 @@ def ordinal(
         return stopped
 
     def climb(places: int, shape: Shape) -> _Climb:
-        made = _Climb(a, places, shape, learned=prior == "learned", weights=counted, accelerate=accelerate)
+        made = _Climb(a, levels, places, shape, learned=prior == "learned", weights=counted, accelerate=accelerate)
         if not stopped:
             made.run(max_iter=max_iter, tol=max(tol, ROUGH_TOL), callback=tell)
         return made
@@ -127,18 +130,19 @@ def ordinal(
         if not stopped:
             best.learn_variance()
             best.run(max_iter=max_iter, tol=tol, callback=tell)
-    return best.fit(annotations, levels, tol)
+    return best.fit(annotations, tol)
 
 
 METHOD = Method("ordinal", ordinal, "OrdinalDawidSkene", "answers on a scale: annotators with a severity and a spread")
 
 
 class _Climb:
-    """The ascent of one form of the model, on annotations whose classes are in the order of the levels."""
+    """The ascent of one form of the model; ``levels`` are the codes of the classes from low to high."""
 
     def __init__(
         self,
-        annotations: Annotations,
+        annotations: Labels,
+        levels: Ints,
         places: int,
         shape: Shape,
         *,
@@ -148,14 +152,15 @@ class _Climb:
     ) -> None:
         a = informed(annotations)
         K = a.n_classes
-        self.annotations, self.places, self.shape, self.weights = annotations, places, shape, weights
+        self.levels, self.places, self.shape, self.weights = levels, places, shape, weights
         self._accelerate = accelerate
         proportions = Dirichlet(np.full(K * places, 1.0 / places)) if learned else None
         self._own = OrdinalBeliefs(proportions, a.n_annotators, K, places, shape)
         self._beliefs = self._own if weights is None else Weighted(self._own, weights)
-        self._sweep = _sweep(a, places)
+        self._sweep = _sweep(a, levels, places)
         # levels as frequent as they were said, and annotators who are all alike
-        shares = (vote_posterior(a).sum(axis=0) + 1.0) / (a.n_items + K)
+        said = passes_of(a).votes.class_counts[levels]
+        shares = (said + 1.0) / (said.sum() + K)
         tables = self._own.expected if weights is None else self._own.expected ** weights[:, None, None]
         start = self._sweep(np.repeat(shares / places, places), tables)
         self._own.settle(self._counted(start), _FIRST_STEPS)
@@ -174,19 +179,30 @@ class _Climb:
         """Learn how different annotators are."""
         self._own.learn_variance(self._counted(self._ascent.at))
 
-    def fit(self, annotations: Annotations, levels: Ints, tol: float) -> Fit:
-        """Return the result with classes as ``annotations`` has them; ``levels`` are their codes from low to high."""
+    def fit(self, annotations: Labels, tol: float) -> Fit:
+        """Return the result with classes as ``annotations`` has them."""
         at = self._counted(self._ascent.at)
-        rank = np.argsort(levels)
+        rank = np.argsort(self.levels)
         prior, confusions = self._own.means(at)
         named = DawidSkene(
             prior[rank], confusions[:, rank][:, :, rank], annotations.class_ids, annotations.annotator_ids
         )
-        predictor = PlacesModel(named, levels, self._own.places_means(at), self.weights)
-        posterior = predictor.posterior(annotations)
-        found = fit_of(annotations, named, posterior, named.log_likelihood(annotations), self._ascent, tol)
+        predictor = PlacesModel(named, self.levels, self._own.places_means(at), self.weights)
+        found = self._found(annotations, predictor, tol)
         details = {**found.details, "places": self.places, "shape": self.shape, "strength": self._own.strength}
         return replace(found, predictor=predictor, details=details)
+
+    def _found(self, annotations: Labels, predictor: PlacesModel, tol: float) -> Fit:
+        named, ascent = predictor.named, self._ascent
+        if isinstance(annotations, Annotations):
+            likelihood = named.log_likelihood(annotations)
+            return fit_of(annotations, named, predictor.posterior(annotations), likelihood, ascent, tol)
+        likelihood = annotations.sweep(named.prior, named.confusions).log_likelihood
+        passes = f"{len(ascent.history)} passes"
+        cautions = unconverged(ascent.converged, "variational Bayes", passes, tol)
+        none = np.empty((0, annotations.n_classes))
+        details = {"lower_bound": ascent.objective}
+        return Fit(named, none, likelihood, ascent.converged, ascent.history, cautions, details=details)
 
     def _counted(self, statistics: Statistics) -> Statistics:
         return self._beliefs.count(statistics) if isinstance(self._beliefs, Weighted) else statistics
@@ -203,21 +219,45 @@ class PlacesModel:
 
     def posterior(self, annotations: Annotations) -> Floats:
         """Return the posterior of every item, (N, K); an unknown annotator is like the average of the others."""
-        named = self.named
-        coded = named.recoded(annotations).recode(named.annotators, named.classes.take(self.levels))
+        coded = self.named.recoded(annotations)
         shares, tables = self.places
         if self.weights is not None:
             tables = tables ** self.weights[:, None, None]
         if strangers := coded.n_annotators - len(tables):
             tables = np.concatenate([tables, np.repeat(tables.mean(axis=0, keepdims=True), strangers, axis=0)])
-        made = _sweep(coded, shares.size // coded.n_classes).posterior(shares, tables)
-        return np.ascontiguousarray(made[:, np.argsort(self.levels)])
+        turned = _Turned(self.levels, shares.size // coded.n_classes)
+        return subtype_sweep(coded, turned.places).posterior(*turned.by_code(shares, tables))
 
     def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
         """Return the posterior and the vote shares of any items, (N, K) both."""
         return self.posterior(annotations), vote_posterior(self.named.recoded(annotations))
 
 
-def _sweep(annotations: Annotations, places: int) -> SubtypeSweep:
+class _Turned:
+    """Tables of places in the order of the levels, and in that of the codes of the classes."""
+
+    def __init__(self, levels: Ints, places: int) -> None:
+        self.levels, self.places = levels, places
+        self.rank = np.argsort(levels)
+        self._there, self._back = (
+            (order[:, None] * places + np.arange(places)).ravel() for order in (self.rank, levels)
+        )
+
+    def by_code(self, shares: Floats, tables: Floats) -> tuple[Floats, Floats]:
+        """Return shares (C,) and tables (M, K, C) by code."""
+        return shares[self._there], np.ascontiguousarray(tables[:, self.rank][:, :, self._there])
+
+    def by_level(self, found: Statistics) -> Statistics:
+        """Return the statistics of a sweep by level."""
+        counts = np.ascontiguousarray(found.counts[:, self.levels][:, :, self._back])
+        return Statistics(counts, found.class_counts[self._back], found.log_likelihood)
+
+
+def _sweep(annotations: Labels, levels: Ints, places: int) -> SweepFunction:
+    """Return the E-step over these labels, wherever they are, in terms of levels."""
     a = annotations
-    return SubtypeSweep(a.indptr, a.annotator, a.label, a.gold, a.n_annotators, a.n_classes, places)
+    plain = subtype_sweep(a, places) if isinstance(a, Annotations) else without_blanks(a, a.subtype_sweep)
+    if (levels[:-1] < levels[1:]).all():
+        return plain
+    turned = _Turned(levels, places)
+    return lambda shares, tables: turned.by_level(plain(*turned.by_code(shares, tables)))

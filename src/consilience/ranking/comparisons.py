@@ -10,6 +10,7 @@ side     1 if ``first`` was on the left, -1 if it was on the right              
 outcome  1 if ``first`` won, -1 if ``second`` won, 0 for a tie                   (C,) int8
 length   advantage of ``first`` by its length, from -1 to 1; empty if not given    (C,) or (0,)
 task     what they were compared for (a question, a prompt); empty if not given  (C,) or (0,)
+weight   how much a comparison counts; empty if all count once                   (C,) or (0,)
 ======== ======================================================================= ===============
 
 Rows are sorted by all of these, so that their order in a file or frame changes nothing.
@@ -48,9 +49,9 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 _REQUIRED = ("left", "right", "winner")
 
 #: Words for the outcome, in lower case; a winner that is the name of an item always means that item.
-_LEFT = ("left", "a", "model_a", "model_1", "first", "1", "1.0")
-_RIGHT = ("right", "b", "model_b", "model_2", "second", "2", "2.0")
-_TIE = ("tie", "draw", "equal", "both", "none", "neither", "0", "0.0", "1.5", "inconsistent")
+_LEFT = ("left", "a", "model_a", "model_1", "first", "1", "1.0", ">")
+_RIGHT = ("right", "b", "model_b", "model_2", "second", "2", "2.0", "-1", "-1.0", "<")
+_TIE = ("tie", "draw", "equal", "both", "none", "neither", "0", "0.0", "1.5", "inconsistent", "=")
 _WORDS = {**dict.fromkeys(_LEFT, 1), **dict.fromkeys(_RIGHT, -1), **dict.fromkeys(_TIE, 0)}
 #: "tie (bothbad)" and the like.
 _BEGINS_TIE = "tie ("
@@ -74,6 +75,7 @@ class Comparisons:
     judge_ids: Ids
     task_ids: Ids
     origin: Origin = field(default_factory=Origin)
+    weight: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def n_comparisons(self) -> int:
@@ -93,7 +95,7 @@ class Comparisons:
     @cached_property
     def passes(self) -> Passes:
         """The passes over these comparisons."""
-        data = self.first, self.second, self.judge, self.side, self.outcome, self.length
+        data = self.first, self.second, self.judge, self.side, self.outcome, self.length, self.weight
         return Passes(*data, self.n_items, self.n_judges)
 
     @cached_property
@@ -140,7 +142,7 @@ class Comparisons:
         """Return some of the comparisons, with all items and judges."""
         from dataclasses import replace
 
-        names = ("first", "second", "judge", "side", "outcome", "length", "task")
+        names = ("first", "second", "judge", "side", "outcome", "length", "task", "weight")
         return replace(
             self, **{name: values[rows] if (values := getattr(self, name)).size else values for name in names}
         )
@@ -199,8 +201,12 @@ def from_columns(
     frame: str | None = None,
     untyped: bool = False,
     notes: Sequence[str] = (),
+    weight: Floats | None = None,
 ) -> Comparisons:
-    """Build comparisons from columns by role; ``untyped`` text ids that are all numbers become numbers."""
+    """Build comparisons from columns by role; ``untyped`` text ids that are all numbers become numbers.
+
+    ``weight`` is how much each comparison counts, if they do not all count once.
+    """
     told = list(notes)
     C = len(columns["left"])
     if C == 0:
@@ -236,7 +242,8 @@ def from_columns(
         warn(f"{where}: {sentence}", DataWarning)
     worker = names.get("worker", "judge")
     origin = Origin(item="item", annotator=worker, label=names["winner"], frame=frame, notes=tuple(told))
-    return _sorted(left, right, judge, outcome, lengths, task, keep, items, judges, tasks, origin)
+    counted = np.empty(0) if weight is None or (weight == 1.0).all() else weight
+    return _sorted(left, right, judge, outcome, lengths, task, counted, keep, items, judges, tasks, origin)
 
 
 def _outcomes(winner: pa.Array, items: Ids, left: Codes, right: Codes, where: str, name: str) -> Codes:
@@ -252,6 +259,11 @@ def _outcomes(winner: pa.Array, items: Ids, left: Codes, right: Codes, where: st
         weighted = (numbers >= 1) & (numbers <= 2)
         as_word = np.where(weighted, np.sign(1.5 - numbers), as_word).astype(np.int8)
         as_item[:] = -1 if weighted.any() else as_item
+    if {*words} in ({"0", "1"}, {"0.0", "1.0"}) and (as_item < 0).all():
+        raise DataError(
+            f"{where}: the winners are 0 and 1 (column {name!r}), and it is not clear whether 0 is a tie or the right "
+            "side. Write 'left', 'right' and 'tie'"
+        )
     out = np.append(as_word, np.int8(_UNKNOWN))[codes]
     by_item = np.append(as_item, -1)[codes]
     named = by_item >= 0
@@ -291,6 +303,7 @@ def _sorted(
     outcome: Codes,
     lengths: tuple[Floats, Floats] | None,
     task: Codes,
+    weight: Floats,
     keep: Bools,
     items: Ids,
     judges: Ids,
@@ -305,19 +318,22 @@ def _sorted(
     outcome = outcome[rows]
     if task.size:
         task, tasks = _ascending(task[rows], tasks)
+    weight = weight[rows] if weight.size else weight
     swapped = right < left
     first, second = np.where(swapped, right, left), np.where(swapped, left, right)
     side = np.where(swapped, -1, 1).astype(np.int8)
     outcome = (outcome * side).astype(np.int8)
     length = np.empty(0) if lengths is None else length_advantage(lengths[0] - lengths[1])[rows] * side
-    order = _order([task, length], [first, second, judge, side, outcome], [len(items), len(items), len(judges), 3, 3])
+    order = _order(
+        [task, length, weight], [first, second, judge, side, outcome], [len(items), len(items), len(judges), 3, 3]
+    )
     item_lengths = np.empty(0)
     if lengths is not None:
         ends = np.concatenate([left[order], right[order]])
         total = np.bincount(ends, np.concatenate([values[rows][order] for values in lengths]), len(items))
         item_lengths = total / np.bincount(ends, minlength=len(items))
     columns = {"first": first, "second": second, "judge": judge, "side": side, "outcome": outcome}
-    columns |= {"length": length, "task": task}
+    columns |= {"length": length, "task": task, "weight": weight}
     return Comparisons(
         **{name: values[order] if values.size else values for name, values in columns.items()},
         item_lengths=item_lengths,

@@ -15,6 +15,7 @@ __all__ = [
     "JUDGE_SPREADS",
     "LEANING",
     "LEVEL",
+    "PLANNED_EXACTLY",
     "PROBES",
     "PSEUDO",
     "SAMPLED",
@@ -42,6 +43,8 @@ LEVEL = 0.95
 #: Covariances are exact up to these sizes (a second); beyond, they are estimated from ``SAMPLED`` solutions with random
 #: right-hand sides: with ten comparisons for each item, lengths of intervals are then off by 0.5 % (root mean square).
 EXACT_ITEMS, EXACT_COMPARISONS, SAMPLED = 2000, 250_000, 64
+#: Most items whose plan of comparisons uses their covariance (seconds); beyond, items are taken as independent.
+PLANNED_EXACTLY = 1000
 #: Draws for the intervals of ranks, where covariances are exact.
 DRAWS = 1000
 #: Random vectors for the trace of a covariance; fewer for many items or judges.  64 instead change

@@ -18,23 +18,24 @@ In the second game of MT-Bench the models change places.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from consilience.data.ids import to_column
-from consilience.exceptions import FormatError, ParameterError
+from consilience.exceptions import ConsilienceError, FormatError, ParameterError
 from consilience.io import alpaca_eval
 from consilience.io.export import column_of
 from consilience.io.formats import FORMATS, check_format
-from consilience.io.source import Source
+from consilience.io.source import Source, parquet_table
 from consilience.io.tables import naming, read_columns
-from consilience.ranking.comparisons import Comparisons, find_columns, from_columns
+from consilience.ranking.comparisons import ROLES, Comparisons, find_columns, from_columns
 from consilience.ranking.exports import READERS, Row, Rows
 
-__all__ = ["read_comparisons"]
+__all__ = ["are_comparisons", "holds_comparisons", "read_comparisons"]
 
 _ALPACA, _MT_BENCH = "alpaca-eval", "mt-bench"
 _PAIRS = (("model_1", "model_2"), ("model_a", "model_b"))
@@ -76,6 +77,27 @@ def read_comparisons(
     return from_columns(columns, read.names, place.name, untyped=read.untyped)
 
 
+def are_comparisons(columns: Iterable[str]) -> bool:
+    """Return whether columns are those of comparisons: two sides and a winner, by their usual names."""
+    called = {str(name).strip().lower() for name in columns}
+    return all(called.intersection(ROLES[role]) for role in ("left", "right", "winner"))
+
+
+def holds_comparisons(path: str | os.PathLike[str], encoding: str = "utf-8") -> bool:
+    """Return whether a file is a table of comparisons; false if it cannot be read, which its reader explains."""
+    place = Path(path)
+    try:
+        if place.is_dir():
+            return False
+        source = Source(place, encoding)
+        source = (parquet_table(place, encoding) or source) if source.shape == "parquet" else source
+        if source.shape == "records":
+            return _recognised(source, named=False) is None and are_comparisons(source.fields())
+        return source.shape == "table" and are_comparisons(source.names)
+    except (ConsilienceError, OSError, ValueError):
+        return False
+
+
 def _recognised(source: Source, *, named: bool) -> str | None:
     """Return the format, None for a table; columns that are ``named`` can be those of a table in JSON."""
     if source.shape != "records":
@@ -107,6 +129,7 @@ def _of_rows(found: Rows, where: str) -> Comparisons:
     if not rows:
         raise FormatError(f"{where} has no comparison of two items{''.join(f'; {note}' for note in found.notes)}")
     columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+    weight = np.array(columns.pop("weight"), np.float64)
     arrays = {
         role: column_of(list(values), role, where)
         for role, values in columns.items()
@@ -115,7 +138,7 @@ def _of_rows(found: Rows, where: str) -> Comparisons:
     for role in ("left", "right", "winner"):
         arrays.setdefault(role, pa.nulls(len(rows), pa.string()))
     names = {role: role for role in arrays} | {"worker": "judge"}
-    return from_columns(arrays, names, where, notes=found.notes)
+    return from_columns(arrays, names, where, notes=found.notes, weight=weight)
 
 
 def _games(record: Mapping[str, Any]) -> list[Row]:
@@ -146,4 +169,5 @@ def _alpaca(record: Mapping[str, Any]) -> list[Row]:
     outputs = [record.get(name) for name in ("output_1", "output_2")]
     lengths = [len(text) if isinstance(text, str) else None for text in outputs]
     who = record.get("annotator") or "all"
-    return [Row(record["generator_1"], record["generator_2"], who, winner, record.get("instruction"), *lengths)]
+    sides = record["generator_1"], record["generator_2"]
+    return [Row(*sides, who, winner, record.get("instruction"), lengths[0], lengths[1])]

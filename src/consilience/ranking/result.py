@@ -30,7 +30,7 @@ __all__ = ["Ranking"]
 SUMMARY = "summary.json"
 _FORMAT = {"format": "consilience.Ranking", "version": 1}
 _MODEL, _COMPARISONS = "model.npz", "comparisons.parquet"
-_CODES = ("first", "second", "judge", "side", "outcome", "length", "task")
+_CODES = ("first", "second", "judge", "side", "outcome", "length", "task", "weight")
 _ARRAYS = ("scores", "judges", "average", "judge_spreads", "common", "own", "deviation", "judge_deviations")
 _MORE = ("rank_low", "rank_high", "close_item", "close_other", "close_deviation", "item_lengths")
 

@@ -22,9 +22,9 @@ from consilience.kernels._arrays import Floats, Ints
 from consilience.ranking.comparisons import Comparisons
 from consilience.ranking.constants import COMMON_SPREAD, DRAWS, EXACT_COMPARISONS, EXACT_ITEMS, LEVEL, SAMPLED
 from consilience.ranking.fit import RankFit
-from consilience.ranking.information import centred
+from consilience.ranking.information import Information, centred
 
-__all__ = ["Uncertainty", "normal_quantile", "rank_intervals", "ranks_of", "uncertainty"]
+__all__ = ["Uncertainty", "joint_covariance", "normal_quantile", "rank_intervals", "ranks_of", "uncertainty"]
 
 #: Solutions at a time.
 _BATCH = 8
@@ -50,17 +50,20 @@ class Uncertainty:
 def uncertainty(data: Comparisons, fit: RankFit) -> Uncertainty:
     """Return how sure the scores of a fit are."""
     if data.n_items <= EXACT_ITEMS and data.n_comparisons <= EXACT_COMPARISONS:
-        covariance = _exact(data, fit)
+        n_groups, group = data.groups
+        covariance = centred(joint_covariance(data, fit.information), group, n_groups)
+        covariance = centred(covariance.T, group, n_groups)
+        covariance = np.asarray(0.5 * (covariance + covariance.T))
         return Uncertainty(np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), covariance)
     return Uncertainty(np.sqrt(_sampled(data, fit)), None)
 
 
-def _exact(data: Comparisons, fit: RankFit) -> Floats:
-    """Return the covariance of scores, centred within groups, (N, N)."""
+def joint_covariance(data: Comparisons, information: Information) -> Floats:
+    """Return the covariance of scores, (N, N); how far groups are from each other is as sure as the prior makes it."""
     from scipy.linalg import cho_factor, cho_solve
     from scipy.sparse import block_diag, csr_array, hstack
 
-    H = fit.information
+    H = information
     N, M, C = data.n_items, data.n_judges, data.n_comparisons
     own, common = H.effects.own, H.effects.common
     v, cov, t = H.sweep.weights.T
@@ -94,11 +97,7 @@ def _exact(data: Comparisons, fit: RankFit) -> Floats:
         inner = inverse @ k
         q = cross @ inner
         S += np.outer(q, q) / float(k @ inner)
-    covariance = cho_solve(cho_factor(S), np.eye(N + 4, N))[:N]
-    n_groups, group = data.groups
-    covariance = centred(covariance, group, n_groups)
-    covariance = centred(covariance.T, group, n_groups)
-    return np.asarray(0.5 * (covariance + covariance.T))
+    return np.asarray(cho_solve(cho_factor(S), np.eye(N + 4, N))[:N])
 
 
 def _sampled(data: Comparisons, fit: RankFit) -> Floats:

@@ -88,20 +88,22 @@ class OrdinalRun(Consensus):
         return MappingProxyType(dict(zip(names, arrays, strict=True)))
 
     def _label_columns(self) -> dict[str, pa.Array]:
-        columns = super()._label_columns()
+        return self.with_mean_and_median(super()._label_columns(), self.posterior, self.choice.best)
+
+    def with_mean_and_median(
+        self, columns: Mapping[str, pa.Array], posterior: Floats, best: Codes
+    ) -> dict[str, pa.Array]:
+        """Return the columns of ``labels`` of some items with two more."""
         without = ~np.asarray(columns["label"].is_valid())
         first, *others = columns
         names = free_names(first, (*others, "mean", "median"), "item")
-        mean = pa.array(self.posterior @ self.values, mask=without)
-        return dict(zip(names, (*columns.values(), mean, self._levels(self._medians, without)), strict=True))
+        mean = pa.array(posterior @ self.values, mask=without)
+        median = self.model.classes.to_arrow().take(pa.array(medians(posterior, best), mask=without))
+        return dict(zip(names, (*columns.values(), mean, median), strict=True))
 
-    @property
-    def _medians(self) -> Codes:
-        return medians(self.posterior, self.choice.best)
-
-    def _levels(self, codes: Codes, mask: Any = None) -> pa.Array:
+    def _levels(self, codes: Codes) -> pa.Array:
         """Return the names of levels."""
-        unlabelled = (self.n_labels == 0) & (self.posterior.max(axis=1) < 1.0) if mask is None else mask
+        unlabelled = (self.n_labels == 0) & (self.posterior.max(axis=1) < 1.0)
         return self.model.classes.to_arrow().take(pa.array(codes, mask=unlabelled))
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from consilience.exceptions import DataError, DataWarning, warn
 from consilience.kernels._arrays import Floats
 from consilience.moments.label_pairs import item_pairs
 
-__all__ = ["looks_numeric", "numbers_in_matrix", "numbers_of"]
+__all__ = ["as_numbers", "looks_numeric", "numbers_in_matrix", "numbers_of"]
 
 #: Least number of different values: of whole numbers, and of numbers some of which are not whole.
 #: origin: by design, so that scales of 21 points, and of 11 points in tenths or halves, are not taken as numbers.
@@ -28,6 +28,9 @@ _NEAR = 0.95
 _ROUND = 0.6
 #: Share of the whole numbers from 0 or 1 upwards that codes of classes use: of those, nothing is said.
 _FILLED = 0.9
+#: Share of pairs of labels that are the same from which whole numbers may be codes of classes.
+#: origin: by design; crowds with eight or more classes have 0.4 and more.
+_SAME = 0.2
 #: Largest number, and the inverse of the smallest that may be the largest.
 _LARGEST = 1e100
 #: Pairs of labels that are looked at.
@@ -41,23 +44,32 @@ def looks_numeric(annotations: Annotations) -> str:
     as those of any two items; numbers are nearer.  And people estimate in round numbers.
     """
     a = annotations
-    value = _numbers(a.class_ids) if a.n_classes >= _DECIMAL else None
+    value = as_numbers(a.class_ids) if a.n_classes >= _DECIMAL else None
     if value is None or not np.isfinite(value).all():
         return ""
     used = np.unique(value[a.used_classes])
     whole = bool((used == np.round(used)).all())
-    if used.size < (_WHOLE if whole else _DECIMAL):
+    filled = whole and used.size >= _FILLED * (used[-1] - used[0] + 1.0)
+    if used.size < _DECIMAL:
         return ""
     low, high = (f"{limit:g}" for limit in (used[0], used[-1]))
     found = f"the labels are {used.size} different numbers from {low} to {high}"
     round_ones = float((value[a.label] % 5.0 == 0.0).mean()) if whole else 0.0
-    if round_ones < _ROUND and not _near(a, value):
-        if not whole or used[0] not in (0.0, 1.0) or used.size < _FILLED * (used[-1] - used[0] + 1.0):
+    together = not whole or round_ones >= _ROUND or _near(a, value)
+    if not together or (filled and used.size < _WHOLE):
+        if filled and (together or not _agree(a)):  # of other numbers, all methods warn
             warn(f"{found}, taken as names of classes. If they are numbers, say answers='numeric'", DataWarning)
         return ""
     return (
         f"{found}: they are treated as numbers (answers='numeric'). If they are names of classes, say answers='nominal'"
     )
+
+
+def _agree(a: Annotations) -> bool:
+    """Return whether two annotators often give the same label, as they do with codes of classes."""
+    found = item_pairs(a, _PAIRS)
+    same = found.label[found.first] == found.label[found.second]
+    return bool(same.size and same.mean() >= _SAME)
 
 
 def _near(a: Annotations, value: Floats) -> bool:
@@ -79,7 +91,7 @@ def _near(a: Annotations, value: Floats) -> bool:
     return float(np.abs(one - other)[differ].mean()) <= _NEAR * expected
 
 
-def _numbers(ids: Ids) -> Floats | None:
+def as_numbers(ids: Ids) -> Floats | None:
     """Return names as numbers, or None if some are not; text such as "00" or " 5" is a number."""
     names = ids.to_arrow()
     if pa.types.is_integer(names.type) or pa.types.is_floating(names.type):
@@ -94,7 +106,7 @@ def _numbers(ids: Ids) -> Floats | None:
 
 def numbers_of(ids: Ids, what: str) -> Floats:
     """Return names as numbers; what is not a finite number is an error that names it."""
-    values = _numbers(ids)
+    values = as_numbers(ids)
     if values is None or not np.isfinite(values).all():
         strange = next(name for n, name in enumerate(ids) if not _is_number(ids[n : n + 1]))
         raise DataError(
@@ -111,7 +123,7 @@ def numbers_of(ids: Ids, what: str) -> Floats:
 
 
 def _is_number(ids: Ids) -> bool:
-    value = _numbers(ids)
+    value = as_numbers(ids)
     return value is not None and bool(np.isfinite(value).all())
 
 

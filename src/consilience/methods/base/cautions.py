@@ -50,10 +50,8 @@ def cautions_of(annotations: Labels, *, alone: bool = True, silence: Any = "rand
         found.append(_unlabelled(seen.unlabelled, alone))
     cautions: list[Caution] = [(sentence, FewLabelsWarning) for sentence in found]
     if not isinstance(annotations, Annotations) and (many := _numbers(annotations.class_ids)):
-        sentence = (
-            f"the labels are {many} different numbers, and labels on disk are taken as names of classes. If they "
-        )
-        cautions.append((f"{sentence}are numbers, read them into memory: cs.aggregate(cs.read(…))", DataWarning))
+        sentence = f"the labels are {many} different numbers, taken as names of classes"
+        cautions.append((f"{sentence}. If they are numbers, say answers='numeric'", DataWarning))
     return cautions
 
 

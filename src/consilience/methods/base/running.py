@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from consilience.engine.checkpoint import Checkpoint
     from consilience.engine.scanned import Scanned
 
-__all__ = ["Later", "run_method", "run_summary"]
+__all__ = ["JUDGED", "Later", "labels_at", "run_method", "run_summary"]
 
 #: Labels of the sample by which a streamed run with probabilities of its own is diagnosed.
-_JUDGED = 500_000
+JUDGED = 500_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def run_method(
         from consilience.engine.checkpoint import Checkpoint
 
         saved = Checkpoint(checkpoint, {"method": method, "parameters": parameters, "seed": seed})
-    labels = _labels(data, gold, engine, memory, saved, callback, reading or {})
+    labels = labels_at(data, gold, engine, memory, saved, callback, reading or {})
     task = _Task(method, parameters, seed, begun, engine, scheduler, saved, callback, later, revise)
     if isinstance(labels, Annotations):
         return task.in_memory(labels)
@@ -87,7 +87,7 @@ def run_method(
     )
 
 
-def _labels(
+def labels_at(
     data: Any,
     gold: Any,
     engine: Any,
@@ -205,7 +205,7 @@ class _Task:
             run = self._summary(passes, fit)
             judged = None
             if fit.predictor is not None:
-                sample = passes.sample(-(-passes.n_labels // _JUDGED))
+                sample = passes.sample(-(-passes.n_labels // JUDGED))
                 run["judged_labels"] = sample.n_labels
                 judged = self._judged(sample, fit, run)
         return StreamedConsensus(
