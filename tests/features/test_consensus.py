@@ -1,5 +1,6 @@
 """``aggregate`` with probabilities and features: better where they help, unchanged where they do not."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,12 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 
 import consilience as cs
-from consilience.exceptions import ColumnError, DataError, IdError, ParameterError
+from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError
 
 
 @pytest.fixture(scope="module")
@@ -152,9 +155,22 @@ def test_labelling_functions_need_known_answers() -> None:
         ({"probabilities": np.ones((2, 2))}, DataError, "shape"),
         ({"probabilities": pd.DataFrame({"item": [0], "cat": [1.0]})}, ColumnError, "none for 'dog'"),
         ({"features": pd.DataFrame({"item": [0, 0], "x": [1.0, 2.0]})}, DataError, "several rows"),
-        ({"features": pd.DataFrame({"item": [0, 1], "x": [1.0, 2.0]})}, IdError, "no row for 2 items"),
+        (
+            {"features": pd.DataFrame({"item": [0, 1], "x": [1.0, 2.0]})},
+            IdError,
+            "no row for 2 items, such as 2. Add them",
+        ),
         ({"features": pd.DataFrame({"item": [8, 9], "x": [1.0, 2.0]})}, IdError, "are the ids the same"),
-        ({"features": pd.DataFrame({"item": [0], "x": ["a"], "y": [1]})}, ColumnError, "'x' is text beside others"),
+        ({"features": pd.DataFrame({"item": [0], "x": ["a"], "y": [1]})}, ColumnError, "'x' is not of numbers"),
+        ({"features": pd.DataFrame({"x": [1.0, 2.0]}, index=[0, 1])}, ColumnError, "reset_index"),
+        ({"features": np.zeros((4, 0))}, DataError, "no columns"),
+        ({"features": [[1.0], [1.0, 2.0], [3.0], [4.0]]}, DataError, "same length"),
+        ({"features": ["", None, "!", "?"]}, DataError, "no word occurs in two"),
+        ({"features": ["a b", "b", "b c", "b"], "classifier": GaussianNB()}, DataError, "Put a vectorizer before it"),
+        ({"features": np.eye(4), "classifier": LinearRegression()}, ParameterError, "is a regressor"),
+        ({"features": np.eye(4), "classifier": LinearSVC()}, ParameterError, "no predict_proba"),
+        ({"features": np.eye(4), "classifier": GaussianNB}, ParameterError, "GaussianNB"),
+        ({"features": np.eye(4), "classifier": "forest"}, ParameterError, "scikit-learn classifier"),
         ({"features": np.zeros((4, 2)), "method": "ds-em"}, ParameterError, "'auto'"),
         ({"features": np.zeros((4, 2)), "graph": [(0, 1)]}, ParameterError, "graph"),
         ({"classifier": GaussianNB()}, ParameterError, "needs features"),
@@ -166,3 +182,24 @@ def test_bad_input_is_refused_with_a_sentence(options: Any, error: Any, words: A
     )
     with pytest.raises(error, match=words):
         cs.aggregate(data, **options)
+
+
+def test_rows_in_doubt_are_warned_of() -> None:
+    labels = np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]])
+    with pytest.warns(DataWarning, match="do not sum to one in row 4 "):
+        cs.aggregate(labels, probabilities=[[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.2, 0.2]])
+    item, annotator = np.indices(labels.shape)[:, [3, 1, 2, 0]].reshape(2, -1)
+    long = pd.DataFrame({"item": item, "annotator": annotator, "label": labels[[3, 1, 2, 0]].ravel()})
+    with pytest.warns(DataWarning, match="the first is item 3"):
+        cs.aggregate(long, features=np.eye(4))
+
+
+def test_gaps_in_features(digits: Any) -> None:
+    crowd, X, truth = digits
+    gaps = np.where(np.arange(X.shape[1]) == 5, np.nan, X)  # a column without any value
+    gaps[::7, 20] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cs.aggregate(crowd, features=gaps).run["classifier"]["used"]
+    texts = [None if n % 9 == 0 else f"word{k} and" for n, k in enumerate(truth)]
+    assert cs.aggregate(crowd, features=texts).run["classifier"]["used"]

@@ -95,6 +95,14 @@ def test_long_frames_are_matched_by_name() -> None:
     by_name = cs.CrowdClassifier(LogisticRegression()).fit(X, long.sample(frac=1, random_state=0), items=names)
     assert (by_matrix.labels_ == by_name.labels_).mean() > 0.97
     assert (by_name.labels_ == truth).mean() > 0.9
+    for items, words in (
+        (names[:200], "no row for 100 labelled items, such as 'i2"),
+        ([*names[:199], "i0"], "'i0' several times"),
+        (range(200), "none of the 200 names"),
+        (names[:50], "200 rows, but items=… has 50"),
+    ):
+        with pytest.raises(DataError, match=words):
+            cs.CrowdClassifier(LogisticRegression()).fit(X[:200], long, items=items)
     with pytest.raises(DataError, match="Name the rows"):
         cs.CrowdClassifier(LogisticRegression()).fit(X[:200], long)
     with pytest.raises(ParameterError, match="folds"):
@@ -174,3 +182,6 @@ def test_curves_and_their_picture(tmp_path: Any) -> None:
     lines = made.axes[0].lines
     assert len(lines) == 4
     assert lines[0].get_ydata().tolist() == table["consensus"].tolist()
+    for wrong in (2, (), (1.5,), (0,)):
+        with pytest.raises(ParameterError, match="labels_per_item must be"):
+            cs.label_curves(labels, X, truth, labels_per_item=wrong)

@@ -37,7 +37,7 @@ from consilience.data.ids import Ids
 from consilience.diagnose.constants import ERR_TOGETHER
 from consilience.engine.progress import Callback
 from consilience.features import constants
-from consilience.features.cross_fitting import draw_folds
+from consilience.features.cross_fitting import check_classifier, draw_folds
 from consilience.features.held_out import Gain, fold_likelihoods, held_out_gain, labels_alone
 from consilience.features.inputs import feature_rows, probability_rows
 from consilience.features.joint import Joint, fit_joint
@@ -103,6 +103,8 @@ def gathered(
     Classifiers are made for labels of the same items, with the same classes or some of them, and folds of the items.
     """
     a, rows, given = annotations, None, None
+    if classifier is not None:
+        check_classifier(classifier)
     if probabilities is not None:
         a, given = probability_rows(probabilities, a)
     if features is not None:

@@ -12,11 +12,29 @@ from typing import Any
 import numpy as np
 
 from consilience.data.ids import Ids
-from consilience.exceptions import DataError
+from consilience.exceptions import DataError, ParameterError
 from consilience.features import constants
 from consilience.kernels._arrays import Bools, Floats, Ints
 
-__all__ = ["cross_fit", "draw_folds", "fit_soft", "predict_among", "takes_weights"]
+__all__ = ["check_classifier", "cross_fit", "draw_folds", "fit_soft", "predict_among", "takes_weights"]
+
+
+def check_classifier(estimator: Any) -> None:
+    """Raise unless the estimator is a scikit-learn classifier with probabilities."""
+    from sklearn.base import is_regressor
+
+    if isinstance(estimator, type):
+        raise ParameterError(f"expected a classifier, not a class: pass {estimator.__name__}(…)")
+    name = type(estimator).__name__
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
+        raise ParameterError(f"expected a scikit-learn classifier, such as LogisticRegression(), not {estimator!r}")
+    if is_regressor(estimator):
+        raise ParameterError(f"{name} is a regressor; pass a classifier, such as LogisticRegression()")
+    if not hasattr(estimator, "predict_proba"):
+        raise ParameterError(
+            f"{name} has no predict_proba; pass a classifier that predicts probabilities, such as LogisticRegression() "
+            f"or CalibratedClassifierCV({name}(…))"
+        )
 
 
 def draw_folds(items: Ids, n_folds: int, random_state: Any) -> Ints:
@@ -56,7 +74,16 @@ def fit_soft(estimator: Any, X: Any, posterior: Floats) -> Any:
         X = _safe_indexing(X, item)
     if code.size == 0 or code.min() == code.max():
         return _Always(int(code[0]) if code.size else 0)
-    return clone(estimator).fit(X, code, **options)
+    try:
+        return clone(estimator).fit(X, code, **options)
+    except (TypeError, ValueError) as error:
+        if not isinstance(_safe_indexing(X, [0])[0], str):
+            raise
+        name = type(estimator).__name__
+        raise DataError(
+            f"{name} cannot be fitted to texts: {error}. Put a vectorizer before it, as in "
+            f"make_pipeline(TfidfVectorizer(), {name}(…))"
+        ) from error
 
 
 def predict_among(fitted: Any, X: Any, n_classes: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from consilience.data import frames
 from consilience.data.annotations import Annotations
-from consilience.exceptions import DataError, ParameterError
+from consilience.exceptions import DataError, FewLabelsWarning, ParameterError
 from consilience.features import constants
 from consilience.features.consensus import aggregate_with_classifiers
 from consilience.features.cross_fitting import cross_fit, draw_folds
@@ -60,8 +61,10 @@ def label_curves(
     """
     check_seed(seed)
     whole("draws", draws)
-    if not labels_per_item or min(labels_per_item) < 1:
-        raise ParameterError(f"labels_per_item must be whole numbers ≥ 1, not {labels_per_item!r}")
+    if not isinstance(labels_per_item, Sequence | np.ndarray) or not len(labels_per_item):
+        raise ParameterError(f"labels_per_item must be whole numbers, such as (1, 2, 3), not {labels_per_item!r}")
+    for n in labels_per_item:
+        whole("labels_per_item", n)
     a, X = feature_rows(features, as_annotations(data))
     codes = a.codes_of_truth(truth, strict=False)
     if not ((codes >= 0) & (a.labels_per_item > 0)).any():
@@ -70,7 +73,9 @@ def label_curves(
     rng = np.random.default_rng(seed)
     table: dict[str, list[float]] = {"labels_per_item": [float(n) for n in labels_per_item]}
     for n in labels_per_item:
-        drawn = [_errors(_thinned(a, n, rng), X, codes, model, classifier, seed) for _ in range(draws)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewLabelsWarning)  # the draws have few labels, not the data
+            drawn = [_errors(_thinned(a, n, rng), X, codes, model, classifier, seed) for _ in range(draws)]
         for name, error in zip(_CURVES, np.mean(drawn, axis=0), strict=True):
             table.setdefault(name, []).append(float(error))
     return frames.make(table, a.origin.frame)

@@ -18,11 +18,14 @@ from consilience.data import frames
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids, encode, name_rows
 from consilience.data.truth import item_column
-from consilience.exceptions import ColumnError, DataError, IdError
+from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, warn
 from consilience.io.tables import read_columns
 from consilience.kernels._arrays import Floats, Ints
 
 __all__ = ["feature_rows", "is_text", "probability_rows"]
+
+#: Difference from one of a sum of rounded probabilities.
+_ROUNDING = 0.02
 
 
 class _Table(NamedTuple):
@@ -52,6 +55,7 @@ def probability_rows(given: Any, annotations: Annotations) -> tuple[Annotations,
                 f"probabilities must be an array of shape {(a.n_items, a.n_classes)}, items × classes in the order of "
                 f"annotations.items and annotations.classes, or a frame with an item column; got shape {values.shape}"
             )
+        _warn_of_order(a, "probabilities")
         return a, _checked(values, "probabilities")
     names = [str(name) for name in a.classes]
     if missing := [name for name in names if name not in table.columns]:
@@ -79,25 +83,29 @@ def feature_rows(given: Any, annotations: Annotations) -> tuple[Annotations, Any
     """
     a = annotations
     if (table := _table(given, a, "features")) is None:
-        rows = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
+        rows = given.tocsr() if hasattr(given, "tocsr") else _array(given)
         if rows.ndim != (1 if is_text(rows) else 2) or rows.shape[0] != a.n_items:
             raise DataError(
                 f"features must have a row for each of the {a.n_items} items, in the order of annotations.items: a "
                 "matrix, a sparse matrix or a sequence of texts; or be a frame with an item column. "
                 f"Got shape {rows.shape}"
             )
-        return a, rows if is_text(rows) else _finite(rows)
+        _warn_of_order(a, "features")
+        return a, _filled(rows) if is_text(rows) else _finite(rows)
     if not table.columns:
         raise ColumnError(f"{table.what} has no column of features beside the items")
     words = [name for name, column in table.columns.items() if not _is_numeric(column)]
     if words and len(table.columns) > 1:
         raise ColumnError(
-            f"{table.what}: expected columns of numbers, or one column of texts; {words[0]!r} is text beside others. "
+            f"{table.what}: expected columns of numbers, or one column of texts; {words[0]!r} is not of numbers. "
             "Encode it, or leave columns out"
         )
     a, at = _joined(a, table)
     if (absent := np.flatnonzero(at < 0)).size:
-        raise IdError(f"{table.what} has no row for {absent.size} items, such as {a.item_ids[int(absent[0])]!r}")
+        raise IdError(
+            f"{table.what} has no row for {absent.size} items, such as {a.item_ids[int(absent[0])]!r}. Add them "
+            "(numbers and texts may be blank), or leave out the labels of these items"
+        )
     if words:
         texts = table.columns[words[0]].combine_chunks().fill_null("")
         return a, texts.to_numpy(zero_copy_only=False).astype(object)[at]
@@ -117,7 +125,7 @@ def _table(given: Any, annotations: Annotations, what: str) -> _Table | None:
         where = Path(given).name
 
         def find(columns: list[str]) -> dict[str, str]:
-            item = frames.find_column(columns, "item", own if own in columns else None, where)
+            item = _item_column(columns, own, where)
             return {"item": item} | {f"of {name}": name for name in columns if name != item}
 
         read = read_columns(given, None, "utf-8", find, f"holds no {what}")
@@ -131,12 +139,48 @@ def _table(given: Any, annotations: Annotations, what: str) -> _Table | None:
     import narwhals as nw
 
     table = nw.from_native(given, eager_only=True)
-    item = frames.find_column(table.columns, "item", own if own in table.columns else None, what)
+    item = _item_column(table.columns, own, what)
     return _Table(
         item_column(given, item),
         {str(name): pa.chunked_array([table[name].to_arrow()]) for name in table.columns if name != item},
         what,
     )
+
+
+def _item_column(columns: list[str], own: str, where: str) -> str:
+    """Return the column that names the items: the one of the labels, or one with a usual name."""
+    usual = frames.ALIASES["item"]
+    if own not in columns and not any(name.strip().lower() in usual for name in columns):
+        raise ColumnError(
+            f"{where} has no column of items: expected {own!r}, as in the labels, or one of {', '.join(usual)} among "
+            f"{', '.join(map(repr, columns[:10]))}. Rename a column, or make one of the index (reset_index)"
+        )
+    return frames.find_column(columns, "item", own if own in columns else None, where)
+
+
+def _warn_of_order(annotations: Annotations, what: str) -> None:
+    """Warn if the rows of an array may be meant in the order of items that are numbers."""
+    items = annotations.items
+    numbered = items.dtype.kind in "iu" and items.size and items.min() == 0 and items.max() == items.size - 1
+    if numbered and (np.diff(items) < 0).any():
+        warn(
+            f"the rows of {what} are taken in the order of annotations.items, which is not 0, 1, 2, …: the first is "
+            f"item {items[0]}. To match rows by item, pass a frame with a column of items",
+            DataWarning,
+        )
+
+
+def _array(given: Any) -> Any:
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise DataError(f"the rows of features must have the same length: {error}") from error
+
+
+def _filled(texts: Any) -> Any:
+    """Return texts with blanks for missing ones."""
+    missing = np.array([text is None or text != text for text in texts], bool)
+    return np.where(missing, "", texts) if missing.any() else texts
 
 
 def _complete(codes: Ints, where: str) -> None:
@@ -188,6 +232,8 @@ def _finite(rows: Any) -> Any:
         made = rows.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"features must be numbers, or one text for each item: {error}") from error
+    if made.shape[1] == 0:
+        raise DataError("features have no columns; leave features=… out")
     values = made.data if sparse else made
     if np.isinf(values).any() or (sparse and np.isnan(values).any()):
         raise DataError("features must be finite numbers; some are infinite" + " or missing" * sparse)
@@ -201,7 +247,14 @@ def _checked(values: Floats, what: str) -> Floats:
     if bad.any():
         raise DataError(
             f"{what} must be probabilities: numbers from 0 to 1, in every row one above 0. "
-            f"They are not in {name_rows(np.flatnonzero(bad))}. For scores, use their softmax"
+            f"They are not in {name_rows(np.flatnonzero(bad))}. Divide percentages by 100; for scores, use the softmax"
         )
-    made: Floats = values / values.sum(axis=1, keepdims=True)
+    total = values.sum(axis=1, keepdims=True)
+    if (rows := np.flatnonzero(np.abs(total[:, 0] - 1.0) > _ROUNDING)).size:
+        warn(
+            f"{what} do not sum to one in {name_rows(rows)} ({total[rows[0], 0]:.3g} in the first of these), and are "
+            "divided by their sum",
+            DataWarning,
+        )
+    made: Floats = values / total
     return made

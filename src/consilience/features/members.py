@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from consilience.exceptions import DataError
 from consilience.features import constants
 from consilience.features.cross_fitting import cross_fit
 from consilience.features.inputs import is_text
@@ -42,8 +43,13 @@ class FeatureMembers:
 
     def __init__(self, X: Any, classifier: Any, folds: Ints, labelled: Bools) -> None:
         self.X, self.folds, self.labelled = X, folds, labelled
-        self.classifier = default_classifier(X) if classifier is None else classifier
-        self.near = _neighbours(X) if classifier is None else None
+        self.classifier, self.near = classifier, None
+        if classifier is None:
+            self.classifier = default_classifier(X)
+            if is_text(X):  # words know nothing of labels, so they are counted once for all folds
+                *words, self.classifier = self.classifier
+                self.X = _counted(words[0], X)
+            self.near = _neighbours(X)
 
     @property
     def names(self) -> list[str]:
@@ -58,6 +64,15 @@ class FeatureMembers:
             n = self.labelled[self.near].sum(axis=1, keepdims=True)
             made.append((counted[self.near].sum(axis=1) + 1.0 / posterior.shape[1]) / (n + 1.0))
         return np.stack(made)
+
+
+def _counted(words: Any, texts: Any) -> Any:
+    try:
+        return words.fit_transform(texts)
+    except ValueError as error:
+        raise DataError(
+            "no word occurs in two of the texts in features; pass numbers, or leave features out"
+        ) from error
 
 
 def _neighbours(X: Any) -> Ints | None:
@@ -87,4 +102,4 @@ def _standardised(X: Floats) -> list[Any]:
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    return [SimpleImputer(), StandardScaler()] if np.isnan(X).any() else [StandardScaler()]
+    return [SimpleImputer(keep_empty_features=True), StandardScaler()] if np.isnan(X).any() else [StandardScaler()]
