@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
-from consilience.answers.kinds import take_answers
+from consilience.answers.kinds import Taken, take_answers
 from consilience.auto.expected_error import LATER
 from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
@@ -112,79 +112,182 @@ def aggregate(
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
     """
     check_seed(seed)
-    if columns := _given(item=item, annotator=annotator, label=label):
-        if isinstance(data, str | os.PathLike):
-            reading = {**(reading or {}), **columns}
-        else:
-            from consilience.io.coercion import as_annotations
-
-            data = as_annotations(data, **columns)
-    rest: dict[str, Any] = {"gold": gold, "seed": seed, "callback": callback, **parameters}
-    if isinstance(data, str | os.PathLike):
-        from consilience.io.formats import holds_sequences
-
-        if holds_sequences(data, (reading or {}).get("format")):
-            from consilience.io.sequences import read_sequences
-
-            data = read_sequences(data, **(reading or {}))
+    data, reading = _opened(data, reading or {}, _given(item=item, annotator=annotator, label=label))
+    call = _Call(
+        data,
+        method,
+        items,
+        silence,
+        {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint},
+        reading,
+        {"gold": gold, "seed": seed, "callback": callback, **parameters},
+    )
     networked = graph is not None or any(parameters.get(links) is not None for links in ("must_link", "cannot_link"))
     if probabilities is not None or features is not None:
         _check_classifiers(data, method, networked, answers, engine, checkpoint)
-        from consilience.features.consensus import aggregate_with_classifiers
-
-        annotations = _in_memory(data, items, engine, reading)
-        rest |= {"probabilities": probabilities, "features": features, "classifier": classifier}
-        return aggregate_with_classifiers(annotations, **_given(silence=silence), **rest)
+        return call.with_classifiers(probabilities=probabilities, features=features, classifier=classifier)
     if classifier is not None:
         raise ParameterError("a classifier needs features=…; pass the probabilities of a fitted one as probabilities=…")
-    if not isinstance(data, SequenceAnnotations) and not networked:
-        before = data
-        scan = partial(_scanned, gold=gold, engine=engine, memory=memory, callback=callback, reading=reading or {})
-        options: dict[str, Any] = {"engine": engine, "reading": reading, "order": order}
+    in_order = isinstance(data, SequenceAnnotations)
+    if not in_order and not networked:
+        return call.of_items(answers, order)
+    _check_structured(answers, order, engine, networked)
+    if in_order and networked:
+        raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
+    return call.of_tokens() if in_order else call.on_graph(graph)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The arguments of :func:`aggregate` that all kinds of data share, and a method for each kind."""
+
+    data: Any
+    method: str
+    items: Any
+    silence: Any
+    place: Mapping[str, Any]  #: engine, memory, scheduler, checkpoint
+    reading: Mapping[str, Any]
+    rest: Mapping[str, Any]  #: gold, seed, callback and the parameters of the method
+
+    def of_items(self, answers: str, order: Any) -> Consensus:
+        """Aggregate labels of independent items, according to what their answers mean."""
+        engine = self.place["engine"]
         # with a checkpoint, labels are scanned into its folder
-        data, taken = take_answers(data, answers, method, scan=None if checkpoint else scan, **options)
-        if not isinstance(data, Annotations) and data is not before:  # scanned, with known answers
-            rest["gold"] = None
-        if taken.kind == "ordinal" and not isinstance(data, Annotations):
-            from consilience.answers.ordinal_streaming import stream_ordinal
-
-            if items is not None or silence not in (None, "auto", "random"):
-                raise ParameterError("items=… and silence=… need labels in memory: they cannot be streamed")
-            del rest["gold"]
-            return stream_ordinal(data, taken, method, order=order, engine=engine, scheduler=scheduler, **rest)
-        if taken.kind != "nominal" and engine != "local":
+        scan = None if self.place["checkpoint"] else self._scanned
+        options: dict[str, Any] = {"engine": engine, "reading": self.reading, "order": order, "scan": scan}
+        data, taken = take_answers(self.data, answers, self.method, **options)
+        call, streamed = replace(self, data=data), not isinstance(data, Annotations)
+        if streamed and data is not self.data:  # scanned, with known answers
+            call = replace(call, rest={**self.rest, "gold": None})
+        if taken.kind == "nominal":
+            return call.of_classes(taken)
+        if taken.kind == "ordinal" and streamed:
+            return call.of_streamed_levels(taken, order)
+        if engine != "local":
             warn(f"answers={taken.kind!r} ran in this process, with all labels in memory", EngineWarning)
-        if taken.kind == "ordinal":
-            from consilience.answers.ordinal_consensus import aggregate_ordinal
+        return call.of_levels(taken, order) if taken.kind == "ordinal" else call.of_other_answers(taken)
 
-            if checkpoint is not None:
-                raise ParameterError("answers='ordinal' keeps no checkpoint")
-            data = _in_memory(data, items, "local", reading)
-            return aggregate_ordinal(data, taken, method, order=order, silence=silence, **rest)
+    def of_classes(self, taken: Taken) -> Consensus:
+        """Aggregate labels whose classes all items share, wherever the labels are."""
+        silence, rest = self.silence, {**self.rest, **self.place, "later": LATER}
+        if self.items is None and (silence is None or silence in MEANINGS):
+            found = run_method(self.data, self.method, reading=self.reading, **_given(silence=silence), **rest)
+            return found.with_run({**found.run, "hint": taken.hint}) if taken.hint else found
+        annotations = self._in_memory()
+        if not is_label(silence, annotations.class_ids):
+            return run_method(annotations, self.method, **_given(silence=silence), **rest)
+        return _with_silence(annotations, silence, self.method, rest)
+
+    def of_levels(self, taken: Taken, order: Any) -> Consensus:
+        """Aggregate levels of a scale."""
+        from consilience.answers.ordinal_consensus import aggregate_ordinal
+
+        if self.place["checkpoint"] is not None:
+            raise ParameterError("answers='ordinal' keeps no checkpoint")
+        data = self._including_items(self.data)
+        return aggregate_ordinal(data, taken, self.method, order=order, silence=self.silence, **self.rest)
+
+    def of_streamed_levels(self, taken: Taken, order: Any) -> Consensus:
+        """Aggregate levels of a scale that are on disk."""
+        from consilience.answers.ordinal_streaming import stream_ordinal
+
+        if self.items is not None or self.silence not in (None, "auto", "random"):
+            raise ParameterError("items=… and silence=… need labels in memory: they cannot be streamed")
+        rest = {name: value for name, value in self.rest.items() if name != "gold"}
+        where = {name: self.place[name] for name in ("engine", "scheduler")}
+        return stream_ordinal(self.data, taken, self.method, order=order, **where, **rest)
+
+    def of_other_answers(self, taken: Taken) -> Consensus:
+        """Aggregate numbers, sets of options, or options that differ from item to item."""
+        more = {**_given(silence=self.silence), **self.rest, "checkpoint": self.place["checkpoint"]}
         if taken.kind == "multi":
             from consilience.answers.multi_consensus import aggregate_multi
 
-            if items is not None:
-                data = data.including(_items(items, item=data.origin.item))
-            return aggregate_multi(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
-        if taken.kind in ("open", "numeric") and items is not None:
+            return aggregate_multi(self._including_items(self.data), taken, self.method, **more)
+        if self.items is not None:
             raise ParameterError("items=… is for answers that items share: an item without answers has no options")
         if taken.kind == "numeric":
             from consilience.answers.numeric.consensus import aggregate_numeric
 
-            return aggregate_numeric(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
-        if taken.kind == "open":
-            from consilience.answers.open_consensus import aggregate_open
+            return aggregate_numeric(self.data, taken, self.method, **more)
+        from consilience.answers.open_consensus import aggregate_open
 
-            return aggregate_open(data, taken, method, checkpoint=checkpoint, **_given(silence=silence), **rest)
-        rest |= {"engine": engine, "memory": memory, "scheduler": scheduler, "checkpoint": checkpoint, "later": LATER}
-        if items is None and (silence is None or silence in MEANINGS):
-            found = run_method(data, method, reading=reading, **_given(silence=silence), **rest)
-            return found.with_run({**found.run, "hint": taken.hint}) if taken.hint else found
-        annotations = _in_memory(data, items, engine, reading)
-        if not is_label(silence, annotations.class_ids):
-            return run_method(annotations, method, **_given(silence=silence), **rest)
-        return _with_silence(annotations, silence, method, rest)
+        return aggregate_open(self.data, taken, self.method, **more)
+
+    def of_tokens(self) -> Consensus:
+        """Aggregate labels of tokens in order."""
+        from consilience.structured.sequence_consensus import aggregate_sequences
+
+        data, more = self.data, {name: value for name, value in self.place.items() if name != "memory"}
+        if self.items is not None:
+            more["items"] = _items(self.items, sequence=data.sequence_column, position=data.position_column)
+        return aggregate_sequences(data, self.method, silence=self.silence, **more, **self.rest)
+
+    def on_graph(self, graph: Any) -> Consensus:
+        """Aggregate labels of items whose neighbours are known."""
+        from consilience.structured.network_consensus import aggregate_network
+
+        annotations, start = self._in_memory(), () if self.method == "auto" else (self.method,)
+        if is_label(self.silence, annotations.class_ids):
+            given = {"silence": self.silence, "given_labels": annotations.n_labels}
+            found = aggregate_network(filled(annotations, self.silence), graph, *start, **self.rest)
+            return found.with_run({**found.run, **given})
+        if self.silence not in (None, "auto", "random"):
+            raise ParameterError(f"on a graph, silence must be a label or 'random', not {self.silence!r}")
+        return aggregate_network(annotations, graph, *start, **self.rest)
+
+    def with_classifiers(self, **classifiers: Any) -> Consensus:
+        """Aggregate labels together with probabilities or features of the items."""
+        from consilience.features.consensus import aggregate_with_classifiers
+
+        more = {**_given(silence=self.silence), **self.rest, **classifiers}
+        return aggregate_with_classifiers(self._in_memory(), **more)
+
+    def _in_memory(self) -> Annotations:
+        """Read the labels into memory, with items that nobody labelled."""
+        from consilience.engine.scanned import Scanned
+        from consilience.io.coercion import as_annotations
+
+        data, is_path = self.data, isinstance(self.data, str | os.PathLike)
+        if self.place["engine"] == "stream" or (is_path and holds_parquet(data)) or isinstance(data, Scanned):
+            raise ParameterError(
+                "items=…, features=… and a label for silence need labels in memory: they cannot be streamed"
+            )
+        return self._including_items(as_annotations(data, **(self.reading if is_path else {})))
+
+    def _including_items(self, annotations: Annotations) -> Annotations:
+        """Return the labels with the items that nobody labelled."""
+        if self.items is None:
+            return annotations
+        return annotations.including(_items(self.items, item=annotations.origin.item))
+
+    def _scanned(self, data: Any) -> Any:
+        """Return labels that are to be streamed, on disk."""
+        where = {name: self.place[name] for name in ("engine", "memory")}
+        known = {name: self.rest[name] for name in ("gold", "callback")}
+        return labels_at(data, saved=None, reading=self.reading, **where, **known)
+
+
+def _opened(data: Any, reading: Mapping[str, Any], columns: Mapping[str, str]) -> tuple[Any, Mapping[str, Any]]:
+    """Return the data with its columns named, or read from its file if it holds sequences; and how to read it."""
+    if not isinstance(data, str | os.PathLike):
+        if columns:
+            from consilience.io.coercion import as_annotations
+
+            data = as_annotations(data, **columns)
+        return data, reading
+    from consilience.io.formats import holds_sequences
+
+    reading = {**reading, **columns}
+    if holds_sequences(data, reading.get("format")):
+        from consilience.io.sequences import read_sequences
+
+        data = read_sequences(data, **reading)
+    return data, reading
+
+
+def _check_structured(answers: str, order: Any, engine: Any, networked: bool) -> None:
+    """Raise where tokens in order or items on a graph cannot be combined with the other arguments."""
     if answers not in ("auto", "nominal") or order is not None:
         what = repr(answers) if order is None else "an order"
         raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {what}")
@@ -194,30 +297,6 @@ def aggregate(
         if networked:
             kind = "networks need all labels and edges in memory, since neighbours depend on each other: use 'local'"
         raise ParameterError(f"{kind}, not {engine!r}")
-    if not isinstance(data, SequenceAnnotations):
-        from consilience.structured.network_consensus import aggregate_network
-
-        annotations, start = _in_memory(data, items, engine, reading), () if method == "auto" else (method,)
-        if is_label(silence, annotations.class_ids):
-            given = {"silence": silence, "given_labels": annotations.n_labels}
-            found = aggregate_network(filled(annotations, silence), graph, *start, **rest)
-            return found.with_run({**found.run, **given})
-        if silence not in (None, "auto", "random"):
-            raise ParameterError(f"on a graph, silence must be a label or 'random', not {silence!r}")
-        return aggregate_network(annotations, graph, *start, **rest)
-    if networked:
-        raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
-    from consilience.structured.sequence_consensus import aggregate_sequences
-
-    rest |= {"engine": engine, "scheduler": scheduler, "checkpoint": checkpoint, "silence": silence}
-    if items is not None:
-        rest["items"] = _items(items, sequence=data.sequence_column, position=data.position_column)
-    return aggregate_sequences(data, method, **rest)
-
-
-def _scanned(data: Any, **options: Any) -> Any:
-    """Return labels that are to be streamed, on disk."""
-    return labels_at(data, saved=None, **options)
 
 
 def _check_classifiers(data: Any, method: str, networked: bool, answers: str, engine: Any, checkpoint: Any) -> None:
@@ -239,20 +318,6 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _in_memory(data: Any, items: Any, engine: Any, reading: Mapping[str, Any] | None) -> Annotations:
-    """Read the labels into memory, with items that nobody labelled."""
-    from consilience.engine.scanned import Scanned
-    from consilience.io.coercion import as_annotations
-
-    is_path = isinstance(data, str | os.PathLike)
-    if engine == "stream" or (is_path and holds_parquet(data)) or isinstance(data, Scanned):
-        raise ParameterError(
-            "items=…, features=… and a label for silence need labels in memory: they cannot be streamed"
-        )
-    annotations = as_annotations(data, **(reading or {} if is_path else {}))
-    return annotations if items is None else annotations.including(_items(items, item=annotations.origin.item))
-
-
 def _items(items: Any, **own: str) -> Any:
     """Return items as they are, or read from a file; ``own`` are the names of their columns among the labels."""
     if not isinstance(items, str | os.PathLike):
@@ -262,7 +327,7 @@ def _items(items: Any, **own: str) -> Any:
     return read_items(items, own)
 
 
-def _with_silence(annotations: Annotations, silence: Any, method: str, rest: dict[str, Any]) -> Consensus:
+def _with_silence(annotations: Annotations, silence: Any, method: str, rest: Mapping[str, Any]) -> Consensus:
     """Run a method where silence is a label: listed label by label, or counted without a list if that is too long."""
     cells = annotations.n_items * annotations.n_annotators
     given = {"silence": silence, "given_labels": annotations.n_labels}
