@@ -155,7 +155,7 @@ def test_tables(run: cs.MultiRun) -> None:
     people = run.annotators
     names = ["annotator", "n_labels", "accuracy", "sensitivity", "specificity", "information", "bias", "flags", "low"]
     assert people.columns.tolist() == [*names, "high"]
-    assert people["bias"].str.contains(r"^(?:misses true|ticks false) options \(\d+ %\)$").all()
+    assert people["bias"].str.contains(r"^(?:misses true|ticks false) options \(\d+%\)$").all()
     assert people["n_labels"].sum() == run.run["labels"] == 600
     order = [int(name[1:]) for name in people["annotator"]]
     for name, known in (("sensitivity", DRAWN.sensitivity), ("specificity", DRAWN.specificity)):

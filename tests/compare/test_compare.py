@@ -228,7 +228,7 @@ def test_files_in_and_out(tmp_path: Path, crowd: cs.datasets.Simulation) -> None
         check=True,
     )
     error = cs.aggregate(crowd.annotations, "majority").error_rate(crowd.truth)
-    assert done.stdout == f"<Comparison: 1 methods on 300 items, best majority ({error:.2f} % wrong)>\n"
+    assert done.stdout == f"<Comparison: 1 methods on 300 items, best majority ({error:.2f}% wrong)>\n"
 
 
 # ---- which methods, and how often -----------------------------------------------------------------------

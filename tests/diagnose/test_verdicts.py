@@ -198,7 +198,7 @@ def test_few_labels_an_item_are_unstable() -> None:
     found = diagnose(cs.simulate(600, 15, 3, labels_per_item=2, seed=1).annotations)
     plain(found)
     assert found.verdict == "weakly"
-    assert any(re.search(r"would change \d+\.\d % of the labels", reason) for reason in found.reasons)
+    assert any(re.search(r"would change \d+\.\d% of the labels", reason) for reason in found.reasons)
     assert "an item has 2.0 labels on average" in " ".join(found.advice)
 
 
@@ -231,7 +231,7 @@ def test_many_people_with_few_labels() -> None:
     found = diagnose(a)
     plain(found)
     assert found.verdict == "weakly"
-    assert re.search(r"\d+ of 400 annotators gave fewer than 10 labels, \d\d\.\d % of all", " ".join(found.reasons))
+    assert re.search(r"\d+ of 400 annotators gave fewer than 10 labels, \d\d\.\d% of all", " ".join(found.reasons))
 
 
 # ---- gold -----------------------------------------------------------------------------------------------------------
