@@ -39,10 +39,14 @@ class Figure:
         if self.target is None:
             return True
         beyond = self.target - self.value if self.up else self.value - self.target
-        return beyond <= min(self.slack, _MOST_SLACK * abs(self.target))
+        return beyond <= self._allowed
+
+    @property
+    def _allowed(self) -> float:
+        return min(self.slack, _MOST_SLACK * abs(self.target or 0.0))
 
     def __str__(self) -> str:
-        slack = f" ± {self.slack:.2g}" if self.slack else ""
+        slack = f" ± {self._allowed:.2g}" if self.slack else ""
         target = "" if self.target is None else f"   ({'≥' if self.up else '≤'} {self.target:g}{slack})"
         verdict = "    " if self.target is None else "ok  " if self.met else "MISS"
         why = f"   {self.reason}" if self.reason and not self.met else ""
