@@ -153,7 +153,7 @@ def _item_column(columns: list[str], own: str, where: str) -> str:
     if own not in columns and not any(name.strip().lower() in usual for name in columns):
         raise ColumnError(
             f"{where} has no column of items: expected {own!r}, as in the labels, or one of {', '.join(usual)} among "
-            f"{', '.join(map(repr, columns[:10]))}. Rename a column, or make one of the index (reset_index)"
+            f"{', '.join(map(repr, columns[:10]))}. Rename a column; if the index names the items, use reset_index()"
         )
     return frames.find_column(columns, "item", own if own in columns else None, where)
 
