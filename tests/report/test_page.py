@@ -86,7 +86,8 @@ def test_a_page_is_well_formed_and_self_contained(run: cs.Consensus, simulated: 
     ]
 
 
-def test_names_from_data_are_only_text(tmp_path: Path) -> None:
+def test_names_from_data_are_only_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consilience.report.items._MOST_LETTERS", 10_000)  # as many names, whatever their length
     rng = np.random.default_rng(0)
     rows = [
         (item, who, NASTY[int(rng.integers(3))] if rng.random() < 0.4 else NASTY[n % 3])
