@@ -4,7 +4,7 @@ Replay: the truth of the most valuable item is revealed and the consensus update
 of the items, everything is fitted again with all revealed truths as known answers.  The error counts all items with a
 truth, revealed ones as right.  Next to it: the same with one random check in ten, the same with the smallest margin
 first, and the smallest margins of the first fit without fitting again, which is what a list of doubtful items gives.
-A bound on what decisions can teach: the smallest confidence first, of a model that knows four fifths of all truths.
+What decisions can teach at best: the smallest confidence first, of a model that knows four fifths of all truths.
 
 Latency: decisions are posted to a server of 10^5 items and 10^6 labels, also while it fits; pages are fetched from one
 of 10^6 items.  Kills: decisions are posted as fast as they are answered, and the server is killed at a random moment;
@@ -75,7 +75,7 @@ def replay() -> list[Figure]:
         for other, target in (("margin", 0.7), ("margin, fitted once", None)):
             ratio = needed["value"] / needed[other]
             figures.append(Figure(f"decisions that halve the error, {name}: value / {other}", ratio, target))
-        figures.append(Figure(f"the same, {name}: bound / margin", bound / needed["margin"]))
+        figures.append(Figure(f"the same, {name}: taught fully / margin", bound / needed["margin"]))
     print_table("Decisions that halve the error", ["", *ORDERS, "taught fully"], rows)
     return figures
 
@@ -142,8 +142,8 @@ def reveal(
 def taught_fully(a: Annotations, truth: Codes) -> int:
     """Return how many decisions halve the error if the model knows the truth of four fifths of the items, for nothing.
 
-    Every fifth is labelled with the help of the other four; the smallest confidence is decided first.  No order of
-    decisions can teach more than that.
+    Every fifth is labelled with the help of the other four; the smallest confidence is decided first.  This shows
+    what decisions can teach the model, whatever their order; it is no strict bound.
     """
     first = int((fitted(a, np.full(truth.size, -1)).choice.best != truth).sum())
     part = np.random.default_rng(0).permutation(truth.size) % 5
