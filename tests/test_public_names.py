@@ -27,6 +27,7 @@ PUBLIC = [
     "Auto",
     "ClassOneCoin",
     "Comparison",
+    "ComparisonPlan",
     "CompletedVote",
     "Consensus",
     "CoupledNMF",
