@@ -182,6 +182,7 @@ def test_curves_and_their_picture(tmp_path: Any) -> None:
     lines = made.axes[0].lines
     assert len(lines) == 4
     assert lines[0].get_ydata().tolist() == table["consensus"].tolist()
-    for wrong in (2, (), (1.5,), (0,)):
+    bad: tuple[Any, ...] = (2, (), (1.5,), (0,))
+    for wrong in bad:
         with pytest.raises(ParameterError, match="labels_per_item must be"):
             cs.label_curves(labels, X, truth, labels_per_item=wrong)

@@ -61,7 +61,7 @@ def label_curves(
     """
     check_seed(seed)
     whole("draws", draws)
-    if not isinstance(labels_per_item, Sequence | np.ndarray) or not len(labels_per_item):
+    if not np.size(labels_per_item) or np.ndim(labels_per_item) != 1:
         raise ParameterError(f"labels_per_item must be whole numbers, such as (1, 2, 3), not {labels_per_item!r}")
     for n in labels_per_item:
         whole("labels_per_item", n)
