@@ -32,16 +32,12 @@ _PARAMETERS = (
 _MORE = ("groups", "rule", "field", "inference")
 
 
-class _Seed(click.ParamType):
-    """A seed that every method takes; --help does not show the range."""
-
-    name = "integer"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return click.IntRange(0, 2**32 - 1).convert(value, param, ctx)
+def integer(value: Any) -> int:
+    """Return a seed that every method takes.  As a function, it keeps the range out of the help."""
+    return int(click.IntRange(0, 2**32 - 1).convert(value, None, None))
 
 
-SEED = _Seed()
+SEED = integer
 ANSWERS = click.Choice(["auto", "nominal", "ordinal", "multi", "open", "numeric"])
 #: Limit on the items of a streamed run that gets a report: a report needs all items in memory.
 _MOST_REPORTED = 200_000
