@@ -32,10 +32,8 @@ _PARAMETERS = (
 _MORE = ("groups", "rule", "field", "inference")
 
 
-class _Seed(click.ParamType):
+class _Seed(click.types.IntParamType):
     """A seed that every method takes; --help does not show the range."""
-
-    name = "integer"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return click.IntRange(0, 2**32 - 1).convert(value, param, ctx)
