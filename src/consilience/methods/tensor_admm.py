@@ -145,8 +145,12 @@ def tensor_admm(
     learn = prior == "learned"
     match: Callable[..., Any] = partial(_matched, learn_prior=learn, max_iter=max_iter, tol=tol, **options)
 
-    def tell(sweep: int, objective: float, change: float) -> Any:
-        return callback(Progress(sweep, max_iter, objective, change)) if callback else None
+    ended = False
+
+    def tell(sweep: int, objective: float, change: float) -> bool:
+        nonlocal ended
+        ended = callback is not None and bool(callback(Progress(sweep, max_iter, objective, change)))
+        return ended
 
     drawn = [_random_start(rng, M, K) for _ in range(starts if init == "random" else starts - 1)]
     votes, models, found, members = match(passes, by_votes=init == "votes", others=drawn, callback=tell)
@@ -159,7 +163,8 @@ def tensor_admm(
         sentence = "no three annotators could be taken together: without triples, pairs leave the confusions open"
         cautions.append((sentence, FewLabelsWarning))
     chosen = models[best]
-    if fallback and not _is_better(passes, chosen, votes, match):
+    # a fit that its callback has ended is not followed by further ones
+    if fallback and not ended and not _is_better(passes, chosen, votes, match):
         chosen = votes
         sentence = "the labels are too few for moments: the model of the votes predicts them as well, and is kept"
         cautions.append((sentence, FewLabelsWarning))
