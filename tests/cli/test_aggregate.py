@@ -84,7 +84,7 @@ def test_error_rate_counts_items_that_have_a_truth_and_a_label(run: Run, tmp_pat
     some = write(tmp_path / "some.csv", truths, "task,label")
     summary = strict_json(run("aggregate", labels, "--json", "--truth", some).out)
     assert summary["error_rate"] == pytest.approx(100 / 3)
-    assert any("1 items are not among the labelled items" in w for w in summary["warnings"])
+    assert any("1 item is not among the labelled items" in w for w in summary["warnings"])
 
 
 @pytest.mark.parametrize("method", ["auto", "majority", "ds-em", "one-coin", "majority+em", "ds-em+em", "one-coin+em"])

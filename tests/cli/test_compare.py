@@ -136,7 +136,7 @@ def test_the_file_is_read_as_aggregate_reads_it(
     options = ("--format", "csv", "--item", "picture", "--annotator", "who", "--label", "said")
     done = compared(tmp_path / "answers.dat", "--truth", tmp_path / "truth.csv", *options, "--methods", "majority")
     assert done.status == 0, done.err
-    for part in ("repeat an answer", "have no label", "1 items are not among", "has the label 77"):
+    for part in ("repeat an answer", "have no label", "1 item is not among", "has the label 77"):
         assert done.err.count(part) == 1, done.err
     assert "; 2 items judged" in done.out
 

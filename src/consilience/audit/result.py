@@ -92,7 +92,7 @@ class Audit:
             interval = f"{row['error_low']:.1%} to {row['error_high']:.1%}"
             lines.append(f"  {row['judge']}: {row['error']:.1%} ({interval}, {row['known']} answers)")
         if len(tested) > _MOST:
-            lines.append(f"  … and {len(tested) - _MOST} more (see judges)")
+            lines.append(f"  … and {len(tested) - _MOST} more")
         interval = f"{chosen['low']:.1%} to {chosen['high']:.1%}, cross-validated"
         lines += [
             f"Smallest panel within half a point of the best: {chosen['size']} of {len(panels)} judges.",
@@ -110,7 +110,7 @@ def _by_labels(judges: list[dict[str, Any]]) -> list[str]:
     lines += [
         f"  {row['judge']}: {row['accuracy']:.1%} ({row['low']:.1%} to {row['high']:.1%})" for row in ranked[:_MOST]
     ]
-    return [*lines, f"  … and {len(ranked) - _MOST} more (see judges)"] if len(ranked) > _MOST else lines
+    return [*lines, f"  … and {len(ranked) - _MOST} more"] if len(ranked) > _MOST else lines
 
 
 def _refused(judges: list[dict[str, Any]]) -> list[str]:
@@ -127,7 +127,7 @@ def _refused(judges: list[dict[str, Any]]) -> list[str]:
         lines.append(
             f"  {row['judge']}: {row['refused']:.1%} ({row['refused_low']:.1%} to {row['refused_high']:.1%}){counted}"
         )
-    return [*lines, f"  … and {len(most) - _MOST} more (see judges)"] if len(most) > _MOST else lines
+    return [*lines, f"  … and {len(most) - _MOST} more"] if len(most) > _MOST else lines
 
 
 def _without(judges: list[dict[str, Any]]) -> list[str]:

@@ -54,7 +54,8 @@ def truth_codes(truth: Any, items: Ids, classes: Ids, *, column: str, what: str,
     if unknown_items and unknown_items == int(known.sum()):
         raise IdError(f"none of the {unknown_items} items in {what} is among the labelled items; are the ids the same?")
     if unknown_items:
-        warn(f"{what}: {unknown_items} items are not among the labelled items", DataWarning)
+        are = "item is" if unknown_items == 1 else "items are"
+        warn(f"{what}: {unknown_items} {are} not among the labelled items", DataWarning)
     found = known & (item >= 0)
     codes = np.full(len(items), -1, np.int32)
     codes[item[found]] = code[found]
