@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from consilience.answers.kinds import ORDINAL_METHOD, Taken
-from consilience.auto.expected_error import LATER
+from consilience.answers.ordinal_consensus import ordinal_run
 from consilience.auto.ordinal import ordinal_auto
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
@@ -26,9 +25,7 @@ from consilience.engine.scanned import Scanned
 from consilience.engine.streamed import Block, StreamedConsensus
 from consilience.exceptions import DataWarning, MethodError
 from consilience.fitting.em import Callback
-from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.votes import vote_statistics
 from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.running import JUDGED, run_summary
@@ -89,7 +86,9 @@ def stream_ordinal(
         return StreamedOrdinalRun(scanned, model, None, run, by_votes=by_votes, callback=callback)
     predict = _in_order(fit.predictor, names, scale.order)
     sample = sample.recode(sample.annotator_ids, model.classes)
-    judged = _judged(sample, model, predict, fit, run)
+    posterior, votes = predict(sample)
+    # for verdict, estimated error and health
+    judged = ordinal_run(sample, replace(fit, model=model, posterior=posterior, hint=votes), run)
     return StreamedOrdinalRun(scanned, model, None, run, predictor=predict, judged=judged, callback=callback)
 
 
@@ -111,24 +110,3 @@ def _in_order(predictor: Predictor, names: Ids, levels: Ints) -> Predictor:
         return np.ascontiguousarray(posterior[:, levels]), np.ascontiguousarray(votes[:, levels])
 
     return predict
-
-
-def _judged(sample: Annotations, model: DawidSkene, predict: Predictor, fit: Fit, run: Any) -> OrdinalRun:
-    """Return the run of a sample under the model of all labels, for verdict, estimated error and health."""
-    posterior, votes = predict(sample)
-    found = replace(fit, model=model, posterior=posterior, hint=votes)
-    a = sample
-    return OrdinalRun(
-        model,
-        posterior,
-        found.choice,
-        a.item_ids,
-        a.labels_per_item,
-        vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators).counts,
-        run,
-        a.origin,
-        partial(LATER.diagnose, a),
-        annotations=a,
-        examine=partial(LATER.examine, a),
-        estimate=None if LATER.estimate is None else partial(LATER.estimate, a),
-    )

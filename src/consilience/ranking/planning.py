@@ -323,7 +323,7 @@ def _reasons(ranking: Ranking, i: Ints, j: Ints) -> list[str]:
         spread = close.get((a, b), float(np.hypot(ranking.deviation[a], ranking.deviation[b])))
         sure = ndtr((s[a] - s[b]) / max(spread, 1e-12))
         one, two = shown(data.item_ids[a]), shown(data.item_ids[b])
-        said.append(f"{one} ({100 * sure:.0f} %) or {two} ({100 - 100 * sure:.0f} %)?")
+        said.append(f"{one} ({100 * sure:.0f}%) or {two} ({100 - 100 * sure:.0f}%)?")
     return said
 
 
