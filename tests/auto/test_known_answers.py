@@ -15,6 +15,7 @@ from consilience.auto.auto import auto
 from consilience.auto.known_answers import learn_from_known
 from consilience.auto.pool import Pool, normalised
 from consilience.data.annotations import Annotations
+from consilience.diagnose.constants import FOLDS, LEAST_KNOWN
 from consilience.exceptions import ConsilienceWarning
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
@@ -160,7 +161,7 @@ def test_the_model_that_predicts_a_known_item_has_not_seen_its_answer() -> None:
 
     learned, _, _ = learn_from_known(a, memory(a), memory)
     # a fifth of the answers is hidden from each model, and what it says of them is nothing: its share does not move
-    assert asked == [50] + [40] * constants.FOLDS + [0]
+    assert asked == [50] + [40] * FOLDS + [0]
     assert learned.shares[1] == pytest.approx(1.0, abs=1e-4)
 
 
@@ -254,7 +255,7 @@ def test_a_contradiction_is_the_first_caution() -> None:
 
 def test_four_answers_are_too_few_to_say_anything() -> None:
     a, truth = wrong_together(300, 6)
-    few, enough = (quiet(with_known(a, truth, n, 0)).details for n in (constants.LEAST_KNOWN - 1, 5))
+    few, enough = (quiet(with_known(a, truth, n, 0)).details for n in (LEAST_KNOWN - 1, 5))
     assert "known_answers" not in few
     assert enough["known_answers"]["items"] == 5
 

@@ -32,6 +32,7 @@ def test_merged_model_is_that_of_merged_labels() -> None:
         np.testing.assert_allclose(small.confusions[m].sum(axis=0), 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:on your 12 known answers")
 def test_known_truths_are_merged() -> None:
     annotations = cs.simulate(50, 4, 6, labels_per_item=3, seed=0).annotations
     gold = np.where(np.arange(50) < 12, np.arange(50) % 6, -1)

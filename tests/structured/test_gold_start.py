@@ -83,6 +83,7 @@ def test_gold_that_breaks_the_rules_of_tags_is_held() -> None:
     assert first.labels["label"].iloc[0] == "I-x"
 
 
+@pytest.mark.filterwarnings("ignore:on your .* known answers")
 def test_gold_of_functions_changes_what_their_silence_is_worth() -> None:
     from benchmarks.span_functions import draw, f1
 

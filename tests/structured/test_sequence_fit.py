@@ -100,6 +100,7 @@ def test_who_does_not_is_not() -> None:
     assert "truth alone" in chosen.run["chosen"]
 
 
+@pytest.mark.filterwarnings("ignore:on your 240 known answers")
 @pytest.mark.parametrize("method", ["ds-em+hmm+em", "auto"])
 def test_gold_is_held(method: str) -> None:
     sequences, truth = errors_in_runs(1, n_sequences=60)

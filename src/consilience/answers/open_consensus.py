@@ -14,9 +14,11 @@ from consilience.answers.kinds import OPEN_METHOD, Taken
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids, encode
 from consilience.data.truth import truth_columns
+from consilience.diagnose.left_out import estimated_error, left_out
 from consilience.diagnose.open_answers import diagnose_open, without_answers
 from consilience.exceptions import DataWarning, ParameterError
 from consilience.fitting.em import Callback
+from consilience.kernels._arrays import Codes, Floats
 from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.running import run_summary
@@ -51,6 +53,8 @@ def aggregate_open(
         raise ParameterError("open answers need seconds at most, and keep no checkpoint")
     a = annotations if gold is None else _with_gold(annotations, gold)
     fit = fit_open(a, callback=callback, **parameters)
+    known, contradicted = left_out(a, partial(_labelled, **parameters))
+    fit = replace(fit, cautions=(*contradicted, *fit.cautions))
     if taken.reason:
         fit = replace(fit, cautions=((taken.reason, DataWarning), *fit.cautions))
     bare = without_answers(a)
@@ -58,6 +62,8 @@ def aggregate_open(
     more: dict[str, Any] = {"K": a.n_classes, "answers": "open"}
     if method == "auto":
         more |= {"chosen": OPEN_METHOD, "why": "options differ from item to item"}
+    if known:
+        more["known_answers"] = known
     by_user = method != "auto"
     run = run_summary(bare, fit, method=method, by_user=by_user, parameters=parameters, seed=seed, begun=begun, **more)
     n_labels = a.labels_per_annotator
@@ -73,10 +79,18 @@ def aggregate_open(
         a.origin,
         partial(diagnose_open, a),
         annotations=a,
+        estimate=estimated_error,
         first=candidates.first,
         answer=candidates.answer,
         size=candidates.size,
     )
+
+
+def _labelled(annotations: Annotations, **parameters: Any) -> tuple[Codes, Floats]:
+    """Return the answer of every item and the confidence in it, (N,) both."""
+    found = fit_open(annotations, **parameters).posterior
+    best, _ = found.two_best()
+    return choose_answers(found).best, np.append(found.probability, 0.0)[best]
 
 
 def _with_gold(annotations: Annotations, gold: Any) -> Annotations:

@@ -22,13 +22,14 @@ import numpy as np
 
 from consilience.auto import constants
 from consilience.auto.fallback import NO_SIGNAL, agreement_beyond_chance, evidence_of_truth, labels_as_they_are, why_not
-from consilience.auto.known_answers import contradiction, known_items, learn_from_known
+from consilience.auto.known_answers import learn_from_known
 from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.auto.places import log_likelihood, predicted, sample_and_known, silence_on_disk
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR, ERR_TOGETHER
+from consilience.diagnose.constants import CHANCE, CLEAR, ERR_TOGETHER, LEAST_KNOWN
 from consilience.diagnose.error_correlation import correlation_and_error
+from consilience.diagnose.left_out import contradiction, known_items, report
 from consilience.diagnose.silence import Silence, examine_silence
 from consilience.engine.passes import Labels
 from consilience.exceptions import DataWarning
@@ -114,9 +115,9 @@ def auto(
     cautions = (*unheard, *built.cautions)
     details = built.details
     pool = built.pool
-    if known >= constants.LEAST_KNOWN and a.n_classes > 1:
-        pool, taught, report = _taught(sample_and_known(a), crowd, built)
-        cautions, details = (*taught, *cautions), {**details, "known_answers": report}
+    if known >= LEAST_KNOWN and a.n_classes > 1:
+        pool, taught, found = _taught(sample_and_known(a), crowd, built)
+        cautions, details = (*taught, *cautions), {**details, "known_answers": found}
     posterior, votes = predicted(a, pool)
     return Fit(
         built.model,
@@ -247,20 +248,12 @@ def _taught(part: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tupl
 
     ``part`` has all items of known truth; refits use no other labels.
     """
-    items = known_items(part)
     pool, judged, alone = learn_from_known(part, built.pool, lambda some: crowd.build(some, some).pool)
     assert part.gold is not None
-    truth = part.gold[items]
-    expected, found = float(1.0 - alone.max(axis=1).mean()), float((alone.argmax(axis=1) != truth).mean())
-    report = {
-        "items": int(items.size),
-        "error": found,
-        "expected": expected,
-        "error_with": float((judged.argmax(axis=1) != truth).mean()),
-        "expected_with": float(1.0 - judged.max(axis=1).mean()),
-        "shares": dict(zip(("votes", "model", "record"), pool.shares, strict=True)),
-    }
-    return pool, contradiction(items.size, found, expected), report
+    truth = part.gold[known_items(part)]
+    made = report(*((each.argmax(axis=1) != truth, each.max(axis=1)) for each in (alone, judged)))
+    made["shares"] = dict(zip(("votes", "model", "record"), pool.shares, strict=True))
+    return pool, contradiction(made), made
 
 
 def _by_prior(one: Floats, other: Floats) -> float:

@@ -64,10 +64,6 @@ FLOOR = 0.01
 
 # ---- known answers ---------------------------------------------------------------------------------------------------
 
-#: Known answers with labels from which on the pool learns from them.
-#: origin: by design; alternatives: none; sensitivity: not measured.
-LEAST_KNOWN = 5
-
 #: Precision of the prior of a share (votes, model, vote by record) and of the offset of a class, and the number of
 #: answers that an average annotator's record is worth.
 #: origin: 28 public sets, 10, 30 and 100 known answers; the last from 12 simulated crowds whose model is right, where
@@ -80,9 +76,6 @@ SHARE_PRECISION, OFFSET_PRECISION, RECORD_ANSWERS = 3.0, 10.0, 2.0
 #: Least share of votes and model: a few surprising answers lower confidence, but do not leave labels to chance.
 #: origin: by design; alternatives: 0, 0.1, 0.3; sensitivity: at most 0.1 points on the mean.
 LEAST_SHARE = 0.02
-
-#: Parts of the known answers that are left out in turn.  origin: convention; alternatives: none.
-FOLDS = 5
 
 # ---- fallback ------------------------------------------------------------------------------------------------------
 

@@ -34,19 +34,10 @@ import numpy as np
 from consilience.auto import constants
 from consilience.auto.pool import Pool, features, label_sums, normalised, votes_of
 from consilience.data.annotations import Annotations
-from consilience.diagnose.rules import surprising
-from consilience.exceptions import DataWarning
-from consilience.fitting.fit import Caution
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.diagnose.left_out import known_items, parts_of_known
+from consilience.kernels._arrays import Codes, Floats
 
-__all__ = ["Lessons", "contradiction", "known_items", "learn_from_known", "learned_from", "records", "regression"]
-
-
-def known_items(annotations: Annotations) -> Ints:
-    """Return the items with a known answer and a label."""
-    if annotations.gold is None:
-        return np.empty(0, np.int64)
-    return np.flatnonzero((annotations.gold >= 0) & (annotations.labels_per_item > 0))
+__all__ = ["Lessons", "learn_from_known", "learned_from", "records", "regression"]
 
 
 class Lessons(NamedTuple):
@@ -69,7 +60,7 @@ def learn_from_known(
     some = annotations.select_items(items)
     assert some.gold is not None
     blind, posterior = some.with_gold(None), np.empty((items.size, annotations.n_classes))
-    for part in _parts(blind, some.gold):
+    for part in parts_of_known(blind, some.gold):
         posterior[part] = refit(annotations.forgetting(items[part])).model(blind.select_items(part))
     learned, judged = learned_from(Lessons(some, posterior, _average_accuracy(annotations, pool)), pool)
     alone, _ = refit(annotations.forgetting(items))(blind)
@@ -97,14 +88,6 @@ def learned_from(lessons: Lessons, pool: Pool) -> tuple[Pool, Floats]:
     record = _weights(np.append(hits, 0.0), np.append(known, 0.0), average)
     learned = replace(pool, shares=(of_votes, of_model, of_record), offsets=offsets, record=record, doubt=doubt)
     return learned, judged
-
-
-def _parts(some: Annotations, truth: Codes) -> list[Ints]:
-    """Divide known items into parts of about the same classes and votes, whatever the order of the rows."""
-    votes = votes_of(some, None)[0]
-    order = np.lexsort((votes[np.arange(truth.size), np.minimum(truth, votes.shape[1] - 1)], truth))
-    n = min(constants.FOLDS, truth.size)
-    return [np.sort(order[first::n]) for first in range(n)]
 
 
 def records(some: Annotations) -> tuple[Floats, Floats]:
@@ -159,15 +142,3 @@ def regression(
     bounds = [(bound, None) for bound in least] + [(None, None)] * K
     found = minimize(loss, middle, jac=True, method="L-BFGS-B", bounds=bounds).x
     return np.asarray(found[:F]), np.asarray(found[F:])
-
-
-def contradiction(n: int, found: float, expected: float) -> tuple[Caution, ...]:
-    """Return the caution where known answers contradict the labels' own estimate, by more than chance."""
-    if not surprising(n, found, expected):
-        return ()
-    sentence = (
-        f"on your {n} known answers, the consensus of the labels alone is {found:.0%} wrong; it expected "
-        f"{expected:.0%}. Known answers are used as far as they help; collect more, or find out what the annotators "
-        "misunderstand"
-    )
-    return ((sentence, DataWarning),)

@@ -85,9 +85,10 @@ COMMON_PER_CLASS, LEAST_COMMON, MOST_COMMON = 10, 20, 200
 #: What subtypes add to the log-probability of the labels, in nats per label, from which annotators err together.
 #: origin: 0.047 and more on duck and three panels, 0.014 and less on other sets; sensitivity: none between these.
 ERR_TOGETHER = 0.02
-#: Standard errors by which the error on known answers must exceed the expected one to contradict it.
-#: origin: by design; sensitivity: not measured.
-CONTRADICTED = 3.0
+
+#: Standard errors and share of items by which the error on known answers must exceed the expected one to contradict it.
+#: origin: by design: of thousands of known answers, chance alone explains too little; sensitivity: not measured.
+CONTRADICTED, CONTRADICTED_SHARE = 3.0, 0.05
 
 #: Probability with which collecting as much as the advice says satisfies a rule.
 #: origin: by design; sensitivity, numbers of items by the formula: 0.7 to 0.8 times with 0.75, 1.1 to 1.2 with 0.95.
@@ -172,3 +173,12 @@ SILENCE_DISTANCE, SILENCE_DISPERSION = 0.1, 10.0
 #: Share of all possible labels from which hardly anybody is silent.
 #: origin: by design; alternatives: none; sensitivity: not measured.
 DENSE_SHARE = 0.9
+
+# ---- known answers ---------------------------------------------------------------------------------------------------
+
+#: Known answers with labels from which on they are compared with the consensus, and ``auto`` learns from them.
+#: origin: by design; alternatives: none; sensitivity: not measured.
+LEAST_KNOWN = 5
+
+#: Parts of the known answers that are left out in turn.  origin: convention; alternatives: none.
+FOLDS = 5

@@ -8,7 +8,8 @@ seldom agree.
 verdict         when
 ==============  ======================================================================================================
 ``not``         fewer than three annotators; no item with two labels; more than ``OUTSIDE_NOT`` of the labels outside
-                the largest group of linked annotators; fewer than ``HARDLY`` of the pairs of labels agree
+                the largest group of linked annotators; fewer than ``HARDLY`` of the pairs of labels agree; known
+                answers contradict the consensus
 ``weakly``      more than ``OUTSIDE_NOTE`` of the labels outside that group; fewer than half of the items with three
                 labels; less than half of all labels right by estimate; more than ``FEW_SHARE`` of the labels from
                 annotators with fewer than ten
@@ -33,8 +34,7 @@ from consilience.diagnose.by_overlap import OverlapDiagnosis, judge, outside_lar
 from consilience.diagnose.constants import FEW_SHARE, LEAST_COMMON
 from consilience.diagnose.evidence import count, percent
 from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
-from consilience.diagnose.rules import Finding
-from consilience.kernels._arrays import Floats
+from consilience.diagnose.rules import Finding, contradicted
 from consilience.kernels.open_answers import candidates_of
 from consilience.runs.annotator_table import FEW
 from consilience.runs.open_run import OpenRun
@@ -89,7 +89,7 @@ def diagnose_open(annotations: Annotations, consensus: OpenRun) -> OpenDiagnosis
     if agreeing is not None:
         same = percent(consensus.model.same_error)
         praise = f"{percent(agreeing)} of the pairs of labels of an item agree; of wrong ones, {same}."
-    judged = judge(_findings(a, graph, agreeing, consensus.counts), praise)
+    judged = judge(_findings(a, graph, agreeing, consensus), praise)
     return OpenDiagnosis(*judged, graph, agreeing)
 
 
@@ -118,7 +118,8 @@ def overlap_findings(a: Annotations, graph: CoLabelGraph, *, gold: bool) -> Iter
         yield Finding(1, reason, f"Give more items to {asked} of them, at least {LEAST_COMMON} labels each.")
 
 
-def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, counts: Floats) -> Iterator[Finding]:
+def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, consensus: OpenRun) -> Iterator[Finding]:
+    yield from contradicted(consensus.run)
     gold = a.gold is not None and int((a.gold >= 0).sum()) >= LEAST_COMMON
     yield from overlap_findings(a, graph, gold=gold)
     if agreeing is None:
@@ -129,7 +130,7 @@ def _findings(a: Annotations, graph: CoLabelGraph, agreeing: float | None, count
             f"Only {percent(agreeing)} of the pairs of labels of an item agree: nothing shows that anybody is right.",
             "Check that equal answers are written in the same way: numbers, units, capitals.",
         )
-    right = float(counts[:, 0].sum()) / max(a.n_labels, 1)
+    right = float(consensus.counts[:, 0].sum()) / max(a.n_labels, 1)
     if right < 0.5:
         yield Finding(
             0 if gold else 1,

@@ -28,8 +28,8 @@ truths (gold), if there are enough, count as an annotator who is always right.  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from consilience.diagnose.constants import (
     CLASS_NOT,
     CLASS_WEAK,
     CONTRADICTED,
+    CONTRADICTED_SHARE,
     ERR_TOGETHER,
     FEW_SHARE,
     FEW_TRIPLES,
@@ -57,7 +58,7 @@ from consilience.diagnose.evidence import Evidence, count, percent, round_up
 from consilience.kernels._arrays import Ints
 from consilience.runs.annotator_table import FEW
 
-__all__ = ["Finding", "findings", "surprising", "what_holds"]
+__all__ = ["Finding", "contradicted", "findings", "surprising", "what_holds"]
 
 
 class Finding(NamedTuple):
@@ -342,7 +343,12 @@ def _pairs_only(e: Evidence) -> Iterator[Finding]:
 
 
 def _contradicted(e: Evidence) -> Iterator[Finding]:
-    known = e.run.get("known_answers")
+    yield from contradicted(e.run)
+
+
+def contradicted(run: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a finding if a run is wrong about known answers more often than its labels led to expect."""
+    known = run.get("known_answers")
     if known and surprising(known["items"], known["error_with"], known["expected"]):
         yield Finding(
             2,
@@ -401,9 +407,9 @@ _SECOND: Sequence[_Rule] = (_err_together, _copies, _unstable, _uncertain_classe
 
 
 def surprising(n: int, found: float, expected: float) -> bool:
-    """Whether so many errors on n known answers are more than chance explains."""
+    """Whether so many errors on n known answers are more than chance explains, and enough to matter."""
     error = np.sqrt(max(expected * (1.0 - expected), 0.25 / n) / n)
-    return bool(found - expected >= CONTRADICTED * error)
+    return bool(found - expected >= max(CONTRADICTED * error, CONTRADICTED_SHARE))
 
 
 def findings(e: Evidence) -> list[Finding]:

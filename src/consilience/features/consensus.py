@@ -30,11 +30,12 @@ import numpy as np
 from consilience.auto import constants as auto_constants
 from consilience.auto.expected_error import LATER
 from consilience.auto.fallback import why_not
-from consilience.auto.known_answers import known_items, regression
+from consilience.auto.known_answers import regression
 from consilience.auto.pool import Pool, held, normalised
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
-from consilience.diagnose.constants import ERR_TOGETHER
+from consilience.diagnose.constants import ERR_TOGETHER, LEAST_KNOWN
+from consilience.diagnose.left_out import known_items
 from consilience.engine.progress import Callback
 from consilience.features import constants
 from consilience.features.cross_fitting import check_classifier, draw_folds
@@ -165,7 +166,7 @@ class _Revision:
 
     def _revised(self, a: Annotations, fit: Fit) -> Fit:
         kind = _kind(fit)
-        if kind != "assigned" and known_items(a).size < auto_constants.LEAST_KNOWN:
+        if kind != "assigned" and known_items(a).size < LEAST_KNOWN:
             return _reported(fit, used=False, why=_ERR_TOGETHER)
         folds = draw_folds(a.item_ids, min(constants.FOLDS, a.n_items), self.seed)
         members = self.members_of(a, folds)
@@ -195,7 +196,7 @@ def _combined(a: Annotations, fit: Fit, pool: Pool, joint: Joint, gain: Gain, fo
         return _reported(fit, used=False, why="held-out labels are not clearly predicted better with it", **report)
     known, why = known_items(a), "held-out labels are predicted better with it"
     shares, offsets = (_SHARE, _SHARE), np.zeros(a.n_classes)
-    if known.size >= auto_constants.LEAST_KNOWN:
+    if known.size >= LEAST_KNOWN:
         pool = _untaught(pool)  # the annotators have learned from the known answers, beside the classifiers
         blind, labels = a.with_gold(None), np.empty_like(joint.opinion)
         for items, model, _ in fold_likelihoods(blind, joint.posterior, folds):

@@ -7,17 +7,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from consilience.data.annotations import Annotations
 from consilience.diagnose.health import annotator_health
+from consilience.diagnose.left_out import estimated_error, left_out
 from consilience.diagnose.runs import diagnose_run
 from consilience.engine.progress import Callback
 from consilience.exceptions import ParameterError
 from consilience.io.coercion import as_annotations
+from consilience.kernels._arrays import Codes, Floats
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.estimator import CrowdEstimator
@@ -69,8 +73,16 @@ def aggregate_network(
     begun = time.perf_counter()
     joined = None if graph is None else as_graph(graph, annotations)
     start = method.removesuffix(SUFFIX)
-    fit = network_em(annotations, joined, method=start, random_state=seed, callback=callback, **parameters)
+    options: dict[str, Any] = {"method": start, "random_state": seed, **parameters}
+    fit = network_em(annotations, joined, callback=callback, **options)
     a = annotations
+
+    def label(some: Annotations) -> tuple[Codes, Floats]:
+        found = network_em(some, joined, **options)
+        return found.choice.best, found.posterior[np.arange(some.n_items), found.choice.best]
+
+    known, contradicted = left_out(a, label)
+    fit = replace(fit, cautions=(*contradicted, *fit.cautions))
     warn_of([*cautions_of(a, alone=False), *fit.cautions])
     statistics = vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators)
     given = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
@@ -88,6 +100,7 @@ def aggregate_network(
         begun=begun,
         alone=False,
         **edges,
+        **({"known_answers": known} if known else {}),
     )
     return Consensus(
         fit.model,
@@ -101,6 +114,7 @@ def aggregate_network(
         partial(diagnose_run, a),
         annotations=a,
         examine=partial(annotator_health, a),
+        estimate=estimated_error,
     )
 
 

@@ -19,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from consilience.data.frames import is_frame
 from consilience.data.sequences import SequenceAnnotations
 from consilience.data.silence import is_label
+from consilience.diagnose.constants import LEAST_KNOWN
+from consilience.diagnose.left_out import contradiction, estimated_error, known_items, report
 from consilience.diagnose.runs import diagnose_run
 from consilience.engine.dask import placed
 from consilience.exceptions import FewLabelsWarning, ParameterError
@@ -29,6 +31,7 @@ from consilience.kernels.silence import add_silence
 from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.running import run_summary
+from consilience.models.chain_mixture import ChainMixture
 from consilience.models.dawid_skene import DawidSkene
 from consilience.published import AsPublished
 from consilience.runs.consensus import TIE, Choice
@@ -88,7 +91,12 @@ def aggregate_sequences(
     with placed(engine, scheduler) as cluster:
         place = cluster.client if cluster else "local"
         fit, posterior, best, statistics = _fit_and_label(sequences, method=method, engine=place, **given)
+        known = _compared_with_known(sequences, fit.model, **given, method=method, engine=place)
     a = sequences.tokens
+    if known:
+        contradicted = contradiction(known)
+        warn_of(list(contradicted))
+        fit = replace(fit, cautions=(*contradicted, *fit.cautions), details={**fit.details, "known_answers": known})
     told = {**parameters, "valid": valid}
     if sequences.silence is not None:
         told["silence"] = fit.details["silence"]
@@ -107,6 +115,7 @@ def aggregate_sequences(
         a.origin,
         partial(diagnose_run, a),
         annotations=a,
+        estimate=estimated_error,
         chains=fit.model,
         sequences=sequences,
     )
@@ -141,6 +150,32 @@ def _fit_and_label(
     a, posterior = sequences.tokens, fit.model.posterior(sequences)
     best = fit.model.decode(sequences, posterior, forbidden(sequences) if valid else None)
     return fit, posterior, best, vote_statistics(a.indptr, a.annotator, a.label, posterior, a.n_annotators)
+
+
+def _compared_with_known(
+    sequences: SequenceAnnotations, model: ChainMixture, *, valid: bool, **options: Any
+) -> dict[str, Any]:
+    """Return how often known tokens are labelled wrongly by chains of the labels alone, and by ``model``.
+
+    ``model`` was fitted with all known tokens but judges each without them.  That is a little too favourable: a refit
+    for every part of them would take too long.
+    """
+    tokens = sequences.tokens
+    # where silence is a label, everybody has labelled every token
+    items = known_items(tokens, silent=sequences.silence is not None)
+    if items.size < LEAST_KNOWN or tokens.n_classes < 2:
+        return {}
+    assert tokens.gold is not None
+    truth, blind = tokens.gold[items], sequences.with_gold(None)
+    never = forbidden(sequences) if valid else None
+    alone = fit_sequences(blind, valid=valid, **{**options, "callback": None, "checkpoint": None})
+
+    def judged(by: ChainMixture) -> tuple[Any, Floats]:
+        posterior = by.posterior(blind)
+        best = by.decode(blind, posterior, never)[items]
+        return best != truth, posterior[items, best]
+
+    return report(judged(alone.model), judged(model))
 
 
 def _confusions(sequences: SequenceAnnotations, statistics: Statistics, posterior: Floats) -> DawidSkene:

@@ -34,11 +34,13 @@ JUDGED = 500_000
 
 @dataclass(frozen=True)
 class Later:
-    """What a consensus computes on first access, from the labels and itself."""
+    """What is computed beside a fit: on first access by the consensus, or with known answers at once."""
 
     diagnose: Callable[[Annotations, Consensus], Any]
     examine: Callable[[Annotations, Consensus], Any]
     estimate: Callable[[Annotations, Consensus], Any] | None = None
+    #: Compares a fit with known answers; the last argument fits the same method to other labels.
+    compare: Callable[[Annotations, Fit, Callable[[Annotations], Fit]], Fit] | None = None
 
 
 def run_method(
@@ -162,6 +164,8 @@ class _Task:
         place = (lambda inner: self._placed(InMemory(inner))) if everywhere else nullcontext
         fit = registry.fit(self.method, a, place=place, **self._options)
         fit = fit if self.revise is None else self.revise(a, fit)
+        if self.later is not None and self.later.compare is not None:
+            fit = self.later.compare(a, fit, self._again)
         if not everywhere and self.engine != "local":
             sentence = f"{self.method} ran in this process, with all labels in memory"
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
@@ -172,6 +176,9 @@ class _Task:
         alone = not fit.details.get("neighbours", False)
         warn_of([*cautions_of(look, alone=alone, silence=fit.details.get("silence", "random")), *fit.cautions])
         return self._consensus(a, fit, self._summary(look, fit))
+
+    def _again(self, a: Annotations) -> Fit:
+        return registry.fit(self.method, a, **{**self._options, "callback": None})
 
     def _consensus(self, a: Annotations, fit: Fit, run: Mapping[str, Any]) -> Consensus:
         return Consensus(
