@@ -34,7 +34,7 @@ def oracle(crowd: Simulation) -> float:
     return float(np.mean(best == np.asarray(crowd.truth)))
 
 
-def test_the_long_tail_is_no_worse_than_voting_and_not_overconfident() -> None:
+def test_the_long_tail_is_no_worse_than_voting_and_as_sure_as_it_is_right() -> None:
     scores = []
     for seed in range(3):
         crowd = long_tail(seed)
@@ -46,8 +46,8 @@ def test_the_long_tail_is_no_worse_than_voting_and_not_overconfident() -> None:
     ours, majority, ece, confidence = np.mean(scores, axis=0)
     assert ours >= 0.915
     assert ours >= majority - 0.002
-    assert confidence < ours
-    assert ece < 0.12
+    assert abs(confidence - ours) < 0.02
+    assert ece < 0.07
 
 
 @pytest.mark.parametrize("flip", [0.0, 0.05, 0.1])
@@ -85,10 +85,10 @@ def test_the_estimator_predicts_what_it_fitted() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_many_independent_labels_let_the_model_count_fully(seed: int) -> None:
+def test_many_independent_labels_let_the_model_count_almost_fully(seed: int) -> None:
     crowd = cs.simulate(20_000, 30, 2, labels_per_item=10, seed=seed)
     fit, truth = auto(crowd.annotations), np.asarray(crowd.truth)
-    assert fit.details["weights"] == {"votes": 0.0, "model": 1.0}
+    assert fit.details["weights"]["model"] > 0.8 > 0.1 > fit.details["weights"]["votes"]
     assert "errors look independent" in fit.details["why"]
     assert expected_calibration_error(fit.posterior, truth) < 0.01
     assert accuracy(fit, truth) > oracle(crowd) - 0.002

@@ -2,10 +2,10 @@
 
 1. Annotators who answer as one (:mod:`consilience.moments.copies`) share one vote.
 2. A model is fitted: confusion matrices, with subtypes of the classes where annotators err together
-   (:mod:`consilience.auto.model`), or :mod:`consilience.methods.hierarchical` if errors look independent.  If silence
-   says something about the truth (:mod:`consilience.diagnose.silence`), as with labelling functions, it is
-   :mod:`consilience.methods.propensity` instead.
-3. Votes and model are pooled (:mod:`consilience.auto.pool`).
+   (:mod:`consilience.auto.model`), or :mod:`consilience.methods.hierarchical` if errors look independent
+   (:mod:`consilience.auto.dependent`).  If silence says something about the truth
+   (:mod:`consilience.diagnose.silence`), as with labelling functions, it is :mod:`consilience.methods.propensity`.
+3. Votes and model are pooled (:mod:`consilience.auto.pool`), the less the surer it is that errors are independent.
 4. Known answers teach how far to trust votes, model and each annotator (:mod:`consilience.auto.known_answers`).
 
 If labels cannot show who is right at all, there is no model (:mod:`consilience.auto.fallback`).
@@ -13,7 +13,7 @@ If labels cannot show who is right at all, there is no model (:mod:`consilience.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -21,14 +21,14 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.auto import constants
+from consilience.auto.dependent import dependent_errors
 from consilience.auto.fallback import NO_SIGNAL, agreement_beyond_chance, evidence_of_truth, labels_as_they_are, why_not
 from consilience.auto.known_answers import learn_from_known
 from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.auto.places import log_likelihood, predicted, sample_and_known, silence_on_disk
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR, ERR_TOGETHER, LEAST_KNOWN
-from consilience.diagnose.error_correlation import correlation_and_error
+from consilience.diagnose.constants import ERR_TOGETHER, LEAST_KNOWN
 from consilience.diagnose.left_out import contradiction, known_items, report
 from consilience.diagnose.silence import Silence, examine_silence
 from consilience.engine.passes import Labels
@@ -48,7 +48,13 @@ from consilience.moments.copies import Copies, find_copies
 __all__ = ["METHOD", "Auto", "auto"]
 
 #: What a fit without a model beside the votes reports of one.
-_NO_DETAILS: Mapping[str, Any] = {"gain_of_subtypes": 0.0, "copies": [], "error_correlation": 0.0, "silence": "random"}
+_NO_DETAILS: Mapping[str, Any] = {
+    "gain_of_subtypes": 0.0,
+    "copies": [],
+    "error_correlation": 0.0,
+    "dependent": 1.0,
+    "silence": "random",
+}
 
 
 class Auto(SeededEstimator):
@@ -162,20 +168,17 @@ class _Annotators:
         options = {**self.options, "weights": self.weights, "random_state": self.random_state}
         looked = look_for_subtypes(sample, **options)
         gain = looked.gain
-        correlation, dependent = self._dependence(sample, gain)
-        found: Hierarchy | Subtypes
-        posterior: Callable[[Annotations], Floats]
-        if dependent < 1:  # then a model that learns the habits of the crowd is best
+        fitted = fit_model(a, sample, looked, **options)
+        found: Subtypes | Hierarchy = fitted
+        subtypes = SubtypeModel.of(fitted, a)
+        model, posterior = subtypes.named, subtypes.__call__
+        correlation, dependent = dependent_errors(sample, subtypes, self.groups, max_iter=self.options["max_iter"])
+        if gain > 0:
+            dependent = 1.0
+        if dependent < constants.AT_ITS_WORD:  # then a model that learns the habits of the crowd is best
             found = Hierarchy(a, weights=self.weights).climb(**self.options)
             model = found.model
-            posterior = partial(_weighted_posterior, model, self.weights)
-            if looked.found is not None:
-                other = SubtypeModel.of(looked.found, sample)
-                dependent = max(dependent, _by_prior(posterior(sample), other(sample)))
-        if dependent >= 1:
-            found = fit_model(a, sample, looked, **options)
-            posterior = named = SubtypeModel.of(found, a)
-            model = named.named
+            posterior = partial(model.posterior, weights=self.weights)
         kind = "together" if gain > ERR_TOGETHER else "assigned"
         (of_votes, of_model), doubt = constants.EXPONENTS[kind], dependent * constants.DOUBT[kind]
         names = a.annotator_ids
@@ -186,6 +189,7 @@ class _Annotators:
             "gain_of_subtypes": gain,
             "copies": [[names[int(m)] for m in group.members] for group in self.groups],
             "error_correlation": correlation,
+            "dependent": dependent,
             "silence": "random",
         }
         passes = f"{len(found.history)} passes"
@@ -199,22 +203,6 @@ class _Annotators:
             (*_shared(a, self.groups), *unconverged(found.converged, "variational Bayes", passes, self.options["tol"])),
             np.inf if looked.found is None else evidence_of_truth(sample, looked.found.bound),
         )
-
-    def _dependence(self, sample: Annotations, gain: float) -> tuple[float, float]:
-        """Return the correlation of errors, and how far they are from being surely independent, from 0 to 1.
-
-        One member of every group of copies counts.  The model learns the habits of the crowd: a fixed prior would look
-        like correlation where labels are few.
-        """
-        kept = sample.labels_per_annotator > 0
-        for group in self.groups:
-            kept[group.members[1:]] = False
-        some = sample if kept.all() else sample.select_annotators(kept)
-        habits = Hierarchy(some).climb(**{**self.options, "tol": constants.ROUGH_TOL, "callback": None})
-        correlation, error = correlation_and_error(some, habits.means)
-        # errors count as independent only if the labels show it
-        share = (abs(correlation) + error - CHANCE) / (CLEAR - CHANCE)
-        return correlation, 1.0 if gain > 0 else float(np.clip(share, 0.0, 1.0))
 
 
 class _Speakers:
@@ -256,20 +244,6 @@ def _taught(part: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tupl
     return pool, contradiction(made), made
 
 
-def _by_prior(one: Floats, other: Floats) -> float:
-    """Return how far two models of the same labels, which differ in their prior, label items differently, from 0 to 1.
-
-    Labels of weak annotators leave the choice to the prior.
-    """
-    same, apart = constants.BY_PRIOR
-    differ = float(np.mean(one.argmax(axis=1) != other.argmax(axis=1)))
-    return min(max((differ - same) / (apart - same), 0.0), 1.0)
-
-
-def _weighted_posterior(model: DawidSkene, weights: Floats | None, annotations: Annotations) -> Floats:
-    return model.posterior(annotations, weights)
-
-
 def _shared_votes(n_annotators: int, groups: Sequence[Copies]) -> Floats | None:
     """Return how many times the labels of each annotator count, (M,): a group of copies has one vote together."""
     if not groups:
@@ -305,7 +279,7 @@ def _why(gain: float, dependent: float, groups: Sequence[Copies]) -> str:
         why = "annotators err together: kinds of items within a class explain the labels better"
     else:
         why = "a confusion matrix for every annotator explains the labels; no kinds of items within a class are needed"
-    if dependent < 1:
+    if dependent < constants.AT_ITS_WORD:
         why += "; errors look independent, so the model counts for more than usual beside the votes"
     else:
         why += "; the model is tempered and combined with the votes"

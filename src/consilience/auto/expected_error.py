@@ -1,7 +1,7 @@
 """The estimated share of wrong labels of a run, whatever its method: one minus the mean confidence of ``auto``.
 
 The posterior of a model of independent annotators is far too sure, so for other methods than ``auto`` it is pooled with
-the votes first, by the same rule and with the same doubt (:mod:`consilience.auto.pool`).  With known answers, such a
+the votes first, by the same rule (:mod:`consilience.auto.pool`).  With known answers, such a
 method is fitted again without them (:mod:`consilience.diagnose.left_out`), to a sample if there are many labels.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from consilience.auto import constants
+from consilience.auto.dependent import dependent_errors
 from consilience.auto.places import sample_and_known
 from consilience.auto.pool import features, normalised, votes_of
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import ERR_TOGETHER
 from consilience.diagnose.left_out import left_out
 from consilience.diagnose.runs import LATER as _LATER
 from consilience.fitting.fit import Fit
@@ -27,8 +27,8 @@ from consilience.runs.estimated_error import EstimatedError, estimate
 
 __all__ = ["LATER", "compare_with_known", "estimated_error"]
 
-#: Probabilities that are computed at a time.
-_CELLS = 1 << 20
+#: Probabilities that are computed at a time, and passes of a fit for the correlation of errors.
+_CELLS, _MAX_ITER = 1 << 20, 1000
 
 
 def estimated_error(
@@ -67,17 +67,26 @@ def _confidence(annotations: Annotations, consensus: Consensus, items: Ints) -> 
 
 def _pooled(annotations: Annotations, posterior: Floats, best: Codes, items: Ints, run: Mapping[str, Any]) -> Floats:
     """Return the probability of the labels ``best`` of some items, with the posterior pooled with the votes."""
-    together = run.get("silence") == "informative" or run.get("gain_of_subtypes", 0.0) > ERR_TOGETHER
-    kind = "together" if together else "assigned"
+    kind = "together" if run.get("silence") == "informative" else "assigned"
+    dependent = 1.0 if kind == "together" else _dependent(annotations, posterior)
     made, step = np.empty(items.size), max(1, _CELLS // annotations.n_classes)
     for first in range(0, items.size, step):
         block = slice(first, first + step)
         some = items[block]
         votes, n_labels = votes_of(annotations.select_items(some), None)
-        both = features(votes, posterior[some], n_labels, constants.EXPONENTS[kind])
-        pooled = normalised(np.add(*both), constants.DOUBT[kind])
+        both = features(votes, posterior[some], n_labels, constants.EXPONENTS[kind], dependent)
+        pooled = normalised(np.add(*both), dependent * constants.DOUBT[kind])
         made[block] = pooled[np.arange(some.size), best[block]]
     return made
+
+
+def _dependent(annotations: Annotations, posterior: Floats) -> float:
+    """Return how surely annotators err together, by a sample of the items and their posterior."""
+    if annotations.n_annotators * annotations.n_classes**2 > constants.MOST_CELLS:
+        return 1.0
+    every = slice(None, None, max(1, -(-annotations.n_labels // constants.SAMPLE)))
+    sample = annotations.select_items(np.arange(annotations.n_items)[every])
+    return dependent_errors(sample, lambda _: posterior[every], max_iter=_MAX_ITER).probability
 
 
 def compare_with_known(annotations: Annotations, fit: Fit, again: Callable[[Annotations], Fit]) -> Fit:

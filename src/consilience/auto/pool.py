@@ -10,8 +10,8 @@ n labels whose errors have correlation ρ are worth n / (1 + (n - 1) ρ) indepen
 1965).  ρ is the same for all data.  a, b and the doubt ε, the share of items of which the labels say nothing, have two
 values: where annotators err together or speak by choice, votes count more beside the model, and the doubt is larger
 (:mod:`consilience.auto.constants`).  Nothing else in a set of labels was found to show how far its own model can be
-trusted, with one exception: if many labels show that errors are independent, given the model, the model is taken at its
-word.  Between the two, the exponents are interpolated.
+trusted, with one exception: as far as they show that errors are independent, given the model, the model is taken at its
+word.  Between the two, the exponents are interpolated (:mod:`consilience.auto.dependent`).
 
 With known answers, the logarithms of both factors, and the scores of a vote by record, are features of a logistic
 regression (:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``, with an ``offset`` for every
@@ -79,7 +79,7 @@ def features(
 ) -> tuple[Floats, Floats]:
     """Return the logarithms of both factors of the product, (N, K) each.
 
-    ``dependent`` is 0 where errors are surely independent.
+    ``dependent`` is the probability that annotators err together: 0 where errors are surely independent.
     """
     (a, b), K = exponents, votes.shape[1]
     n = np.maximum(n_labels, 1.0)[:, None]

@@ -14,12 +14,13 @@ from __future__ import annotations
 #: origin: eleven crowds, by the calibration of an earlier default; alternatives: a grid around it; sensitivity of
 #: plans: not measured.
 TYPICAL = 0.25
-#: Measured correlations up to CHANCE may be chance; from CLEAR on, errors correlate.  In between the effect grows
-#: linearly.
-#: origin: 72 simulated independent crowds have -0.04 to 0.015, crowds 0.019 to 0.21 (dices350 and stem_verify are
-#: negative); alternatives: 0.025 for CLEAR; sensitivity: no crowd changes with 0.011 to 0.019; with 0.025, the log-loss
-#: of auto on metaphor_novelty (0.0194) is 1.22 instead of 1.10, and the other 20 do not change.
-CHANCE, CLEAR = 0.01, 0.018
+#: Scale of error correlations where annotators err together, and share of crowds whose annotators are independent.
+#: origin: the root mean square on 21 crowds and four panels is 0.09, √3 times the scale, which needs no truth; one
+#: in 20, as all of these 25 err together; alternatives: 0.03 and 0.07, one in 50 and in ten, a normal prior of the
+#: correlation; sensitivity: log-loss in units of log K on 13 crowds, 20 quarters and 30 sixteenths of crowds, and 36
+#: simulated ones: 0.472, 0.538, 0.493 and 0.382; with one in ten 0.471, 0.540, 0.495 and 0.379; if all are taken to err
+#: together 0.473, 0.537, 0.493 and 0.470.
+CORRELATION, INDEPENDENT = 0.05, 0.05
 
 # ---- copies and the effective number of annotators -----------------------------------------------------------------
 

@@ -19,6 +19,8 @@ symbol name                                 shape
 q      posterior without the two labels     (K, pairs of labels)
 A      ``confusions``                       (M, K, K)
 ====== ==================================== ====================
+
+V. E. Johnson and D. Rossell, "On the use of non-local prior densities in Bayesian hypothesis tests", JRSS B 72 (2010).
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.constants import CHANCE, CLEAR, CROWD_CELLS, CROWD_PAIRS, TYPICAL
+from consilience.diagnose.constants import CORRELATION, CROWD_CELLS, CROWD_PAIRS, INDEPENDENT
 from consilience.fitting.m_steps import Parameters
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.kernels.em import FLOOR
@@ -36,13 +39,10 @@ from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.label_pairs import ItemPairs, item_pairs
 
 __all__ = [
-    "CHANCE",
-    "CLEAR",
-    "TYPICAL",
     "LabelPairs",
-    "correlation_and_error",
     "error_correlation",
     "label_pair_agreement",
+    "probability_of_dependence",
 ]
 
 #: Numbers in q that are in memory at a time.
@@ -128,16 +128,11 @@ def _agreement(found: ItemPairs, prior: Floats, A: Floats, weights: Floats | Non
     return LabelPairs(m, j, label[first] == label[second], expected, np.sqrt(g_m * g_j))
 
 
-def error_correlation(annotations: Annotations, model: DawidSkene | Parameters) -> float:
-    """Return the correlation of errors in the whole crowd, from -1 to 1; near 0 for independent annotators.
+def error_correlation(annotations: Annotations, model: DawidSkene | Parameters) -> tuple[float, float]:
+    """Return the correlation of errors in the whole crowd, and its standard error if annotators are independent.
 
-    Gold is not used: the thresholds ``CHANCE`` and ``CLEAR`` were chosen without it.
+    The correlation is between -1 and 1.  Gold is not used.
     """
-    return correlation_and_error(annotations, model)[0]
-
-
-def correlation_and_error(annotations: Annotations, model: DawidSkene | Parameters) -> tuple[float, float]:
-    """Return the correlation of errors, and its standard error if annotators are independent."""
     most = max(CROWD_PAIRS, CROWD_CELLS // model.prior.size)
     pairs = label_pair_agreement(annotations, model, most)
     scale = float(pairs.scale.sum())
@@ -146,3 +141,27 @@ def correlation_and_error(annotations: Annotations, model: DawidSkene | Paramete
     variance = float((pairs.expected * (1.0 - pairs.expected)).sum())
     found = float(np.clip((pairs.agree - pairs.expected).sum() / scale, -1.0, 1.0))
     return found, float(np.sqrt(variance)) / scale
+
+
+def probability_of_dependence(correlation: float, error: float) -> float:
+    r"""Return the probability that annotators err together, given the correlation of errors and its standard error.
+
+    With the correlation r, its error s, and ρ = 0 for a share π of crowds, whose annotators are independent, the others
+    have a correlation of their own, which is not next to zero (the moment prior of Johnson and Rossell 2010):
+
+    .. math:: r \sim N(\rho, s^2), \qquad p(\rho) = \frac{\rho^2}{\tau^2} N(\rho; 0, \tau^2).
+
+    Correlations below zero count too: the model does not fit there either.
+    """
+    if error <= 0:
+        return 1.0  # no pairs of labels
+    tau, s = CORRELATION, error
+    total = s**2 + tau**2
+    mean, variance = correlation * tau**2 / total, (s * tau) ** 2 / total  # of ρ under N(ρ; 0, τ²)
+    # log of p(r | dependent) / p(r | independent)
+    evidence = (
+        np.log((mean**2 + variance) / tau**2)
+        + 0.5 * np.log(s**2 / total)
+        + 0.5 * correlation**2 * (1.0 / s**2 - 1.0 / total)
+    )
+    return float(expit(evidence + np.log((1.0 - INDEPENDENT) / INDEPENDENT)))

@@ -35,8 +35,6 @@ import pyarrow.compute as pc
 
 from consilience.data.annotations import Annotations, entries_of
 from consilience.diagnose.constants import (
-    CHANCE,
-    CLEAR,
     CONSIDERED,
     GAIN_SAMPLE,
     LEAST_CONSIDERED,
@@ -44,7 +42,7 @@ from consilience.diagnose.constants import (
     SPARE_BUDGET,
     TYPICAL,
 )
-from consilience.diagnose.error_correlation import error_correlation
+from consilience.diagnose.error_correlation import error_correlation, probability_of_dependence
 from consilience.diagnose.guaranteed import Guarantees
 from consilience.diagnose.joining import links
 from consilience.diagnose.plan_input import asking
@@ -239,10 +237,10 @@ def _rows(open_to: tuple[Ints, Ints], items: Ints, people: Ints) -> tuple[Ints, 
 
 def _weights(annotations: Annotations, run: Consensus) -> Floats:
     """Return the information of a label next to t others, as a share of that of a single label, (T,)."""
-    measured = run.run.get("error_correlation")
-    if measured is None:
-        measured = error_correlation(annotations, run.model)
-    rho = TYPICAL * float(np.clip((measured - CHANCE) / (CLEAR - CHANCE), 0.0, 1.0))
+    dependent = run.run.get("dependent")
+    if dependent is None:
+        dependent = probability_of_dependence(*error_correlation(annotations, run.model))
+    rho = TYPICAL * dependent
     t = np.arange(MOST_WEIGHTS, dtype=np.float64)
     weights: Floats = (1.0 - rho) / ((1.0 + t * rho) * np.maximum(1.0 + (t - 1.0) * rho, 1e-9))
     weights[0] = 1.0
