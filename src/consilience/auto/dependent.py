@@ -1,13 +1,9 @@
-"""How surely annotators err together: whether their model may be taken at its word.
+"""How surely annotators err together: how far their model may be taken at its word.
 
-Let r be the measured correlation of errors (:mod:`consilience.diagnose.error_correlation`) and s its standard error if
-annotators are independent.  With τ the standard deviation of the correlations of real crowds, and π the share of crowds
-whose annotators are independent, the probability that they are not is
-
-    δ  =  (1 - π) N(r; 0, s² + τ²)  /  ( (1 - π) N(r; 0, s² + τ²)  +  π N(r; 0, s²) ).
-
-A crowd whose labels leave the choice to the prior of its model says nothing of independence either: δ is at least as
-large as the share of labels that change with the prior, between two thresholds.
+The correlation of errors (:mod:`consilience.diagnose.error_correlation`) and its standard error have a probability δ
+that they come from annotators who err together.  A crowd whose labels leave the choice to the prior of its model says
+nothing of independence either: δ is at least as large as the share of labels that change with the prior, between two
+thresholds.
 """
 
 from __future__ import annotations
