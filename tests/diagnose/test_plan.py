@@ -274,7 +274,7 @@ def test_gold_questions_are_informative_about_annotators(crowd: cs.datasets.Simu
 def test_where_errors_go_together_labels_of_an_item_count_less(
     crowd: cs.datasets.Simulation, run: cs.Consensus
 ) -> None:
-    def items_of(correlation: float) -> int:
+    def items_of(dependent: float) -> int:
         with_correlation = cs.Consensus(
             run.model,
             run.posterior,
@@ -282,11 +282,11 @@ def test_where_errors_go_together_labels_of_an_item_count_less(
             run.item_ids,
             run.n_labels,
             run.counts,
-            {**run.run, "error_correlation": correlation},
+            {**run.run, "dependent": dependent},
         )
         return len(np.unique(plan(crowd.annotations, 400, consensus=with_correlation).item))
 
-    assert items_of(0.1) > items_of(0.0)
+    assert items_of(1.0) > items_of(0.0)
 
 
 def test_items_without_labels_and_gold() -> None:

@@ -209,7 +209,7 @@ def test_calibration(page: Node, run: cs.Consensus, simulated: Simulation) -> No
 def testwilson_intervals_interval_iswilson_intervals() -> None:
     from scipy.stats import binomtest
 
-    from consilience.diagnose.decision import wilson_interval
+    from consilience.report.calibration import wilson_interval
 
     for wrong, n in ((0, 7), (3, 11), (50, 50), (67, 1000)):
         wanted = binomtest(wrong, n).proportion_ci(method="wilson")

@@ -1,34 +1,30 @@
-"""The estimated share of wrong labels of a run, whatever its method: one minus the mean confidence of ``auto``.
+"""The estimated share of wrong labels of a run, whatever its method: what ``auto`` thinks of its labels.
 
-The posterior of a model of independent annotators is far too sure, so for other methods than ``auto`` it is pooled with
-the votes first, by the same rule (:mod:`consilience.auto.pool`).  With known answers, such a
-method is fitted again without them (:mod:`consilience.diagnose.left_out`), to a sample if there are many labels.
+The posterior of a model of independent annotators is far too sure, and vote shares are not sure enough.  So the labels
+of any method have the probability that ``auto`` gives them: its own with ``auto``, otherwise that of a fit to a sample,
+without known answers.  These stand beside it: the method is fitted again without them
+(:mod:`consilience.diagnose.left_out`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from consilience.auto import constants
-from consilience.auto.dependent import dependent_errors
-from consilience.auto.places import sample_and_known
-from consilience.auto.pool import features, normalised, votes_of
+from consilience.auto.auto import auto
+from consilience.auto.places import sample_and_known, sampled_items
 from consilience.data.annotations import Annotations
-from consilience.diagnose.left_out import left_out
+from consilience.diagnose.constants import LEAST_KNOWN
+from consilience.diagnose.left_out import known_items, left_out
 from consilience.diagnose.runs import LATER as _LATER
 from consilience.fitting.fit import Fit
-from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
 from consilience.runs.estimated_error import EstimatedError, estimate
 
 __all__ = ["LATER", "compare_with_known", "estimated_error"]
-
-#: Probabilities that are computed at a time, and passes of a fit for the correlation of errors.
-_CELLS, _MAX_ITER = 1 << 20, 1000
 
 
 def estimated_error(
@@ -47,46 +43,29 @@ def estimated_error(
         judged &= a.gold < 0
     if not judged.any() or a.n_classes < 2:
         return estimate(0.0, 0)
-    items = np.flatnonzero(judged)
-    doubt = float(1.0 - _confidence(a, consensus, items).mean())
+    doubt = float(1.0 - _confidence(a, consensus, judged).mean())
     if sample is None and "known_answers" in run:
         report = run["known_answers"]
         # without an item's own answer
         sample = report["items"], round(report["error_with"] * report["items"]), report["expected_with"]
     known, wrong, known_doubt = sample or (0, 0, None)
-    return estimate(doubt, items.size, wrong=wrong, known=known, known_doubt=known_doubt)
+    return estimate(doubt, int(judged.sum()), wrong=wrong, known=known, known_doubt=known_doubt)
 
 
-def _confidence(annotations: Annotations, consensus: Consensus, items: Ints) -> Floats:
-    """Return the probability of the chosen label of some items, pooled with the votes if the method has not done so."""
-    best = consensus.choice.best[items]
+def _confidence(annotations: Annotations, consensus: Consensus, judged: Bools) -> Floats:
+    """Return the probability of the chosen labels of the judged items, or of those in a sample."""
+    best = consensus.choice.best
     if consensus.run["method"] == "auto":
-        return consensus.posterior[items, best]
-    return _pooled(annotations, consensus.posterior, best, items, consensus.run)
+        return consensus.posterior[judged, best[judged]]
+    items = sampled_items(annotations)
+    opinion = _opinion(annotations.select_items(items))
+    kept = judged[items]
+    return opinion[kept, best[items[kept]]]
 
 
-def _pooled(annotations: Annotations, posterior: Floats, best: Codes, items: Ints, run: Mapping[str, Any]) -> Floats:
-    """Return the probability of the labels ``best`` of some items, with the posterior pooled with the votes."""
-    kind = "together" if run.get("silence") == "informative" else "assigned"
-    dependent = 1.0 if kind == "together" else _dependent(annotations, posterior)
-    made, step = np.empty(items.size), max(1, _CELLS // annotations.n_classes)
-    for first in range(0, items.size, step):
-        block = slice(first, first + step)
-        some = items[block]
-        votes, n_labels = votes_of(annotations.select_items(some), None)
-        both = features(votes, posterior[some], n_labels, constants.EXPONENTS[kind], dependent)
-        pooled = normalised(np.add(*both), dependent * constants.DOUBT[kind])
-        made[block] = pooled[np.arange(some.size), best[block]]
-    return made
-
-
-def _dependent(annotations: Annotations, posterior: Floats) -> float:
-    """Return how surely annotators err together, by a sample of the items and their posterior."""
-    if annotations.n_annotators * annotations.n_classes**2 > constants.MOST_CELLS:
-        return 1.0
-    every = slice(None, None, max(1, -(-annotations.n_labels // constants.SAMPLE)))
-    sample = annotations.select_items(np.arange(annotations.n_items)[every])
-    return dependent_errors(sample, lambda _: posterior[every], max_iter=_MAX_ITER).probability
+def _opinion(annotations: Annotations) -> Floats:
+    """Return what ``auto`` says of every item without known answers, (N, K)."""
+    return auto(annotations.with_gold(None)).posterior
 
 
 def compare_with_known(annotations: Annotations, fit: Fit, again: Callable[[Annotations], Fit]) -> Fit:
@@ -94,15 +73,16 @@ def compare_with_known(annotations: Annotations, fit: Fit, again: Callable[[Anno
 
     ``again`` fits the method to other labels.  ``auto`` has learned from the known answers already.
     """
-    if "known_answers" in fit.details:
+    if "known_answers" in fit.details or known_items(annotations).size < LEAST_KNOWN:
         return fit
+    part = sample_and_known(annotations)
+    opinion = _opinion(part)
 
     def label(some: Annotations) -> tuple[Codes, Floats]:
-        found = again(some)
-        best, every = found.choice.best, np.arange(some.n_items)
-        return best, _pooled(some, found.posterior, best, every, found.details)
+        best = again(some).choice.best
+        return best, opinion[np.arange(some.n_items), best]
 
-    found, cautions = left_out(sample_and_known(annotations), label)
+    found, cautions = left_out(part, label)
     if not found:
         return fit
     return replace(fit, details={**fit.details, "known_answers": found}, cautions=(*cautions, *fit.cautions))

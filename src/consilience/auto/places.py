@@ -19,10 +19,10 @@ from consilience.diagnose.silence import Silence
 from consilience.engine.passes import Labels, Passes, passes_of
 from consilience.exceptions import DataWarning, MethodError
 from consilience.fitting.fit import Caution
-from consilience.kernels._arrays import Floats
+from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["log_likelihood", "most_labels", "predicted", "sample_and_known", "silence_on_disk"]
+__all__ = ["log_likelihood", "most_labels", "predicted", "sample_and_known", "sampled_items", "silence_on_disk"]
 
 
 def most_labels(data: Labels) -> int:
@@ -42,16 +42,19 @@ def predicted(data: Labels, predictor: Callable[[Annotations], tuple[Floats, Flo
     return (np.empty((0, data.n_classes)), None) if isinstance(data, Passes) else predictor(data)
 
 
-def sample_and_known(data: Labels) -> Annotations:
-    """Return the sample and the items of known truth; from disk, as many of these as a sample may have labels."""
-    passes, sample = passes_of(data), sample_of(data)
-    if sample is data:
-        return sample
-    known = passes.known_items
+def sampled_items(data: Labels) -> Ints:
+    """Return the items of the sample and those of known truth; from disk, at most as many as a sample has labels."""
+    known = passes_of(data).known_items
     if isinstance(data, Passes):
         known = known[:: max(1, -(-known.size // constants.SAMPLE))]
     step = -(-data.n_labels // constants.SAMPLE)
-    return passes.select(np.union1d(known, np.arange(0, data.n_items, max(step, 1))))
+    return np.union1d(known, np.arange(0, data.n_items, max(step, 1)))
+
+
+def sample_and_known(data: Labels) -> Annotations:
+    """Return the labels of :func:`sampled_items`."""
+    sample = sample_of(data)
+    return sample if sample is data else passes_of(data).select(sampled_items(data))
 
 
 def silence_on_disk(asked: bool, heard: Silence | None, n_labels: int) -> tuple[Caution, ...]:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from consilience.runs.consensus import Consensus
 
-__all__ = ["REVIEW", "Attention", "Decision", "Part", "attention", "decide", "not_estimated", "wilson_interval"]
+__all__ = ["REVIEW", "Attention", "Decision", "Part", "attention", "decide", "not_estimated"]
 
 #: Labels with less confidence should be reviewed.
 REVIEW = 0.7
+
+#: Probability of as many wrong labels, or more, below which a truth contradicts the estimated error.
+_CHANCE = 0.025
 
 _HEADLINES = {
     "identified": "The labels show who is right.",
@@ -146,12 +148,14 @@ def _by_known_answers(consensus: Consensus) -> str:
 
 
 def _by_truth(consensus: Consensus) -> str:
-    """Return how a truth shows that: more wrong labels than the interval of the estimated error allows, or ""."""
+    """Return how a truth shows that: more wrong labels than chance makes of the highest estimated error, or ""."""
+    from scipy.special import bdtrc
+
     judged, error = consensus.run.get("error_items"), consensus.estimated_error
     if not judged or consensus.run.get("answers") == "multi":  # the estimate is of options, the measured error of sets
         return ""
     share = consensus.run["error_rate"] / 100.0
-    if wilson_interval(round(share * judged), judged)[0] <= error.high:
+    if bdtrc(round(share * judged) - 1, judged, error.high) > _CHANCE:
         return ""
     return (
         f"On the {judged:,} items whose truth you gave, {share:.0%} of the labels are wrong; "
@@ -211,11 +215,3 @@ def attention(consensus: Consensus) -> Iterator[Attention]:
         left -= set(which)
         if which:
             yield Attention(what, tuple(which), tuple(str(ids[m]) for m in which), talk)
-
-
-def wilson_interval(wrong: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share."""
-    z = 1.959963984540054
-    middle = (wrong + z * z / 2) / (n + z * z)
-    half = z / (n + z * z) * sqrt(wrong * (n - wrong) / n + z * z / 4)
-    return max(middle - half, 0.0), min(middle + half, 1.0)

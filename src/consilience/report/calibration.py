@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,10 @@ from markupsafe import Markup
 
 from consilience import metrics
 from consilience.data.names import count, marked, percent
-from consilience.diagnose.decision import wilson_interval
 from consilience.report.svg import Frame, element, picture, ticks
 from consilience.report.view import View
 
-__all__ = ["calibration"]
+__all__ = ["calibration", "wilson_interval"]
 
 #: The accuracy of a bin with fewer items is uncertain.
 _FEW = 10
@@ -76,3 +76,11 @@ def _table(view: View) -> dict[str, Any] | None:
     names = [marked(name, 20) for name in classes]
     rows = [[count(n) if n else "" for n in row[: K + other]] for row in cells.tolist()]
     return {"names": names, "columns": names + (["none of these"] if other else []), "rows": rows}
+
+
+def wilson_interval(wrong: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share."""
+    z = 1.959963984540054
+    middle = (wrong + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * sqrt(wrong * (n - wrong) / n + z * z / 4)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
