@@ -26,7 +26,7 @@ SETS = {
     # the experiments of Ibrahim & Fu (2022)
     "paper": ("table6", "table7", "crowds_by_pairs", "convergence"),
     # every method on classifiers, adversaries, misleading and public crowds; peers, label acquisition, advice
-    "methods": ("breaking", "ensembles", "adversaries", "every_method", "peers", "plan", "advice"),
+    "methods": ("breaking", "ensembles", "adversaries", "every_method", "peers", "plan", "advice", "estimates"),
     # pairwise comparisons next to crowd-kit
     "ranking": ("ranking",),
     # sequences and networks
