@@ -20,6 +20,7 @@ from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import ERR_TOGETHER
 from consilience.diagnose.left_out import left_out
 from consilience.diagnose.runs import LATER as _LATER
+from consilience.engine.passes import Labels
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.runs.consensus import Consensus
@@ -80,7 +81,7 @@ def _pooled(annotations: Annotations, posterior: Floats, best: Codes, items: Int
     return made
 
 
-def compare_with_known(annotations: Annotations, fit: Fit, again: Callable[[Annotations], Fit]) -> Fit:
+def compare_with_known(labels: Labels, fit: Fit, again: Callable[[Annotations], Fit]) -> Fit:
     """Return the fit of a method other than ``auto`` with its error on known answers, and a caution if it is large.
 
     ``again`` fits the method to other labels.  ``auto`` has learned from the known answers already.
@@ -93,10 +94,9 @@ def compare_with_known(annotations: Annotations, fit: Fit, again: Callable[[Anno
         best, every = found.choice.best, np.arange(some.n_items)
         return best, _pooled(some, found.posterior, best, every, found.details)
 
-    found, cautions = left_out(sample_and_known(annotations), label)
-    if not found:
-        return fit
-    return replace(fit, details={**fit.details, "known_answers": found}, cautions=(*cautions, *fit.cautions))
+    found, cautions = left_out(sample_and_known(labels), label)
+    known = {"known_answers": found} if found else {}
+    return replace(fit, details={**fit.details, **known}, cautions=(*cautions, *fit.cautions))
 
 
 #: What a run computes beside its fit.
