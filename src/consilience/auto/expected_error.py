@@ -29,7 +29,7 @@ from consilience.runs.estimated_error import EstimatedError, estimate
 __all__ = ["LATER", "compare_with_known", "estimated_error"]
 
 #: Probabilities that are computed at a time.
-_CELLS = 1 << 20
+_CELLS = 1 << 18
 
 
 def estimated_error(
