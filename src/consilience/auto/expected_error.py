@@ -20,7 +20,7 @@ from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import ERR_TOGETHER
 from consilience.diagnose.left_out import left_out
 from consilience.diagnose.runs import LATER as _LATER
-from consilience.engine.passes import Labels
+from consilience.engine.passes import Labels, passes_of
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.runs.consensus import Consensus
@@ -94,7 +94,7 @@ def compare_with_known(labels: Labels, fit: Fit, again: Callable[[Annotations], 
         best, every = found.choice.best, np.arange(some.n_items)
         return best, _pooled(some, found.posterior, best, every, found.details)
 
-    found, cautions = left_out(sample_and_known(labels), label)
+    found, cautions = left_out(sample_and_known(passes_of(labels)), label)  # as many known answers as from disk
     known = {"known_answers": found} if found else {}
     return replace(fit, details={**fit.details, **known}, cautions=(*cautions, *fit.cautions))
 
