@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.tables import KINDS, MATRIX, MATRIX_CONTENT, ROWS, Row, content, long, make, naive
 
+import consilience
 from consilience import Annotations
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError
 
@@ -105,6 +106,28 @@ def test_a_frame_without_rows_is_an_error(kind: str) -> None:
     empty = frame.slice(0, 0) if kind != "pandas" else frame.iloc[:0]
     with pytest.raises(DataError, match="no rows"):
         Annotations.from_frame(empty)
+
+
+def test_two_columns_of_one_name_are_an_error() -> None:
+    frame = pd.DataFrame([["p", "a", "x", "y"]], columns=["item", "annotator", "label", "label"])
+    with pytest.raises(ColumnError, match="more than one column 'label'; rename all but one"):
+        Annotations.from_frame(frame)
+    with pytest.raises(ColumnError, match="more than one column 'label'"):
+        consilience.aggregate(frame)
+
+
+def test_half_a_surrogate_pair_is_an_error_that_names_the_row() -> None:
+    columns = {"item": ["p", "q"], "annotator": ["a", "a"], "label": ["x", "\ud800"]}
+    with pytest.raises(IdError, match="'label' holds text that is not valid Unicode, first in row 2"):
+        Annotations.from_frame(pd.DataFrame(columns, dtype=object))
+    with pytest.raises(IdError, match="not valid Unicode"):
+        Annotations.from_matrix([["x", "\ud800"]])
+
+
+def test_whole_numbers_beyond_64_bits_are_no_ids() -> None:
+    columns = {"item": [2**70, 1], "annotator": [1, 1], "label": [0, 1]}
+    with pytest.raises(IdError, match="'item' holds int values, which cannot serve as ids"):
+        Annotations.from_frame(pd.DataFrame(columns, dtype=object))
 
 
 # ---- repeated answers ---------------------------------------------------------------------------------------
@@ -224,6 +247,14 @@ def test_pandas_own_missing_value_in_a_wide_frame(dtype: str) -> None:
     annotations = Annotations.from_matrix(frame)
     assert annotations.labels_per_item.tolist() == [2, 2, 1]
     assert annotations.classes.tolist() == values[:2]
+
+
+@pytest.mark.parametrize("values", [[[7, 5], [5, 5]], [[7.0, 5.0], [5.0, 5.0]], [["7", "5"], ["5", "5"]]])
+def test_masked_entries_of_a_matrix_are_missing(values: Any) -> None:
+    masked = np.ma.masked_array(np.array(values), mask=[[True, False], [False, False]])
+    annotations = Annotations.from_matrix(masked)
+    assert annotations.indptr.tolist() == [0, 1, 3]
+    assert annotations.classes.tolist() == [values[0][1]]
 
 
 def test_a_matrix_can_be_named() -> None:

@@ -94,6 +94,40 @@ def test_no_known_answer_helps_to_label_itself() -> None:
     assert len(cautions) == 1
 
 
+def test_a_method_that_refuses_to_run_without_known_answers_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sample lacks the third annotator, without whom spectral-ds does not run."""
+    crowd = cs.simulate(900, 2, 2, labels_per_item=2, seed=0)
+    rows = crowd.annotations.to_frame("pandas")
+    more = rows.iloc[2:22:4].assign(annotator="a third")  # items 1, 3, 5 …
+    a = Annotations.from_frame(type(rows)(np.concatenate([rows, more]), columns=rows.columns))
+    monkeypatch.setattr("consilience.auto.constants.SAMPLE", 600)
+    gold = {a.items[n]: a.classes[0] for n in range(0, 120, 4)}
+    found = quiet(a, "spectral-ds", gold=gold)
+    assert "known_answers" not in found.run
+    assert "not compared with your known answers: without them, spectral-ds needs" in found.run["warnings"][0]
+    assert found.estimated_error.basis == "labels"
+
+
+def test_a_callback_ends_the_fits_without_known_answers_too(crowd: Any) -> None:
+    seen: list[int] = []
+
+    def end(progress: Any) -> bool:
+        seen.append(progress.iteration)
+        return True
+
+    found = quiet(crowd.annotations, "ds-em", gold=known(crowd, 50), callback=end)
+    assert found.run["known_answers"]["items"] == 50
+    assert seen == [1] * 7  # one pass of each fit: of all labels, without known answers, and without each fifth of them
+
+
+def test_streamed_labels_are_compared_as_in_memory(crowd: Any) -> None:
+    gold = known(crowd, 100)
+    here, streamed = (quiet(crowd.annotations, "ds-em", gold=gold, engine=engine) for engine in ("local", "stream"))
+    assert streamed.run["known_answers"] == pytest.approx(here.run["known_answers"])
+    assert streamed.estimated_error.basis == "known answers"
+    assert streamed.estimated_error.value == pytest.approx(here.estimated_error.value, abs=0.03)
+
+
 def test_parts_have_the_same_classes_and_hold_every_item_once() -> None:
     rng = np.random.default_rng(0)
     a = Annotations.from_matrix(rng.integers(0, 3, (97, 5)))

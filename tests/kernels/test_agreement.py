@@ -14,7 +14,7 @@ def test_sums_follow_their_definition(coincide: bool) -> None:
     N, K, B = 500, 5, 7
     indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 6, N))])
     label = rng.integers(0, K, indptr[-1]).astype(np.uint8)
-    block, values = rng.integers(0, B, N), rng.normal(size=K)
+    block, values = rng.integers(0, B, N, np.int32), rng.normal(size=K)
     found = agreement_sums(indptr, label, block, B, values, coincide)
     sums, classes, shares = np.zeros((B, 6)), np.zeros((B, K)), np.zeros((B, K))
     coincidences = np.zeros((B if coincide else 0, K, K))

@@ -67,7 +67,7 @@ _LOOPS: dict[str, Callable[[Annotations], Any]] = {
     "pairs in a table": lambda a: count_pairs(*_parts(a), M, K),
     "sorted pairs": lambda a: count_pairs(*_parts(a), 5000, K),
     "agreement": lambda a: agreement_sums(
-        a.indptr, a.label, np.arange(a.n_items) % 7, 7, np.arange(K, dtype=float), True
+        a.indptr, a.label, np.arange(a.n_items, dtype=np.int32) % 7, 7, np.arange(K, dtype=float), True
     ),
     "sampled pairs": lambda a: item_pairs(a, 1000),
     "all pairs": lambda a: item_pairs(a, 10**6),

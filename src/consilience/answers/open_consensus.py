@@ -53,7 +53,7 @@ def aggregate_open(
         raise ParameterError("open answers need seconds at most, and keep no checkpoint")
     a = annotations if gold is None else _with_gold(annotations, gold)
     fit = fit_open(a, callback=callback, **parameters)
-    known, contradicted = left_out(a, partial(_labelled, **parameters))
+    known, contradicted = left_out(a, partial(_labelled, callback=callback, **parameters))
     fit = replace(fit, cautions=(*contradicted, *fit.cautions))
     if taken.reason:
         fit = replace(fit, cautions=((taken.reason, DataWarning), *fit.cautions))

@@ -19,6 +19,7 @@ from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import LEAST_KNOWN
 from consilience.diagnose.left_out import known_items, left_out
 from consilience.diagnose.runs import LATER as _LATER
+from consilience.engine.passes import Labels
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Bools, Codes, Floats
 from consilience.runs.consensus import Consensus
@@ -68,14 +69,16 @@ def _opinion(annotations: Annotations) -> Floats:
     return auto(annotations.with_gold(None)).posterior
 
 
-def compare_with_known(annotations: Annotations, fit: Fit, again: Callable[[Annotations], Fit]) -> Fit:
+def compare_with_known(labels: Labels, fit: Fit, again: Callable[[Annotations], Fit]) -> Fit:
     """Return the fit of a method other than ``auto`` with its error on known answers, and a caution if it is large.
 
     ``again`` fits the method to other labels.  ``auto`` has learned from the known answers already.
     """
-    if "known_answers" in fit.details or known_items(annotations).size < LEAST_KNOWN:
+    if "known_answers" in fit.details:
         return fit
-    part = sample_and_known(annotations)
+    part = sample_and_known(labels)
+    if known_items(part).size < LEAST_KNOWN:
+        return fit
     opinion = _opinion(part)
 
     def label(some: Annotations) -> tuple[Codes, Floats]:
@@ -83,9 +86,8 @@ def compare_with_known(annotations: Annotations, fit: Fit, again: Callable[[Anno
         return best, opinion[np.arange(some.n_items), best]
 
     found, cautions = left_out(part, label)
-    if not found:
-        return fit
-    return replace(fit, details={**fit.details, "known_answers": found}, cautions=(*cautions, *fit.cautions))
+    known = {"known_answers": found} if found else {}
+    return replace(fit, details={**fit.details, **known}, cautions=(*cautions, *fit.cautions))
 
 
 #: What a run computes beside its fit.

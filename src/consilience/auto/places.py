@@ -43,10 +43,9 @@ def predicted(data: Labels, predictor: Callable[[Annotations], tuple[Floats, Flo
 
 
 def sampled_items(data: Labels) -> Ints:
-    """Return the items of the sample and those of known truth; from disk, at most as many as a sample has labels."""
+    """Return the items of the sample and those of known truth, of these at most as many as a sample has labels."""
     known = passes_of(data).known_items
-    if isinstance(data, Passes):
-        known = known[:: max(1, -(-known.size // constants.SAMPLE))]
+    known = known[:: max(1, -(-known.size // constants.SAMPLE))]
     step = -(-data.n_labels // constants.SAMPLE)
     return np.union1d(known, np.arange(0, data.n_items, max(step, 1)))
 

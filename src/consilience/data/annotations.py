@@ -43,7 +43,7 @@ from consilience.data.spelling import notes_on_spelling, without_spelling_notes
 from consilience.data.truth import item_column, truth_codes
 from consilience.data.variants import pooled, with_variants
 from consilience.exceptions import DataError, DataWarning, IdError, warn
-from consilience.kernels._arrays import Bools, Codes, Ints, code_dtype
+from consilience.kernels._arrays import Bools, Codes, Ints, code_counts, code_dtype
 
 if TYPE_CHECKING:
     from consilience.data.times import Times
@@ -386,12 +386,12 @@ class Annotations:
     @property
     def labels_per_annotator(self) -> Ints:
         """Number of labels of each annotator, (M,)."""
-        return np.bincount(self.annotator, minlength=self.n_annotators)
+        return code_counts(self.annotator, self.n_annotators)
 
     @property
     def used_classes(self) -> Bools:
         """Classes that are a label or the gold of some item, (K,)."""
-        used = np.bincount(self.label, minlength=self.n_classes) > 0
+        used = code_counts(self.label, self.n_classes) > 0
         if self.gold is not None:
             used[self.gold[self.gold >= 0]] = True
         return used
@@ -433,7 +433,7 @@ class Annotations:
     def describe(self) -> dict[str, Any]:
         """Return the sizes of the data in plain numbers."""
         per_item, per_annotator = self.labels_per_item, self.labels_per_annotator
-        shares = np.bincount(self.label, minlength=self.n_classes) / max(self.n_labels, 1)
+        shares = code_counts(self.label, self.n_classes) / max(self.n_labels, 1)
         return {
             "items": self.n_items,
             "annotators": self.n_annotators,
@@ -476,12 +476,13 @@ class Annotations:
     def select_annotators(self, which: Any) -> Annotations:
         """Return the labels of these annotators (positions, a slice or a mask), with all items."""
         chosen = np.arange(self.n_annotators)[which]
-        new_code = np.full(self.n_annotators, -1)
-        new_code[chosen] = np.arange(chosen.size)
-        kept = new_code[self.annotator] >= 0
-        before = np.concatenate([[0], np.cumsum(kept)])
+        new_code, there = np.zeros(self.n_annotators, code_dtype(chosen.size)), np.zeros(self.n_annotators, bool)
+        new_code[chosen], there[chosen] = np.arange(chosen.size), True
+        kept = there[self.annotator]
+        before = np.zeros(self.n_labels + 1, np.min_scalar_type(self.n_labels))
+        np.cumsum(kept, out=before[1:])
         return self._with(
-            indptr=before[self.indptr],
+            indptr=before[self.indptr].astype(np.int64),
             annotator=new_code[self.annotator[kept]],
             label=self.label[kept],
             time=None if self.time is None else self.time[kept],

@@ -85,9 +85,7 @@ class RowOptions(TypedDict, total=False):
 
 def columns_of_frame(frame: Any, **given: str | None) -> tuple[dict[str, pa.Array], dict[str, str]]:
     """Return the columns of a long frame by role, and their names: those given, or the usual ones."""
-    import narwhals as nw
-
-    table = nw.from_native(frame, eager_only=True)
+    table = _frames.opened(frame)
     names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
     columns = {role: arrow_or_values(table[name]) for role, name in names.items()}
     columns["label"] = joined_lists(columns["label"])
@@ -303,6 +301,8 @@ def _rectangular(matrix: Any) -> np.ndarray[Any, Any]:
                 f"has {lengths[other[0]]}. Every row needs an entry for each annotator: NaN, None or -1 if missing"
             )
     array = np.asarray(matrix)
+    if np.ma.is_masked(matrix):
+        array = np.where(np.ma.getmaskarray(matrix), None, array)
     if array.ndim != 2:
         what = f"an array of shape {array.shape}" if array.ndim else type(matrix).__name__
         raise DataError(f"expected a file, a long frame, or a matrix of items × annotators, got {what}")

@@ -28,6 +28,7 @@ __all__ = [
     "names_of_wide",
     "no_column",
     "notes_on_columns",
+    "opened",
     "suggested",
 ]
 
@@ -68,12 +69,22 @@ class Origin:
     texts: Texts | None = field(default=None, repr=False, compare=False)  #: what the items show
 
 
-def is_frame(data: Any) -> bool:
-    """Return whether narwhals knows this kind of frame."""
+def opened(frame: Any) -> Any:
+    """Return a frame as one of narwhals; columns of the same name are an error, and so is what is no frame."""
     import narwhals as nw
 
     try:
-        nw.from_native(data, eager_only=True)
+        return nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        names = list(frame.columns)
+        twice = ", ".join(sorted({repr(name) for name in names if names.count(name) > 1})[:8])
+        raise ColumnError(f"the frame has more than one column {twice}; rename all but one") from error
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether narwhals knows this kind of frame."""
+    try:
+        opened(data)
     except TypeError:
         return False
     return True

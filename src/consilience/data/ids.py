@@ -166,6 +166,9 @@ def to_column(values: Any, column: str) -> pa.Array:
         array = values if isinstance(values, pa.ChunkedArray | pa.Array) else _array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise _mixed_types(values, column) from error
+    except UnicodeError as error:
+        row = next(row for row, value in enumerate(values) if _is_broken(value)) + 1
+        raise IdError(f"column {column!r} holds text that is not valid Unicode, first in row {row}") from error
     return _one_chunk(_plain(array, column))
 
 
@@ -212,6 +215,11 @@ def _one_chunk(array: Any) -> pa.Array:
         return array.chunk(0)
     whole = array.combine_chunks()
     return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _is_broken(text: Any) -> bool:
+    """Return whether this is text with half of a surrogate pair, which no file can hold."""
+    return isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _mixed_types(values: Any, column: str) -> IdError:

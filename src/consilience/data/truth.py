@@ -128,5 +128,5 @@ def arrow_or_values(series: Any) -> Any:
     except pa.ArrowNotImplementedError:  # swapped bytes
         values = series.to_numpy()
         return values.astype(values.dtype.newbyteorder("="))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError):
         return series.to_list()

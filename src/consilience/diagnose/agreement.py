@@ -193,13 +193,15 @@ def agreement(
         raise DataError("no item has labels of two annotators: there is no agreement to measure")
     rng = np.random.default_rng(seed)
     coincide = level == "ordinal" and 200 * K * K <= AGREEMENT_ROOM
-    n_blocks = min(N, AGREEMENT_BLOCKS, max(50, AGREEMENT_ROOM // (K * K if coincide else K)))
-    block = np.arange(N) if n_blocks == N else rng.permutation(N) % n_blocks
+    n_blocks = min(N, AGREEMENT_BLOCKS, max(50, AGREEMENT_ROOM // (K * K if coincide else K))) if bootstrap else 1
+    block = np.zeros(N, np.int32)
+    if n_blocks > 1:
+        block[:] = np.arange(N) if n_blocks == N else rng.permutation(N) % n_blocks
     if level == "ordinal" and not coincide:
         # too many classes for a table of their pairs: the ranks are those of all labels, in every draw
         paired = np.repeat(a.labels_per_item > 1, a.labels_per_item)
         numbers = mean_ranks(np.bincount(a.label[paired], minlength=K).astype(np.float64)[None])[0]
-    sums = agreement_sums(a.indptr, a.label, block.astype(np.int64), n_blocks, numbers, coincide)
+    sums = agreement_sums(a.indptr, a.label, block, n_blocks, numbers, coincide)
     found = coefficients(total(sums, np.ones((1, n_blocks))), level, numbers)
     drawn = [coefficients(part, level, numbers) for part in bootstrap_totals(sums, bootstrap, rng)]
     cohen = CohensKappa.of(a)

@@ -29,10 +29,10 @@ from consilience.diagnose.plain import plain, plain_rows
 from consilience.diagnose.rare import merge_rare
 from consilience.diagnose.rules import findings, what_holds
 from consilience.diagnose.scatter import Scatter, scatter
+from consilience.engine.passes import passes_of
 from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Floats
-from consilience.kernels.votes import vote_statistics
 from consilience.methods.base import registry
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.consensus import Consensus
@@ -294,7 +294,7 @@ def diagnose(
         independent = effective_annotators(a, model)[0]
     whole = model
     a, model = merge_rare(a, model, MOST_CLASSES)
-    counts = vote_statistics(a.indptr, a.annotator, a.label, model.posterior(a), a.n_annotators)
+    counts = passes_of(a).sweep(model.prior, model.confusions)
     answers = single_answers(a)
     pairs = observed_pairs(answers)
     n_labels = answers.labels_per_annotator

@@ -28,7 +28,7 @@ from consilience.diagnose.constants import (
     WALK_COST,
     WALK_SAMPLE,
 )
-from consilience.kernels._arrays import Ints
+from consilience.kernels._arrays import Ints, code_counts
 from consilience.kernels.grouping import drop_repeats
 from consilience.moments.cooccurrence import CoOccurrences, pair_moments
 from consilience.moments.graph import adjacency_rows, camps
@@ -65,7 +65,7 @@ def observed_pairs(answers: Annotations) -> CoOccurrences:
     most_pairs = max(1, min(M * (M - 1) // 2, int((lengths * (lengths - 1) // 2).sum())))
     room = max(2, int((MOST_CELLS / most_pairs) ** 0.5))
     if room < K:
-        rank = np.argsort(np.argsort(-np.bincount(a.label, minlength=K), kind="stable"))
+        rank = np.argsort(np.argsort(-code_counts(a.label, K), kind="stable"))
         merged = np.minimum(rank, room - 1)[a.label]
         a = Annotations(
             a.indptr, a.annotator, merged, items=a.item_ids, annotators=a.annotator_ids, classes=Ids.range(room)

@@ -15,7 +15,7 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import FOLDS, LEAST_KNOWN
 from consilience.diagnose.rules import surprising
-from consilience.exceptions import DataWarning
+from consilience.exceptions import DataWarning, MethodError
 from consilience.fitting.fit import Caution, vote_posterior
 from consilience.kernels._arrays import Codes, Floats, Ints
 from consilience.runs.consensus import Consensus
@@ -45,20 +45,24 @@ def parts_of_known(some: Annotations, truth: Codes) -> list[Ints]:
 def left_out(annotations: Annotations, label: Label) -> tuple[dict[str, Any], tuple[Caution, ...]]:
     """Run a method without known answers; return what :func:`report` has of it, and a caution if it is contradicted.
 
-    Both are empty if there are fewer than ``LEAST_KNOWN`` known answers.
+    Both are empty if there are fewer than ``LEAST_KNOWN`` known answers.  A method that refuses to run without them, or
+    on a sample, is not compared, which a caution says: its fit to all labels is sound.
     """
     a, items = annotations, known_items(annotations)
     if items.size < LEAST_KNOWN or a.n_classes < 2:
         return {}, ()
     assert a.gold is not None
     truth = a.gold[items]
-    best, confidence = (each[items] for each in label(a.forgetting(items)))
-    alone = best != truth, confidence
-    wrong, sure = np.empty(items.size, bool), np.empty(items.size)
-    for part in parts_of_known(a.select_items(items).with_gold(None), truth):
-        here = items[part]
-        best, confidence = label(a.forgetting(here))
-        wrong[part], sure[part] = best[here] != truth[part], confidence[here]
+    try:
+        best, confidence = (each[items] for each in label(a.forgetting(items)))
+        alone = best != truth, confidence
+        wrong, sure = np.empty(items.size, bool), np.empty(items.size)
+        for part in parts_of_known(a.select_items(items).with_gold(None), truth):
+            here = items[part]
+            best, confidence = label(a.forgetting(here))
+            wrong[part], sure[part] = best[here] != truth[part], confidence[here]
+    except MethodError as error:
+        return {}, ((f"this run was not compared with your known answers: without them, {error}", DataWarning),)
     made = report(alone, (wrong, sure))
     return made, contradiction(made)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
-from consilience.kernels._arrays import Floats
+from consilience.kernels._arrays import Floats, code_counts
 from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["merge_rare"]
@@ -22,7 +22,7 @@ def merge_rare(annotations: Annotations, model: DawidSkene, most: int) -> tuple[
     a, K = annotations, annotations.n_classes
     if most >= K:
         return a, model
-    order = np.argsort(-np.bincount(a.label, minlength=K), kind="stable")
+    order = np.argsort(-code_counts(a.label, K), kind="stable")
     kept, rare = order[: most - 1], order[most - 1 :]
     group = np.empty(K, np.int64)
     group[kept], group[rare] = np.arange(most - 1), most - 1

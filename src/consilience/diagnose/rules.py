@@ -55,7 +55,7 @@ from consilience.diagnose.constants import (
     SLIGHT,
 )
 from consilience.diagnose.evidence import Evidence, count, percent, round_up
-from consilience.kernels._arrays import Ints
+from consilience.kernels._arrays import Ints, code_counts
 from consilience.runs.annotator_table import FEW
 
 __all__ = ["Finding", "contradicted", "findings", "surprising", "what_holds"]
@@ -261,7 +261,7 @@ def _blurred(e: Evidence) -> Iterator[Finding]:
 
 def _empty_classes(e: Evidence) -> Iterator[Finding]:
     a = e.annotations
-    used = np.bincount(a.label, minlength=a.n_classes)
+    used = code_counts(a.label, a.n_classes)
     known = np.zeros(a.n_classes, int) if a.gold is None else np.bincount(a.gold[a.gold >= 0], minlength=a.n_classes)
     empty = (used + known == 0) | (e.items_of_class < NO_ITEM)
     for k in np.flatnonzero(empty).tolist() if a.n_classes > 1 else ():

@@ -28,10 +28,10 @@ import numpy as np
 
 from consilience.data.annotations import Annotations
 from consilience.diagnose.constants import DRAW_LABELS, DRAW_LABELS_PER_CLASS, DRAW_PASSES, DRAW_TOLERANCE
+from consilience.engine.passes import passes_of
 from consilience.exceptions import ParameterError
 from consilience.fitting.em import ConfusionStep, Parameters, run_em
 from consilience.kernels._arrays import Floats, Ints
-from consilience.kernels.votes import vote_statistics
 from consilience.models.dawid_skene import DawidSkene
 
 __all__ = ["Stability", "bootstrap"]
@@ -69,17 +69,14 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
     """
     if draws < 0 or draws == 1:
         raise ParameterError(f"bootstrap must be 0, or at least 2 draws, not {draws}")
+    if draws == 0:
+        M, K = model.confusions.shape[:2]
+        return Stability(np.zeros((M, K, K)), np.zeros(K), np.zeros(M), np.zeros(K), changed=0.0, draws=0, items=0)
     labelled = np.flatnonzero(annotations.labels_per_item > 0)
     base = _fit(annotations, model)
-    statistics = vote_statistics(
-        annotations.indptr,
-        annotations.annotator,
-        annotations.label,
-        base.posterior(annotations),
-        base.confusions.shape[0],
-    )
-    met = statistics.counts.sum(axis=1)
-    order = labelled[np.argsort(_content(annotations, labelled, statistics.counts), kind="stable")]
+    counts = passes_of(annotations).sweep(base.prior, base.confusions).counts
+    met = counts.sum(axis=1)
+    order = labelled[np.argsort(_content(annotations, labelled, counts), kind="stable")]
     N = order.size
     room = max(DRAW_LABELS, DRAW_LABELS_PER_CLASS * annotations.n_annotators * annotations.n_classes)
     n = max(1, min(N, int(N * room / annotations.n_labels)))
@@ -101,7 +98,7 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
             total += part, part**2
         changed += float(np.mean(again.posterior(judged).argmax(axis=1) != labels))
     confusions, prior, columns = (
-        np.sqrt(np.maximum(squares - total * total / max(draws, 1), 0.0) / max(draws - 1, 1)) for total, squares in sums
+        np.sqrt(np.maximum(squares - total * total / draws, 0.0) / (draws - 1)) for total, squares in sums
     )
     weights = met / np.maximum(met.sum(axis=1, keepdims=True), 1e-300)
     return Stability(
@@ -109,7 +106,7 @@ def bootstrap(annotations: Annotations, model: DawidSkene, *, draws: int = 20, s
         prior=prior,
         annotators=np.einsum("mk,mk->m", weights, confusions.mean(axis=1)),
         classes=np.sqrt((columns**2).sum(axis=0)),
-        changed=changed / max(draws, 1),
+        changed=changed / draws,
         draws=draws,
         items=n,
     )

@@ -250,11 +250,13 @@ class StreamedConsensus(Consensus):
 
     @cached_property
     def estimated_error(self) -> EstimatedError:
-        """The share of wrong labels: of a sample, or from the share of labels that differ from the consensus."""
+        """The share of wrong labels: of a sample, or from known answers and labels that differ from the consensus."""
         if self.judged is not None:
             return self.judged.estimated_error
         labelled = int(self.overview.per_class.sum())
-        return estimate(self.overview.against / max(labelled, 1), labelled)
+        known = self.run.get("known_answers", {"items": 0, "error_with": 0.0})
+        wrong = round(known["error_with"] * known["items"])
+        return estimate(self.overview.against / max(labelled, 1), labelled, wrong=wrong, known=known["items"])
 
     def count_wrong(self, truth: Any) -> tuple[int, int]:
         """Return the number of wrong labels, and that of the items with both a truth and a label."""

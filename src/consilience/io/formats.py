@@ -243,6 +243,8 @@ def check_format(place: Path, name: str | None, known: tuple[str, ...], what: st
         hint = did_you_mean(name, known, f"The formats are {', '.join(known)}")
         raise ParameterError(f"there is no format {name!r}{what}{hint}")
     if not place.exists():
+        if place.is_symlink():
+            raise FormatError(f"{place} is a symbolic link to {place.readlink()}, which leads to no file")
         raise FormatError(f"there is no file {place}{_similar(place)}")
     check_is_file(place)
 

@@ -164,7 +164,7 @@ class Source(File):
         except FormatError:
             return [], delimiter or ","  # for the reader of tables to complain about
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the columns of a table."""
         return tuple(self._header[0])

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Codes", "Floats", "Ints", "aligned", "code_dtype", "even_parts", "narrowed"]
+__all__ = ["Bools", "Codes", "Floats", "Ints", "aligned", "code_counts", "code_dtype", "even_parts", "narrowed"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -16,10 +16,21 @@ Bools: TypeAlias = NDArray[np.bool_]
 #: Codes are kept in the smallest unsigned type that holds them.
 Codes: TypeAlias = NDArray[Any]
 
+#: Codes that are counted at a time.
+_COUNTED = 1 << 22
+
 
 def code_dtype(n: int) -> np.dtype[Any]:
     """Return the smallest unsigned type that holds codes ``0 … n - 1``."""
     return np.min_scalar_type(max(n - 1, 0))
+
+
+def code_counts(codes: Codes, n: int) -> Ints:
+    """Return how often each of the codes ``0 … n - 1`` occurs, (n,)."""
+    counts = np.zeros(n, np.int64)
+    for first in range(0, codes.size, _COUNTED):  # bincount alone would copy all codes to 64 bits
+        counts += np.bincount(codes[first : first + _COUNTED], minlength=n)
+    return counts
 
 
 def narrowed(counts: Codes) -> Codes:

@@ -40,7 +40,7 @@ class AgreementSums(NamedTuple):
 
 
 def agreement_sums(
-    indptr: Ints, label: Codes, block: Ints, n_blocks: int, values: Floats, coincide: bool
+    indptr: Ints, label: Codes, block: Codes, n_blocks: int, values: Floats, coincide: bool
 ) -> AgreementSums:
     """Return the sums; ``block`` is the block of each item, (N,), and ``values`` those of the classes, (K,)."""
     K = values.size
@@ -51,7 +51,7 @@ def agreement_sums(
         np.zeros((n_blocks if coincide else 0, K, K)),
     )
     made_types = "float64[,]! float64[,]! float64[,]! float64[,,]!"
-    kernel(_sweep, f"int64[] {label.dtype.name}[] int64[] float64[] {made_types}")(indptr, label, block, values, *made)
+    kernel(_sweep, f"int64[] {label.dtype.name}[] int32[] float64[] {made_types}")(indptr, label, block, values, *made)
     return made
 
 

@@ -129,10 +129,10 @@ def _by_table(
     for i in range(K):
         for k in range(K):
             seen |= table[:, i, :, k] > 0
-    # labels of an item are in any order: a pair may have filled either of its two blocks, or both
-    first, second = np.nonzero(np.triu(seen | seen.T, 1))
-    counts = blocked[first, second] + blocked[second, first].transpose(0, 2, 1)
-    return np.stack([first, second], axis=1).astype(np.int32), narrowed(counts)
+    # of the two blocks of a pair, only that below the diagonal was filled
+    first, second = np.nonzero(np.triu(seen.T, 1))
+    counts = narrowed(blocked[second, first]).transpose(0, 2, 1)
+    return np.stack([first, second], axis=1).astype(np.int32), counts
 
 
 def _tabulate(
@@ -150,13 +150,16 @@ def _tabulate(
     loop = _pair_table if order == 2 else _triple_table
     more = "int64[] " * len(places)
     add = kernel(loop, f"int64[] {annotator.dtype}[] {label.dtype}[] int64 int64 int64 int64 {more}uint32[]!")
-    # Whole numbers: the order of the sum does not matter, so there are as many tables as threads.
+    # Whole numbers: the order of the sum does not matter, so threads have tables of their own.  Cells are four bytes;
+    # tables of all threads take eight bytes a label, unless one alone takes more.
     n_labels = int(indptr[-1]) if passed is None else sum(int(indptr[b] - indptr[a]) for a, b in passed)
-    most = max(1, min(threads or blocks.thread_count(), _MOST_CELLS // rows**order, n_labels // max(rows, 1 << 14)))
+    cells = rows**order
+    worth = min(_MOST_CELLS, 2 * n_labels) // max(cells, 1 << 15)
+    most = max(1, min(threads or blocks.thread_count(), worth))
     if passed is None:
         edges = np.searchsorted(indptr, np.linspace(0, n_labels, most + 1)[1:-1]).tolist()
         passed = list(zip([0, *edges], [*edges, indptr.size - 1], strict=True))
-    spare = blocks.Spare(lambda: np.zeros(rows**order, np.uint32))
+    spare = blocks.Spare(lambda: np.zeros(cells, np.uint32))
 
     def work(first: int, stop: int) -> None:
         with spare.one() as table:
@@ -165,7 +168,7 @@ def _tabulate(
             done(first, stop)
 
     blocks.run(work, passed, most)
-    total, *others = spare.made or [np.zeros(rows**order, np.uint32)]
+    total, *others = spare.made or [np.zeros(cells, np.uint32)]
     for table in others:
         total += table
     return total
@@ -217,7 +220,7 @@ def _pair_table(indptr: Any, annotator: Any, label: Any, first: Any, stop: Any, 
             here = np.uint64(annotator[at]) * np.uint64(K) + np.uint64(label[at])
             row[i] = here
             for j in range(i):
-                table[here * np.uint64(rows) + row[j]] += np.uint32(1)
+                table[max(here, row[j]) * np.uint64(rows) + min(here, row[j])] += np.uint32(1)
 
 
 def _triple_table(

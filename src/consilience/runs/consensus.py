@@ -292,7 +292,7 @@ class Consensus:
             return None
         doubt = np.zeros(a.n_annotators)
         lengths = a.labels_per_item
-        step = 1 << 20
+        step = 1 << 18
         for first in range(0, a.n_items, step):
             items = slice(first, first + step)
             labels = slice(int(a.indptr[first]), int(a.indptr[min(first + step, a.n_items)]))

@@ -29,6 +29,9 @@ __all__ = [
 #: Posteriors that differ by less are a tie.
 TIE = 1e-9
 
+#: Rows that are written at a time.
+_ROWS = 1 << 18
+
 TableFormat = Literal["csv", "parquet"]
 #: The labels of more items than this are written as Parquet by default.
 _LARGE = 5_000_000
@@ -166,13 +169,18 @@ class ItemTables:
 
     def append(self, labels: Mapping[str, Any], posterior: Floats, choice: Choice, items: Ids, n_labels: Ints) -> None:
         """Write the next items."""
+        table, names, N = pa.table(dict(labels)), items.to_arrow(), len(items)
+        for first in range(0, max(N, 1), _ROWS):
+            some = slice(first, min(first + _ROWS, N))
+            columns = {"item": names[some], "n_labels": pa.array(n_labels[some])}
+            columns |= {name: pa.array(values[some]) for name, values in choice._asdict().items()}
+            columns |= {f"p{k}": pa.array(posterior[some, k]) for k in range(posterior.shape[1])}
+            self._write(table[some], pa.table(columns))
+
+    def _write(self, table: Any, more: Any) -> None:
         import pyarrow.csv
         import pyarrow.parquet
 
-        columns = {"item": items.to_arrow(), "n_labels": pa.array(n_labels)}
-        columns |= {name: pa.array(values) for name, values in choice._asdict().items()}
-        columns |= {f"p{k}": pa.array(posterior[:, k]) for k in range(posterior.shape[1])}
-        table, more = pa.table(dict(labels)), pa.table(columns)
         if self._labels is None:
             writer = pyarrow.csv.CSVWriter if self._form == "csv" else pyarrow.parquet.ParquetWriter
             self._labels = writer(self._folder / f"labels.{self._form}", table.schema)

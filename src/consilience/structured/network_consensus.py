@@ -73,8 +73,8 @@ def aggregate_network(
     begun = time.perf_counter()
     joined = None if graph is None else as_graph(graph, annotations)
     start = method.removesuffix(SUFFIX)
-    options: dict[str, Any] = {"method": start, "random_state": seed, **parameters}
-    fit = network_em(annotations, joined, callback=callback, **options)
+    options: dict[str, Any] = {"method": start, "random_state": seed, "callback": callback, **parameters}
+    fit = network_em(annotations, joined, **options)
     a = annotations
 
     def label(some: Annotations) -> tuple[Codes, Floats]:

@@ -168,7 +168,7 @@ def _compared_with_known(
     assert tokens.gold is not None
     truth, blind = tokens.gold[items], sequences.with_gold(None)
     never = forbidden(sequences) if valid else None
-    alone = fit_sequences(blind, valid=valid, **{**options, "callback": None, "checkpoint": None})
+    alone = fit_sequences(blind, valid=valid, **{**options, "checkpoint": None})
 
     def judged(by: ChainMixture) -> tuple[Any, Floats]:
         posterior = by.posterior(blind)

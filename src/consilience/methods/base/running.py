@@ -40,7 +40,7 @@ class Later:
     examine: Callable[[Annotations, Consensus], Any]
     estimate: Callable[[Annotations, Consensus], Any] | None = None
     #: Compares a fit with known answers; the last argument fits the same method to other labels.
-    compare: Callable[[Annotations, Fit, Callable[[Annotations], Fit]], Fit] | None = None
+    compare: Callable[[Labels, Fit, Callable[[Annotations], Fit]], Fit] | None = None
 
 
 def run_method(
@@ -164,8 +164,7 @@ class _Task:
         place = (lambda inner: self._placed(InMemory(inner))) if everywhere else nullcontext
         fit = registry.fit(self.method, a, place=place, **self._options)
         fit = fit if self.revise is None else self.revise(a, fit)
-        if self.later is not None and self.later.compare is not None:
-            fit = self.later.compare(a, fit, self._again)
+        fit = self._compared(a, fit)
         if not everywhere and self.engine != "local":
             sentence = f"{self.method} ran in this process, with all labels in memory"
             fit = replace(fit, cautions=(*fit.cautions, (sentence, EngineWarning)))
@@ -177,8 +176,11 @@ class _Task:
         warn_of([*cautions_of(look, alone=alone, silence=fit.details.get("silence", "random")), *fit.cautions])
         return self._consensus(a, fit, self._summary(look, fit))
 
-    def _again(self, a: Annotations) -> Fit:
-        return registry.fit(self.method, a, **{**self._options, "callback": None})
+    def _compared(self, data: Labels, fit: Fit) -> Fit:
+        """Return the fit with what known answers show, if there are any."""
+        if self.later is None or self.later.compare is None:
+            return fit
+        return self.later.compare(data, fit, lambda some: registry.fit(self.method, some, **self._options))
 
     def _consensus(self, a: Annotations, fit: Fit, run: Mapping[str, Any]) -> Consensus:
         return Consensus(
@@ -203,7 +205,7 @@ class _Task:
         if self.checkpoint is not None:
             self.checkpoint.of_labels(scanned.fingerprint)
         with self._placed(on_disk(scanned)) as passes:
-            fit = registry.fit(self.method, passes, **self._options)
+            fit = self._compared(passes, registry.fit(self.method, passes, **self._options))
             warn_of([*cautions_of(passes), *fit.cautions])
             by_votes = fit.hint is not None
             counts = None
