@@ -52,7 +52,7 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
 from consilience.kernels.special import psi_and_log_gamma
 
-__all__ = ["OrdinalBeliefs", "Shape"]
+__all__ = ["OrdinalBeliefs"]
 
 #: Where the sharpness of the crowd μ begins, and the standard deviation of its prior around that.
 #: origin: by design (neighbouring levels are said a seventh as often); alternatives: none; sensitivity: worth less than
