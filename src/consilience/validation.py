@@ -68,7 +68,6 @@ CONSTRAINTS: Mapping[str, Constraint] = {
     "imbalance": (lambda v: v in ("likelihood", "tensor"), "'likelihood' or 'tensor'"),
     "rule": (lambda v: v in ("map", "ml"), "'map' or 'ml'"),
     "places": (lambda v: v is None or _is_count(v), "a whole number ≥ 1, or None"),
-    "shape": (lambda v: v in ("absolute", "quadratic", None), "'absolute', 'quadratic' or None"),
     "shared": (lambda v: v is None or isinstance(v, bool), "True, False or None"),
     "silence": (lambda v: v in ("auto", "random", "informative"), "'auto', 'random' or 'informative'"),
     "callback": (lambda v: v is None or callable(v), "a function or None"),

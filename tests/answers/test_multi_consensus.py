@@ -55,6 +55,14 @@ def test_an_empty_selection_is_an_answer(blank: object) -> None:
     np.testing.assert_array_equal(found.labels, several(small(list(TEXTS))).labels)
 
 
+def test_a_frame_of_the_labels_has_the_empty_answers(run: cs.MultiRun) -> None:
+    frame = DRAWN.annotations.to_frame("pandas")
+    assert len(frame) == run.run["labels"] > DRAWN.annotations.n_labels
+    again = several(frame.sample(frac=1.0, random_state=0))
+    probabilities = again.probabilities.set_index("item").loc[run.probabilities["item"]]
+    np.testing.assert_allclose(probabilities, run.probabilities.set_index("item"), atol=1e-6)
+
+
 def test_no_warning_about_blank_answers(recwarn: pytest.WarningsRecorder) -> None:
     several(small(list(TEXTS)))
     assert not [w for w in recwarn if "no label" in str(w.message)]

@@ -20,8 +20,8 @@ def test_it_is_the_nominal_pool_with_another_model() -> None:
     found, nominal = ordinal_auto(a), auto(a, silence="random")
     assert isinstance(found.predictor, Pool)
     assert isinstance(nominal.predictor, Pool)
-    model = ordinal(a, weights=nominal.predictor.counted, tol=1e-6).posterior
-    expected = replace(nominal.predictor, model=lambda _: model)(a)[0]
+    fit = ordinal(a, weights=nominal.predictor.counted, tol=1e-6)
+    expected = replace(nominal.predictor, model=lambda _: fit.posterior, rest=fit.model.prior)(a)[0]
     np.testing.assert_allclose(found.posterior, expected, atol=1e-10)
     assert found.details["chosen"] == "ordinal+votes"
     np.testing.assert_allclose(found.posterior.sum(axis=1), 1.0)

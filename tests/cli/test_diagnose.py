@@ -61,6 +61,18 @@ def test_json_is_what_python_gives(diagnosed: Run, labels: Path) -> None:
     assert strict_json(diagnosed(labels, "--json", "--method", "one-coin").out)["method"] == "one-coin"
 
 
+def test_a_scale_is_diagnosed_by_its_own_model(diagnosed: Run, tmp_path: Path) -> None:
+    annotations = cs.datasets.simulate_scale(150, 10, 4, labels_per_item=6, seed=1).annotations
+    path = tmp_path / "scale.csv"
+    annotations.to_frame("pandas").to_csv(path, index=False)
+    done = diagnosed(path, "--json", "--bootstrap", 0)
+    assert "labels are treated as a scale from 0 to 3" in done.err
+    run = cs.aggregate(cs.read(path), answers="ordinal")
+    assert strict_json(done.out) == diagnose(run.annotations, consensus=run, bootstrap=0).to_dict()
+    reverse = strict_json(diagnosed(path, "--json", "--bootstrap", 0, "--order", "3,2,1,0").out)
+    assert reverse["verdict"] == run.verdict
+
+
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [

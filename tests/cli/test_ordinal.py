@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ from consilience.datasets import load, simulate_scale
 LETTERS = "GPRX"
 
 
-def write(folder: Path, names: str, n_items: int = 150) -> Path:
+def write(folder: Path, names: Sequence[str], n_items: int = 150) -> Path:
     crowd = simulate_scale(n_items, 10, 4, seed=3)
     frame = crowd.annotations.to_frame("pandas")
     frame.columns = ["task", "worker", "label"]
@@ -49,6 +50,12 @@ def test_an_unknown_order_is_refused(run: Run, tmp_path: Path) -> None:
 
 def test_a_possible_scale_is_mentioned(run: Run, tmp_path: Path) -> None:
     load("dawid_skene").annotations.to_frame("pandas").to_csv(tmp_path / "few.csv", index=False)
-    done = run("aggregate", tmp_path / "few.csv", "--verbose")
-    assert "labels may be a scale from 1 to 4: answers='ordinal'" in " ".join(done.out.split())
-    assert "labels are treated as a scale from 0 to 3" in run("aggregate", write(tmp_path, "0123", 600)).err
+    done = run("aggregate", tmp_path / "few.csv")
+    assert "labels may be a scale from 1 to 4: answers='ordinal'" in done.err
+
+
+def test_levels_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
+    done = run("aggregate", write(tmp_path, ["0.5", "1.0", "1.5", "2.0"], 600))
+    assert "labels are treated as a scale from 0.5 to 2.0" in done.err
+    assert " 1.5 " in done.out
+    assert "1.500" not in done.out

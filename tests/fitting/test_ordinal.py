@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
-from consilience.fitting.ordinal import OrdinalBeliefs, Shape
+from consilience.fitting.ordinal import OrdinalBeliefs
 from consilience.fitting.variational import LEAST, RATE, Dirichlet
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
@@ -19,13 +19,13 @@ def drawn(M: int, K: int, places: int, seed: int) -> Statistics:
     return Statistics(counts, rng.gamma(2.0, 5.0, K * places), 0.0)
 
 
-def table(c: float, w: float, K: int, places: int, shape: Shape) -> Floats:
+def table(c: float, w: float, K: int, places: int) -> Floats:
     """P of one annotator, cell by cell."""
     made = np.zeros((K, K * places))
     for j in range(K * places):
         z = (j + 0.5) / places - 0.5
         for i in range(K):
-            d = abs(i - z) if shape == "absolute" else (i - z) ** 2 / 2
+            d = abs(i - z) if places == 1 else (i - z) ** 2 / 2
             made[i, j] = np.exp(c * (i - (K - 1) / 2) - w * d)
         made[:, j] /= made[:, j].sum()
     return made
@@ -37,13 +37,12 @@ def polya(counts: Floats, expected: Floats, strength: float, places: int) -> flo
     return float((gammaln(counts + a) - gammaln(a)).sum() - (gammaln((counts + a).sum(-2)) - gammaln(a.sum(-2))).sum())
 
 
-@pytest.mark.parametrize("shape", ["absolute", "quadratic"])
 @pytest.mark.parametrize("places", [1, 3])
-def test_the_form_is_the_one_described(shape: Shape, places: int) -> None:
-    beliefs = OrdinalBeliefs(None, 2, 4, places, shape)
+def test_the_form_is_the_one_described(places: int) -> None:
+    beliefs = OrdinalBeliefs(None, 2, 4, places)
     beliefs.tilt = np.array([[0.3, 1.2], [-0.8, 0.4]])
     for m, (c, w) in enumerate(beliefs.tilt):
-        np.testing.assert_allclose(beliefs.expected[m], table(c, w, 4, places, shape), atol=1e-12)
+        np.testing.assert_allclose(beliefs.expected[m], table(c, w, 4, places), atol=1e-12)
 
 
 @pytest.mark.parametrize("places", [1, 3])
@@ -51,11 +50,11 @@ def test_learning_ends_where_a_numerical_optimiser_does(places: int) -> None:
     """With the variances held, severity, sharpness, their centre and the strength maximise the penalised likelihood."""
     M, K = 3, 3
     counts = drawn(M, K, places, 1).counts
-    beliefs = OrdinalBeliefs(None, M, K, places, "absolute")
+    beliefs = OrdinalBeliefs(None, M, K, places)
 
     def loss(x: Floats) -> float:
         tilt, centre, strength = x[: 2 * M].reshape(M, 2), np.array([0.0, x[2 * M]]), np.exp(x[-1])
-        expected = np.stack([table(c, w, K, places, "absolute") for c, w in tilt])
+        expected = np.stack([table(c, w, K, places) for c, w in tilt])
         off = 0.5 * ((tilt - centre) ** 2 / beliefs.variance).sum() + 0.5 * ((centre[1] - 2.0) / 2.0) ** 2
         return float(off + RATE * K * places * strength) - polya(counts, expected, strength, places)
 
@@ -85,7 +84,7 @@ def test_every_step_of_learning_helps(seed: int) -> None:
 def test_reversing_the_scale_reverses_the_beliefs() -> None:
     one = drawn(4, 5, 3, 2)
     other = Statistics(one.counts[:, ::-1, ::-1].copy(), one.class_counts[::-1].copy(), 0.0)
-    first, second = (OrdinalBeliefs(Dirichlet(np.full(15, 1 / 3)), 4, 5, 3, "quadratic") for _ in range(2))
+    first, second = (OrdinalBeliefs(Dirichlet(np.full(15, 1 / 3)), 4, 5, 3) for _ in range(2))
     for _ in range(20):
         a, b = first(one), second(other)
         first.learn_variance(one)

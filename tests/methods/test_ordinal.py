@@ -27,7 +27,6 @@ def test_parameters_are_recovered() -> None:
     found = fit("ordinal", crowd.annotations)
     assert found.converged
     assert found.details["places"] == 1
-    assert found.details["shape"] == "absolute"
     assert np.abs(found.model.prior - crowd.model.prior).max() < 0.04
     assert np.sqrt(np.mean((found.model.confusions - crowd.model.confusions) ** 2)) < 0.03
     values = np.arange(5.0)
@@ -56,8 +55,8 @@ def test_labels_decide_how_many_places_a_level_has() -> None:
     scores = -4.0 * (np.arange(4)[:, None, None] - z[:, None]) ** 2 + rng.gumbel(size=(4, 1500, 20))
     annotations = Annotations.from_matrix(scores.argmax(axis=0))
     found = fit("ordinal", annotations)
-    assert (found.details["places"], found.details["shape"]) == (3, "quadratic")
-    one = fit("ordinal", annotations, places=1, shape="quadratic")
+    assert found.details["places"] == 3
+    one = fit("ordinal", annotations, places=1)
     assert found.details["lower_bound"] > one.details["lower_bound"] + 100
     assert mean_error(found.posterior, np.rint(z)) < mean_error(one.posterior, np.rint(z))
 
@@ -65,7 +64,7 @@ def test_labels_decide_how_many_places_a_level_has() -> None:
 @pytest.mark.parametrize("places", [1, 3])
 def test_the_bound_rises_at_every_step(places: int) -> None:
     crowd = simulate_scale(300, 20, 4, seed=1)
-    climb = _Climb(crowd.annotations, np.arange(4), places, "absolute", learned=True, weights=None, accelerate=False)
+    climb = _Climb(crowd.annotations, np.arange(4), places, learned=True, weights=None, accelerate=False)
     climb.run(max_iter=60, tol=0.0, callback=lambda _: False)
     assert min(np.diff(climb._ascent.history)) > -1e-8
 
@@ -139,11 +138,11 @@ def test_gold_is_kept_and_teaches() -> None:
 def test_annotators_of_weight_zero_do_not_count() -> None:
     crowd = simulate_scale(1000, 10, 4, labels_per_item=10, sharpness=(1.0, 2.0), seed=9)
     weights = np.array([1.0] * 6 + [0.0] * 4)
-    some = fit("ordinal", crowd.annotations.select_annotators(np.arange(6)), places=1, shape="absolute")
-    found = fit("ordinal", crowd.annotations, places=1, shape="absolute", weights=weights)
+    some = fit("ordinal", crowd.annotations.select_annotators(np.arange(6)), places=1)
+    found = fit("ordinal", crowd.annotations, places=1, weights=weights)
     # the prior of severity and sharpness sees four annotators more, about whom nothing is known
     assert np.abs(found.posterior - some.posterior).mean() < 0.005
-    everybody = fit("ordinal", crowd.annotations, places=1, shape="absolute")
+    everybody = fit("ordinal", crowd.annotations, places=1)
     assert np.abs(everybody.posterior - some.posterior).mean() > 0.03
 
 
@@ -177,8 +176,8 @@ def test_what_is_refused() -> None:
     words = Annotations.from_matrix(np.array([["G", "P", "X"], ["P", "X", "G"]]))
     with pytest.raises(MethodError, match=r"order=\[…\]"):
         fit("ordinal", words)
-    with pytest.raises(ParameterError, match="shape must be 'absolute', 'quadratic' or None, not 'round'"):
-        fit("ordinal", words, shape="round")
+    with pytest.raises(ParameterError, match="places must be a whole number ≥ 1, or None, not 0"):
+        fit("ordinal", words, places=0)
     with pytest.raises(ParameterError, match="weights must hold a number ≥ 0 for each of the 3 annotators"):
         fit("ordinal", words, order=["G", "P", "X"], weights=[1.0])
 

@@ -71,7 +71,7 @@ def looks_like_scale(annotations: Annotations) -> Looks:
     if not _FEWEST <= len(names) <= _MOST:
         return Looks(False)
     order, codes = _candidate(names)
-    if order is None:
+    if order is None or (codes and len(names) < _FEWEST_CODES):
         return Looks(False)
     pairs = _pairs(annotations)[np.ix_(order, order)]
     share = _in_order(pairs)
@@ -79,8 +79,7 @@ def looks_like_scale(annotations: Annotations) -> Looks:
     if share < (_IN_ORDER if len(names) < _LONG else _IN_LONG_ORDER):
         return Looks(False)
     enough = different >= (_DIFFERENT if codes else _NAMED_DIFFERENT)
-    sure = enough and (not codes or len(names) >= _FEWEST_CODES)
-    return Looks(sure, str(names[int(order[0])]), str(names[int(order[-1])]))
+    return Looks(enough, str(names[int(order[0])]), str(names[int(order[-1])]))
 
 
 def _candidate(names: Ids) -> tuple[Ints | None, bool]:

@@ -1,7 +1,8 @@
 """The default for answers on a scale: the pool of ``auto`` with an ordinal model in the place of the nominal one.
 
 Who shares a vote, how far votes and model are trusted, and what known answers teach is as without the order.  The model
-is :mod:`consilience.methods.ordinal`, whose confusions depart from the scale as far as the labels show.
+is :mod:`consilience.methods.ordinal`, whose confusions depart from the scale as far as the labels show.  Doubt is
+spread as the levels are.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ def ordinal_auto(
         return nominal
     fit = ordinal(annotations, order=order, weights=nominal.predictor.counted, **options)
     assert isinstance(fit.predictor, PlacesModel)
-    predictor = replace(nominal.predictor, model=fit.predictor.posterior)
+    predictor = replace(nominal.predictor, model=fit.predictor.posterior, rest=fit.model.prior)
     posterior, votes = predicted(annotations, predictor)
     finer = "items differ within a level" if fit.details["places"] > 1 else "items of a level are alike"
     details = {
         **nominal.details,
         "chosen": "ordinal+votes",
         "why": f"{nominal.details['why']}; the model knows the order of the levels ({finer})",
-        **{name: fit.details[name] for name in ("places", "shape", "strength")},
+        **{name: fit.details[name] for name in ("places", "strength")},
     }
     converged = nominal.converged and fit.converged
     cautions = (*nominal.cautions, *fit.cautions)

@@ -4,14 +4,15 @@ A model of independent annotators is far too sure of itself, and where it is wro
 The votes know less, but no assumption can mislead them.  With v the vote shares of an item with n labels and q the
 posterior of the model,
 
-    p(k)  ∝  v(k)^a · q(k)^(b / (1 + (n - 1) ρ)),      then  (1 - ε) p + ε / K.
+    p(k)  ∝  v(k)^a · q(k)^(b / (1 + (n - 1) ρ)),      then  (1 - ε) p + ε r,      r = 1 / K.
 
 n labels whose errors have correlation ρ are worth n / (1 + (n - 1) ρ) independent ones (the design effect of Kish
 1965).  ρ is the same for all data.  a, b and the doubt ε, the share of items of which the labels say nothing, have two
 values: where annotators err together or speak by choice, votes count more beside the model, and the doubt is larger
 (:mod:`consilience.auto.constants`).  Nothing else in a set of labels was found to show how far its own model can be
 trusted, with one exception: as far as they show that errors are independent, given the model, the model is taken at its
-word.  Between the two, the exponents are interpolated (:mod:`consilience.auto.dependent`).
+word.  Between the two, the exponents are interpolated (:mod:`consilience.auto.dependent`).  On a scale, r are the shares
+of the levels: with r uniform, the lowest and the highest level are within every interval.
 
 With known answers, the logarithms of both factors, and the scores of a vote by record, are features of a logistic
 regression (:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``, with an ``offset`` for every
@@ -89,10 +90,11 @@ def features(
     return of_votes, of_model
 
 
-def normalised(logarithms: Floats, doubt: float) -> Floats:
-    """Return the probabilities, with a share of ``doubt`` that is spread evenly."""
+def normalised(logarithms: Floats, doubt: float, rest: Floats | None = None) -> Floats:
+    """Return the probabilities, with a share of ``doubt`` that is spread as ``rest``, or evenly."""
     p = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
-    made: Floats = (1.0 - doubt) * p / p.sum(axis=1, keepdims=True) + doubt / p.shape[1]
+    made: Floats = (1.0 - doubt) * p / p.sum(axis=1, keepdims=True)
+    made += doubt / p.shape[1] if rest is None else doubt * rest
     return made
 
 
@@ -106,6 +108,7 @@ class Pool:
     exponents: tuple[float, float] = constants.EXPONENTS["assigned"]
     dependent: float = 1.0
     doubt: float = constants.DOUBT["assigned"]
+    rest: Floats | None = None  #: probabilities of the classes where labels say nothing, (K,); uniform if None
     shares: tuple[float, float, float] = (1.0, 1.0, 0.0)  #: of the votes, the model and the vote by record
     offsets: Floats | None = None  #: of the classes, (K,)
     record: Floats | None = None  #: weights of votes by record, (M + 1,); the last is for unknown annotators
@@ -135,4 +138,5 @@ class Pool:
         if self.record is not None:  # code -1, the last entry: an unknown annotator is average
             logarithms += self.shares[2] * label_sums(annotations, self.record[codes][annotations.annotator])
         silent = annotations.labels_per_item == 0  # nothing to combine
-        return held(annotations, np.where(silent[:, None], posterior, normalised(logarithms, self.doubt))), votes
+        pooled = normalised(logarithms, self.doubt, self.rest)
+        return held(annotations, np.where(silent[:, None], posterior, pooled)), votes

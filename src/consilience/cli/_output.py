@@ -225,7 +225,8 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     else:
         from consilience.cli._summary import show_consensus as show
     show(consensus, verbose=verbose)  # type: ignore[arg-type]
-    show_notes([note for note in consensus.warnings if not note.startswith(_IN_VERDICT)])
+    notes = [note for note in consensus.warnings if not note.startswith(_IN_VERDICT)]
+    show_notes([*notes, consensus.run["hint"]] if "hint" in consensus.run else notes)
     _show_files(folder)
 
 

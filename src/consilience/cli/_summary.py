@@ -114,10 +114,17 @@ def _show_doubtful(console: Console, consensus: Consensus, most: int, *, all_row
     if consensus.origin.texts is not None:
         texts = consensus.origin.texts.of([row[0] for row in rows]).to_pylist()
     most = max(console.width - _REST, _LEAST)  # a long name on one line
-    rows = [tuple(_short(value, most) if isinstance(value, str) else value for value in row) for row in rows]
+    rows = [tuple(_cell(name, value, most) for name, value in zip(columns, row, strict=True)) for row in rows]
     if rows:
         lines = [safe(" ".join((text or "").split())) for text in texts]
         show_table(console, "Items to review first", rows, columns, texts=lines)
+
+
+def _cell(name: str, value: Any, most: int) -> Any:
+    """Return a value of the table of items; labels that are numbers are not rounded."""
+    if isinstance(value, float) and value == value and name in ("label", "runner_up", "median"):
+        value = str(value)
+    return _short(value, most) if isinstance(value, str) else value
 
 
 #: What the different labels are called, by kind of answers.
@@ -146,8 +153,6 @@ def _show_details(console: Console, consensus: Consensus) -> None:
     lines = [f"{run['iterations']} passes, log-likelihood {run['log_likelihood']:.4f}"]
     if "why" in run:
         lines.append(f"{run['chosen']}: {run['why']}")
-    if "hint" in run:
-        lines.append(run["hint"])
     if consensus.effective_annotators is not None:
         most = "" if consensus.health.by_gold else "at most "
         lines.append(f"worth {most}{consensus.effective_annotators:.1f} independent annotators")
@@ -156,8 +161,9 @@ def _show_details(console: Console, consensus: Consensus) -> None:
     if run.get("answers") not in ("open", "multi"):
         items = consensus.items_per_class()
         shares, prior = (items / max(int(items.sum()), 1)).tolist(), consensus.model.prior.tolist()
-        classes = list(zip(consensus.model.classes, items.tolist(), shares, prior, strict=True))
-        show_table(console, "Classes", classes, ("class", "items", "share", "prior"), most=200)
+        classes = list(zip(map(str, consensus.model.classes), items.tolist(), shares, prior, strict=True))
+        title, kind = ("Levels", "level") if run.get("answers") == "ordinal" else ("Classes", "class")
+        show_table(console, title, classes, (kind, "items", "share", "prior"), most=200)
     annotators = nw.from_native(consensus.annotators, eager_only=True)
     order, title, hidden = "information", "Annotators, most informative first", {"bias"}
     if run.get("silence") == "informative":  # those who name one class inform by speaking, not by what they say

@@ -25,6 +25,7 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 @click.command(name="diagnose", cls=Sectioned, params=list(reading_options))
 @click.argument("labels", type=LABELS)
 @click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
+@click.option("--order", metavar="LOW,…,HIGH", help="The levels of a scale from low to high, separated by commas.")
 @click.option("--method", default="auto", show_default=True, help="Method whose model is examined; +em refines any.")
 @click.option(
     "--bootstrap",
@@ -37,6 +38,7 @@ _COLOURS = {"identified": "bold green", "weakly": "bold yellow", "not": "bold re
 def command(
     labels: str,
     answers: str,
+    order: str | None,
     method: str,
     bootstrap: int | None,
     seed: int,
@@ -57,16 +59,20 @@ def command(
     with _output.quiet(), _output.reading(labels):  # the notes are printed below
         annotations = cs.read(labels, **reading)
     with _output.waiting("examining who agrees with whom"):
-        _, taken = take_answers(annotations, answers, method)
-        if taken.kind in ("multi", "numeric", "open"):
+        levels = None if order is None else [level.strip() for level in order.split(",")]
+        _, taken = take_answers(annotations, answers, method, order=levels)
+        run: Any = None
+        if taken.kind != "nominal":
             with _output.quiet():
-                run = cs.aggregate(annotations, method, answers=taken.kind, seed=seed)
-            found: Any = run.diagnosis
-            notes = run.origin.notes
+                run = cs.aggregate(annotations, method, answers=taken.kind, seed=seed, order=levels)
+            annotations = run.annotations if taken.kind == "ordinal" else annotations
+        found: Any
+        if taken.kind in ("nominal", "ordinal"):
+            found = diagnose(annotations, consensus=run, method=method, bootstrap=bootstrap, seed=seed)
         else:
-            found = diagnose(annotations, method=method, bootstrap=bootstrap, seed=seed)
-            notes = annotations.origin.notes
-    _output.show_notes(list(notes))
+            found = run.diagnosis
+        notes = [*(annotations if run is None else run).origin.notes, *filter(None, (taken.reason, taken.hint))]
+    _output.show_notes(notes)
     if as_json:
         _output.show_json(found.to_dict())
     elif isinstance(found, Diagnosis):

@@ -39,6 +39,7 @@ from consilience.data.building import (
 )
 from consilience.data.frames import Origin
 from consilience.data.ids import Ids, encode, encode_all, joined, numbers_where_all_are, to_column
+from consilience.data.option_sets import looks_like_sets
 from consilience.data.spelling import notes_on_spelling, without_spelling_notes
 from consilience.data.truth import item_column, truth_codes
 from consilience.data.variants import pooled, with_variants
@@ -448,7 +449,14 @@ class Annotations:
         }
 
     def to_frame(self, kind: str | None = None) -> Any:
-        """Return the labels as a long frame, of the kind that they came from unless another is named."""
+        """Return the labels as a long frame, of the kind that they came from unless another is named.
+
+        If labels are sets of options, answers that name none are rows with an empty label.
+        """
+        if self.blank is not None and looks_like_sets(self):
+            from consilience.data.set_labels import with_blanks
+
+            return with_blanks(self).to_frame(kind)
         item = np.repeat(np.arange(self.n_items), self.labels_per_item)
         columns = {
             self.origin.item: self._items.to_arrow().take(pa.array(item)),

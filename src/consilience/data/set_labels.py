@@ -17,12 +17,12 @@ from consilience.data.ids import Ids
 from consilience.data.option_sets import joined_options, option_sets
 from consilience.exceptions import DataWarning, warn
 
-__all__ = ["as_sets", "quiet_about_blanks", "renamed", "spelling_of", "warn_of_blanks"]
+__all__ = ["as_sets", "quiet_about_blanks", "renamed", "spelling_of", "warn_of_blanks", "with_blanks"]
 
 
 def as_sets(annotations: Annotations) -> Annotations:
     """Return labels whose classes are different sets, the empty one among them if somebody ticked nothing."""
-    a = _with_blanks(annotations)
+    a = with_blanks(annotations)
     spelling = spelling_of(a)
     written = [spelling[text] for text in joined_options(*option_sets(a.class_ids)).to_pylist()]
     return a if len(spelling) == len(written) else renamed(a, written)
@@ -51,7 +51,7 @@ def spelling_of(annotations: Annotations) -> dict[str, str]:
     return found
 
 
-def _with_blanks(annotations: Annotations) -> Annotations:
+def with_blanks(annotations: Annotations) -> Annotations:
     """Return the same labels with an empty one for each answer that names nothing.
 
     If an annotator also gave a label to the item, that one counts.

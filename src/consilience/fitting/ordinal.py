@@ -2,11 +2,14 @@
 
 An item has a place z on the scale, level i being at i = 0 … K - 1.  Annotator m is expected to say i in proportion to
 
-    P_m(i, z)  ∝  exp( c_m u_i  -  w_m d(i, z) ),      u_i = i - (K - 1) / 2,   d = |i - z|  or  (i - z)² / 2,
+    P_m(i, z)  ∝  exp( c_m u_i  -  w_m d(i, z) ),      u_i = i - (K - 1) / 2,
+
+    d(i, z)  =  |i - z|  with one place for each level,     (i - z)² / 2  with several,
+
     c_m ~ Normal(0, σ_c²),      w_m ~ Normal(μ, σ_w²).
 
-With c > 0 an annotator says higher levels than the crowd; the larger w, the closer to the truth.  With the quadratic
-distance, P is a normal distribution around z + c / w with spread 1 / √w, cut into levels.  As c is zero on average,
+With c > 0 an annotator says higher levels than the crowd; the larger w, the closer to the truth.  With several
+places, P is a normal distribution around z + c / w with spread 1 / √w, cut into levels.  As c is zero on average,
 level k is what the average annotator most often says of items at z = k.  The answers themselves are drawn around P,
 
     A_m(:, z)  ~  Dirichlet(α P_m(:, z) + λ),
@@ -41,8 +44,6 @@ T. Minka, "Estimating a Dirichlet distribution" (2000), section 2.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from consilience.fitting.m_steps import Parameters
@@ -51,9 +52,7 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
 from consilience.kernels.special import psi_and_log_gamma
 
-__all__ = ["OrdinalBeliefs", "Shape"]
-
-Shape = Literal["absolute", "quadratic"]
+__all__ = ["OrdinalBeliefs"]
 
 #: Where the sharpness of the crowd μ begins, and the standard deviation of its prior around that.
 #: origin: by design (neighbouring levels are said a seventh as often); alternatives: none; sensitivity: worth less than
@@ -92,8 +91,6 @@ class OrdinalBeliefs:
         M and K.
     places
         Places for each level: (K · ``places``) in all.
-    shape
-        The distance d.
     """
 
     def __init__(
@@ -102,14 +99,13 @@ class OrdinalBeliefs:
         n_annotators: int,
         n_levels: int,
         places: int = 1,
-        shape: Shape = "absolute",
     ) -> None:
         K, C = n_levels, n_levels * places
         self.proportions = proportions
         level = np.arange(K, dtype=float)[:, None]
         self.places = (np.arange(C) + 0.5) / places - 0.5
         apart = np.abs(level - self.places)
-        distance = apart if shape == "absolute" else 0.5 * apart**2
+        distance = apart if places == 1 else 0.5 * apart**2
         height = np.broadcast_to(level - (K - 1) / 2.0, (K, C))
         self._directions = np.stack([height, -distance])
         self._lapse = LEAST / places

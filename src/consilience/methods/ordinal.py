@@ -1,10 +1,11 @@
 """Dawid and Skene's model for answers on a scale: annotators with a severity and a sharpness.
 
-:mod:`consilience.fitting.ordinal` has the model of an annotator.  The labels decide three things by the lower bound
-of their log-probability: whether answers fall off with the distance from the truth or with its square; whether items
-of one level differ in their place on the scale (three places for each level) or not (one); and, by the strength α, how
-far a confusion may depart from severity and sharpness.  With three places, annotators agree about which items are near
-the next level, as panels of language models do: given the level alone their answers are far from independent.
+:mod:`consilience.fitting.ordinal` has the model of an annotator.  The labels decide two things by the lower bound of
+their log-probability: whether items of one level are alike, and answers fall off with the distance from it, or whether
+they differ in their place on the scale (three places for each level), and answers are normal around that place; and, by
+the strength α, how far a confusion may depart from severity and sharpness.  With three places, annotators agree about
+which items are near the next level, as panels of language models do: given the level alone their answers are far from
+independent.
 
 Severity and sharpness are maximised over, confusions and shares are integrated out by variational Bayes, and σ² is
 learned by empirical Bayes between the climbs (Laplace's approximation).
@@ -23,7 +24,7 @@ from consilience.data.scales import scale_of
 from consilience.engine.passes import Labels, passes_of
 from consilience.fitting.em import Callback, Parameters, Progress, SweepFunction, without_blanks
 from consilience.fitting.fit import Fit, unconverged, vote_posterior
-from consilience.fitting.ordinal import OrdinalBeliefs, Shape
+from consilience.fitting.ordinal import OrdinalBeliefs
 from consilience.fitting.variational import Dirichlet, Weighted, fit_of, informed, variational_ascent
 from consilience.kernels._arrays import Floats, Ints
 from consilience.kernels.em import Statistics
@@ -54,8 +55,6 @@ class OrdinalDawidSkene(IterativeEstimator):
         The levels from low to high.  By default numbers are in their order, words in that of a known scale.
     places
         Places on the scale for each level; by default the labels decide between one and three.
-    shape
-        "absolute" or "quadratic": how answers fall off with the distance from the truth; by default the labels decide.
     prior
         "learned" (from one pseudo-item per level), or "uniform" to hold all levels equally likely.
     weights
@@ -82,7 +81,6 @@ class OrdinalDawidSkene(IterativeEstimator):
 
     order: Sequence[Any] | None = None
     places: int | None = None
-    shape: Shape | None = None
     prior: Literal["learned", "uniform"] = "learned"
     weights: Sequence[float] | Floats | None = None
     accelerate: bool = True
@@ -93,7 +91,6 @@ def ordinal(
     *,
     order: Sequence[Any] | None = None,
     places: int | None = None,
-    shape: Shape | None = None,
     prior: Literal["learned", "uniform"] = "learned",
     weights: Sequence[float] | Floats | None = None,
     max_iter: int = 1000,
@@ -115,17 +112,16 @@ def ordinal(
         stopped = callback is not None and bool(callback(progress))
         return stopped
 
-    def climb(places: int, shape: Shape) -> _Climb:
-        made = _Climb(a, levels, places, shape, learned=prior == "learned", weights=counted, accelerate=accelerate)
+    def climb(places: int) -> _Climb:
+        made = _Climb(a, levels, places, learned=prior == "learned", weights=counted, accelerate=accelerate)
         if not stopped:
             made.run(max_iter=max_iter, tol=max(tol, ROUGH_TOL), callback=tell)
         return made
 
     # the first of equals wins
-    shapes: tuple[Shape, ...] = ("absolute", "quadratic") if shape is None and K > 2 else (shape or "absolute",)
     finer = K > 1 and a.n_annotators * K * K * SCALE_PLACES <= SCALE_CELLS
     grids = ((1, SCALE_PLACES) if finer else (1,)) if places is None else (places,)
-    best = max((climb(each, form) for each in grids for form in shapes), key=_Climb.bound)
+    best = max(map(climb, grids), key=_Climb.bound)
     for _ in range(_CLIMBS):
         if not stopped:
             best.learn_variance()
@@ -144,7 +140,6 @@ class _Climb:
         annotations: Labels,
         levels: Ints,
         places: int,
-        shape: Shape,
         *,
         learned: bool,
         weights: Floats | None,
@@ -152,10 +147,10 @@ class _Climb:
     ) -> None:
         a = informed(annotations)
         K = a.n_classes
-        self.levels, self.places, self.shape, self.weights = levels, places, shape, weights
+        self.levels, self.places, self.weights = levels, places, weights
         self._accelerate = accelerate
         proportions = Dirichlet(np.full(K * places, 1.0 / places)) if learned else None
-        self._own = OrdinalBeliefs(proportions, a.n_annotators, K, places, shape)
+        self._own = OrdinalBeliefs(proportions, a.n_annotators, K, places)
         self._beliefs = self._own if weights is None else Weighted(self._own, weights)
         self._sweep = _sweep(a, levels, places)
         # levels as frequent as they were said, and annotators who are all alike
@@ -189,7 +184,7 @@ class _Climb:
         )
         predictor = PlacesModel(named, self.levels, self._own.places_means(at), self.weights)
         found = self._found(annotations, predictor, tol)
-        details = {**found.details, "places": self.places, "shape": self.shape, "strength": self._own.strength}
+        details = {**found.details, "places": self.places, "strength": self._own.strength}
         return replace(found, predictor=predictor, details=details)
 
     def _found(self, annotations: Labels, predictor: PlacesModel, tol: float) -> Fit:

@@ -18,6 +18,7 @@ from consilience.answers.numeric.known import Correction, learn_correction
 from consilience.answers.numeric.members import Average, average_members
 from consilience.answers.numeric.slips import Slips, find_slips
 from consilience.data.annotations import Annotations
+from consilience.data.names import counted
 from consilience.data.spelling import without_spelling_notes
 from consilience.diagnose.numeric import diagnose_numeric
 from consilience.diagnose.open_answers import without_answers
@@ -244,8 +245,8 @@ def _reported(
     if slips.slip.any():
         units = int((slips.factor > 0.0).sum())
         wrong = f", {units} of them by a factor of 10, 100 or 1000 (wrong unit?)" if units else ""
-        sentence = f"{int(slips.slip.sum())} answers are far from all others to their item{wrong}: they were left out, "
-        cautions.append((sentence + "and run.slips shows them", DataWarning))
+        far = counted(int(slips.slip.sum()), "answer")
+        cautions.append((f"left out: {far} far from all others to the same item{wrong} (run.slips)", DataWarning))
     n, z = table.per_item, table.y - (table.y.mean() if table.y.size else 0.0)
     pairs = max(float((n * (n - 1.0)).sum()), 1.0)
     between = float((table.total(z) ** 2 - table.total(z * z)).sum()) / pairs
