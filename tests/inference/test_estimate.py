@@ -15,7 +15,7 @@ import consilience as cs
 from consilience.exceptions import ConsilienceWarning, DataError, DataWarning, ParameterError
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.predictors import panel_predictors
-from consilience.inference.regression_estimate import Bounds, fit_predictors, mean_estimate, sample_mean
+from consilience.inference.regression_estimate import Bounds, fit_predictors, mean_estimate, parts_of_variance
 from consilience.kernels._arrays import Ints
 
 
@@ -67,13 +67,13 @@ def test_one_predictor_gives_the_regression_estimate_of_textbooks() -> None:
 def test_predictors_that_know_nothing_leave_the_sample_mean() -> None:
     rng = np.random.default_rng(1)
     y, sample = rng.random(100), np.arange(100)
-    x = np.concatenate([np.zeros(100), np.zeros(900)])
-    found = mean_estimate(fit_predictors(y, sample, x[:, None]), sample, np.arange(1000), 0.9)
-    alone = sample_mean(y, np.ones(100), None, 0.9)
+    x = np.zeros((1000, 1))
+    found = mean_estimate(fit_predictors(y, sample, x), sample, np.arange(1000), 0.9)
+    alone = mean_estimate(fit_predictors(y, sample, x[:, :0]), sample, np.arange(1000), 0.9)
     interval = stats.t.interval(0.9, 99, y.mean(), y.std(ddof=1) / 10)
-    assert found is not None
-    assert (alone.low, alone.high) == pytest.approx(interval)
-    assert (found.value, found.low, found.high) == pytest.approx(alone[:3], rel=1e-9)
+    for one in (found, alone):
+        assert one is not None
+        assert (one.low, one.high) == pytest.approx(interval)
 
 
 @pytest.mark.parametrize("n", [50, 150])
@@ -172,6 +172,22 @@ def test_strata_correct_for_answers_that_were_not_drawn_alike() -> None:
     assert np.mean(covered) > 0.85
 
 
+def test_strata_have_the_variance_and_the_freedom_of_textbooks() -> None:
+    """Without predictors: Σ W² s² / n of Cochran (1977, chapter 5), and Satterthwaite's degrees of freedom."""
+    rng = np.random.default_rng(0)
+    stratum = np.repeat([0, 1], [300, 700])
+    sample = np.r_[0:20, 300:308]
+    y = rng.normal(stratum[sample], np.where(stratum[sample], 3.0, 1.0))
+    found = mean_estimate(fit_predictors(y, sample, np.empty((1000, 0))), sample, np.arange(1000), 0.95, strata=stratum)
+    one, other = y[:20], y[20:]
+    parts = np.array([0.3**2 * one.var(ddof=1) / 20, 0.7**2 * other.var(ddof=1) / 8])
+    freedom = parts.sum() ** 2 / (parts**2 / [19, 7]).sum()
+    assert found is not None
+    assert found.value == pytest.approx(0.3 * one.mean() + 0.7 * other.mean())
+    assert found.error**2 == pytest.approx(parts.sum(), rel=0.05)  # residuals are scaled as for one mean, not for two
+    assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, freedom) * found.error)
+
+
 def test_proposed_items_are_a_random_sample() -> None:
     consensus, truth = panel()
     plan = cs.estimate(consensus, of="good")
@@ -208,6 +224,31 @@ def test_clusters_count_once() -> None:
     assert naive.half_width < 0.6 * fair.half_width
 
 
+def test_plans_know_that_answers_to_one_prompt_go_together() -> None:
+    """n answers drawn from 50 prompts of 20: no number of them says more than 50 prompts do."""
+    rng = np.random.default_rng(0)
+    prompt = np.repeat(np.arange(50), 20)
+    x = np.zeros((1000, 1))
+
+    def answers() -> tuple[Ints, Any]:
+        return prompt, rng.normal(size=50)[prompt] + 2.0 * rng.normal(size=1000)
+
+    variances: dict[int, list[float]] = {50: [], 200: [], 800: []}
+    planned = []
+    for _ in range(400):
+        clusters, y = answers()
+        for n, means in variances.items():
+            means.append(float(y[rng.choice(1000, n, replace=False)].mean()))
+        sample = rng.choice(1000, 200, replace=False)
+        planned.append(parts_of_variance(fit_predictors(y[sample], sample, x), sample, clusters=clusters))
+    fixed, each = np.mean(planned, axis=0)
+    # 1/50 + 4/n (1 - n/1000) of samples without replacement from one population of items
+    assert fixed == pytest.approx(1 / 50, rel=0.15)
+    assert each == pytest.approx(4 + 1 - 1 / 50, rel=0.05)
+    for n, means in variances.items():
+        assert np.var(means) == pytest.approx(fixed + each / n - 4 / 1000, rel=0.25)
+
+
 def test_planned_numbers_reach_the_width() -> None:
     consensus, truth = panel()
     plan = cs.estimate(consensus, gold=drawn(truth, 100, 0), of="good")
@@ -215,7 +256,7 @@ def test_planned_numbers_reach_the_width() -> None:
     reached = [cs.estimate(consensus, gold=drawn(truth, n, seed), of="good").half_width for seed in range(1, 9)]
     assert np.mean(reached) == pytest.approx(0.05, rel=0.1)
     assert plan.needed(0.1) < n
-    with pytest.raises(DataError, match="1500 items are too few to stand for a population"):
+    with pytest.raises(DataError, match="with answers to all 1500 items it would be 0.0"):
         plan.needed(0.001)
 
 

@@ -15,7 +15,10 @@ never much wider than that of the sample alone.  The variance is
 with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985): leverage counts
 the constant, so the mean of their squares is s² without a further n / (n - 1), except in strata and groups, whose means
 the fit does not know.  If items come in clusters (several answers to one prompt), sums over clusters take the place of
-items.
+items.  Student's t has n_s - 1 degrees of freedom, less one for each predictor; with several strata as many as the sum
+of their variances V_h = (N_h / N)² s²_h / n_h has by Satterthwaite (1946),  (Σ V_h)² / Σ V_h² / (n_h - 1).
+
+Without predictors, the same is the estimate from the sample alone.
 
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
@@ -24,6 +27,7 @@ share of n_s items if it is smaller.  A difference of two shares has θ ± t · 
 
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
+F. E. Satterthwaite, "An approximate distribution of estimates of variance components" (1946).
 C.-E. Särndal, B. Swensson and J. Wretman, "Model assisted survey sampling" (1992), chapter 6.
 E. B. Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
 """
@@ -36,7 +40,7 @@ import numpy as np
 
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "sample_mean"]
+__all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "parts_of_variance"]
 
 
 class Bounds(NamedTuple):
@@ -103,7 +107,7 @@ def mean_estimate(
     whole = within.size == inside.size
     stratum = np.zeros(inside.size, np.int64) if strata is None else strata
     units = np.arange(inside.size) if clusters is None else clusters
-    value, variance, freedom = float(predicted.mean()), _variance_of_mean(predicted, units[within])[0], 0
+    value, parts = float(predicted.mean()), []
     of_sample = stratum[sample[mine]]
     for h in np.unique(stratum[within]):
         here = of_sample == h
@@ -113,23 +117,38 @@ def mean_estimate(
         if n_units < 2:
             return None
         value += share * float(residual[here].mean())
-        variance += share**2 * spread
-        freedom += n_units - 1
-    freedom = max(freedom - (fitted.coefficients - 1 if whole else 0), 1)
+        parts.append((share**2 * spread, n_units - 1))
+    variances, freedoms = np.array(parts, np.float64).T
+    freedom = float(freedoms.sum())
+    if len(parts) > 1 and variances.sum() > 0:
+        freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
+    freedom = max(freedom - (fitted.coefficients - 1 if whole else 0), 1.0)
+    variance = float(variances.sum()) + _variance_of_mean(predicted, units[within])[0]
     return _interval(value, variance, freedom, level, mine.size, bounds)
 
 
-def sample_mean(
-    y: Floats, weights: Floats, units: Ints | None, level: float, bounds: Bounds | None = None
-) -> MeanEstimate:
-    """Return the mean of the known answers alone, each with a weight, for comparison."""
-    weights = weights / weights.sum()
-    value = float(weights @ y)
-    units = np.arange(y.size) if units is None else units
-    sums = np.bincount(np.unique(units, return_inverse=True)[1], weights * (y - value))
-    n = sums.size
-    variance = float((sums**2).sum()) * n / max(n - 1, 1)
-    return _interval(value, variance, max(n - 1, 1), level, y.size, bounds)
+def parts_of_variance(
+    fitted: Fitted, sample: Ints, *, strata: Ints | None = None, clusters: Ints | None = None
+) -> tuple[float, float]:
+    """Return the variance c that more known answers do not lower, and v: that of n answers drawn at random is c + v / n.
+
+    Residuals of items of one cluster share a part with variance ν², which does not get smaller than ν² Σ (N_c / N)²,
+    with N_c the items of the clusters: n answers share clusters as often as all items do.
+    """
+    N, e = fitted.predicted.size, fitted.scaled
+    weights = np.ones(sample.size)
+    if strata is not None:  # how many items each known answer stands for
+        weights = (np.bincount(strata) / np.maximum(np.bincount(strata[sample], minlength=strata.max() + 1), 1))[
+            strata[sample]
+        ]
+    total = float(weights @ e**2 / weights.sum())
+    if clusters is None:
+        return _variance_of_mean(fitted.predicted, np.arange(N))[0], total
+    sums, sizes = np.bincount(clusters[sample], e), np.bincount(clusters[sample])
+    pairs = float((sizes.astype(np.float64) ** 2).sum() - e.size)
+    shared = float((sums**2).sum() - (e**2).sum()) / pairs if pairs > 0 else 0.0
+    least = max(shared, 0.0) * float(((np.bincount(clusters) / N) ** 2).sum())
+    return _variance_of_mean(fitted.predicted, clusters)[0] + least, max(total - least, 0.0)
 
 
 def _variance_of_mean(values: Floats, units: Ints, lost: int = 1) -> tuple[float, int]:
@@ -146,7 +165,7 @@ def _variance_of_mean(values: Floats, units: Ints, lost: int = 1) -> tuple[float
 
 
 def _interval(
-    value: float, variance: float, freedom: int, level: float, known: int, bounds: Bounds | None
+    value: float, variance: float, freedom: float, level: float, known: int, bounds: Bounds | None
 ) -> MeanEstimate:
     from scipy.stats import t
 
