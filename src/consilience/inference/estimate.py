@@ -130,7 +130,7 @@ def estimate(
         most = max(float(np.ptp(panel.values)), float(np.abs(y[sample]).max()))
         bounds = Bounds(-most, most, difference=True)
     systems = 1 if versus is None else 2
-    affordable = int(_rarer(y[sample], bounds) / RARER) // systems * systems
+    affordable = systems * sum(_rarer(y[sample], bounds) >= enough * systems for enough in RARER)
     fitted = fit_predictors(y[sample], sample, predictors[:, :affordable])
     design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
     whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
@@ -162,7 +162,7 @@ class _Panel:
         values = class_values(of, classes)
         y = np.append(values, np.nan)[truth]
         K = a.n_classes
-        return cls(a, consensus, values[:K], y, panel_predictors(a, consensus.posterior, values[:K], truth))
+        return cls(a, consensus, values[:K], y, panel_predictors(a, consensus.posterior, values[:K], truth, seed))
 
 
 def _by_turns(first: Floats, second: Floats) -> Floats:
