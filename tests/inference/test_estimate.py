@@ -188,18 +188,21 @@ def test_strata_correct_for_answers_that_were_not_drawn_alike() -> None:
 
 
 def test_strata_have_the_variance_and_the_freedom_of_textbooks() -> None:
-    """Without predictors: Σ W² s² / n of Cochran (1977, chapter 5), and Satterthwaite's degrees of freedom."""
+    """Without predictors: Σ W² s² / n of Cochran (1977, chapter 5), the variance of the strata's shares, and Satterthwaite's degrees of freedom."""
     rng = np.random.default_rng(0)
     stratum = np.repeat([0, 1], [300, 700])
     sample = np.r_[0:20, 300:308]
     y = rng.normal(stratum[sample], np.where(stratum[sample], 3.0, 1.0))
-    found = mean_estimate(fit_predictors(y, sample, np.empty((1000, 0))), sample, np.arange(1000), 0.95, strata=stratum)
+    fitted = fit_predictors(y, sample, np.empty((1000, 0)), stratum)
+    found = mean_estimate(fitted, sample, np.arange(1000), 0.95, strata=stratum)
     one, other = y[:20], y[20:]
     parts = np.array([0.3**2 * one.var(ddof=1) / 20, 0.7**2 * other.var(ddof=1) / 8])
     freedom = parts.sum() ** 2 / (parts**2 / [19, 7]).sum()
     assert found is not None
     assert found.value == pytest.approx(0.3 * one.mean() + 0.7 * other.mean())
-    assert found.error**2 == pytest.approx(parts.sum(), rel=0.05)  # residuals are scaled as for one mean, not for two
+    # the items are a sample themselves, of a population in which strata have these shares
+    between = 0.3 * 0.7 * (one.mean() - other.mean()) ** 2 / 999
+    assert found.error**2 == pytest.approx(parts.sum() + between)
     assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, freedom) * found.error)
 
 

@@ -131,12 +131,12 @@ def estimate(
         bounds = Bounds(-most, most, difference=True)
     systems = 1 if versus is None else 2
     affordable = systems * sum(_rarer(y[sample], bounds) >= enough * systems for enough in RARER)
-    fitted = fit_predictors(y[sample], sample, predictors[:, :affordable])
+    fitted = fit_predictors(y[sample], sample, predictors[:, :affordable], stratum)
     design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
     whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
     if whole is None:
         raise DataError("every stratum needs at least two known answers (in two clusters, if there are clusters)")
-    alone = fit_predictors(y[sample], sample, predictors[:, :0])
+    alone = fit_predictors(y[sample], sample, predictors[:, :0], stratum)
     humans = mean_estimate(alone, sample, np.arange(a.n_items), level, **design)
     groups = None if by is None else _groups(by, a, fitted, sample, level, design)
     source = Source(a.item_ids, *parts_of_variance(fitted, sample, strata=stratum, clusters=cluster), a.origin.frame)
