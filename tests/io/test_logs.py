@@ -128,3 +128,15 @@ def test_an_eval_file_that_cannot_be_unpacked_says_how(tmp_path: Path) -> None:
     path.write_bytes(damaged)
     with pytest.raises(FormatError, match=r"inspect log convert one\.eval"):
         cs.read(path)
+
+
+def test_systems_are_part_of_item_names_only_if_there_are_several(tmp_path: Path) -> None:
+    """So logs of two systems on the same samples have the same items, and can be compared."""
+    graded = json.loads(LOGS["inspect-scores"].content)  # type: ignore[arg-type]
+    paths = []
+    for model in ("one", "two"):
+        graded["eval"]["model"] = model
+        paths.append(put(tmp_path, f"{model}.json", json.dumps(graded)))
+    assert [quiet(path, question="score").items.tolist() for path in paths] == [["s1", "s2"]] * 2
+    both = quiet(paths, question="score")  # type: ignore[arg-type]
+    assert both.items.tolist() == ["s1/one", "s2/one", "s1/two", "s2/two"]

@@ -41,7 +41,9 @@ def test_it_says_whom_to_keep_with_the_figures_of_the_audit(tmp_path: Path) -> N
     best = rows.loc[rows["error"].idxmin()]
     assert f"{100 * best['error']:.1f}" in text
     assert "cost of an item" in text
-    assert text.count(">clear</span>") == int((found.effects["p"] < 0.05).sum())
+    clear, unclear = (len(re.findall('data-l="p"', part)) for part in text.split("Effects that are not clear"))
+    assert clear == int((found.effects["p"] < 0.05).sum())
+    assert clear + unclear == len(found.effects)
     assert "&lt;b&gt;south" in text
     assert "<b>south" not in text
     assert len(re.findall("<script", text)) == 1

@@ -127,9 +127,9 @@ def _show(found: Estimate, half_width: float | None) -> None:
             lines.append(f"The labels are worth {found.saved} more known answers.")
     for line in lines:
         click.echo(safe(line))
-    if half_width is not None:  # an error if no number is enough, after what is known
-        click.echo(f"A half-width of {half_width:g} takes about {found.needed(half_width)} known answers.")
     if found.groups is not None:
         rows = nw.from_native(found.groups, eager_only=True)
         plain = [tuple(None if value != value else value for value in row) for row in rows.rows()]
         show_table(Console(highlight=False), "By group", plain, rows.columns, most=50)
+    if half_width is not None:  # an error if no number is enough, after what is known
+        click.echo(f"A half-width of {half_width:g} takes about {found.needed(half_width)} known answers.")

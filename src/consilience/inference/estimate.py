@@ -16,7 +16,13 @@ from consilience.inference.constants import FEWEST, RARER
 from consilience.inference.error_rates import rogan_gladen
 from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
-from consilience.inference.regression_estimate import Bounds, Fitted, fit_predictors, mean_estimate, sample_mean
+from consilience.inference.regression_estimate import (
+    Bounds,
+    Fitted,
+    fit_predictors,
+    mean_estimate,
+    parts_of_variance,
+)
 from consilience.inference.result import Estimate, Source
 from consilience.inference.targets import class_values, describe
 from consilience.kernels._arrays import Floats, Ints
@@ -124,17 +130,16 @@ def estimate(
         most = max(float(np.ptp(panel.values)), float(np.abs(y[sample]).max()))
         bounds = Bounds(-most, most, difference=True)
     systems = 1 if versus is None else 2
-    affordable = int(_rarer(y[sample], bounds) / RARER) // systems * systems
-    fitted = fit_predictors(y[sample], sample, predictors[:, :affordable])
+    affordable = systems * sum(_rarer(y[sample], bounds) >= enough * systems for enough in RARER)
+    fitted = fit_predictors(y[sample], sample, predictors[:, :affordable], stratum)
     design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
     whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
     if whole is None:
         raise DataError("every stratum needs at least two known answers (in two clusters, if there are clusters)")
-    units = None if cluster is None else cluster[sample]
-    humans = sample_mean(y[sample], _design_weights(stratum, sample), units, level, bounds)
+    alone = fit_predictors(y[sample], sample, predictors[:, :0], stratum)
+    humans = mean_estimate(alone, sample, np.arange(a.n_items), level, **design)
     groups = None if by is None else _groups(by, a, fitted, sample, level, design)
-    residual = float(np.sqrt((fitted.scaled**2).mean()))
-    source = Source(a.item_ids, float(fitted.predicted.var()), residual, a.origin.frame)
+    source = Source(a.item_ids, *parts_of_variance(fitted, sample, strata=stratum, clusters=cluster), a.origin.frame)
     return Estimate(*whole[:3], level, "known answers", what, a.n_items, whole.known, humans, groups, source)
 
 
@@ -157,7 +162,7 @@ class _Panel:
         values = class_values(of, classes)
         y = np.append(values, np.nan)[truth]
         K = a.n_classes
-        return cls(a, consensus, values[:K], y, panel_predictors(a, consensus.posterior, values[:K], truth))
+        return cls(a, consensus, values[:K], y, panel_predictors(a, consensus.posterior, values[:K], truth, seed))
 
 
 def _by_turns(first: Floats, second: Floats) -> Floats:
@@ -186,14 +191,6 @@ def _codes(given: Any, annotations: Annotations, what: str) -> tuple[Ints | None
     if (made < 0).all():
         raise DataError(f"none of the items in {what} is among the labelled items; are the ids the same?")
     return made, list(ids)
-
-
-def _design_weights(stratum: Ints | None, sample: Ints) -> Floats:
-    """Return how many items every known answer stands for."""
-    if stratum is None:
-        return np.ones(sample.size)
-    sizes, drawn = np.bincount(stratum), np.bincount(stratum[sample], minlength=int(stratum.max()) + 1)
-    return np.asarray(sizes[stratum[sample]] / drawn[stratum[sample]], np.float64)
 
 
 def _groups(
@@ -229,6 +226,5 @@ def _range(panel: _Panel, what: str, level: float) -> Estimate:
     said = p @ values
     reach = panel.consensus.estimated_error.high * float(values.max() - values.min())
     low, high = max(said.mean() - reach, values.min()), min(said.mean() + reach, values.max())
-    residual = float(np.sqrt((p @ values**2 - said**2).mean()))
-    source = Source(a.item_ids, float(said.var()), residual, a.origin.frame)
+    source = Source(a.item_ids, float(said.var()) / a.n_items, float((p @ values**2 - said**2).mean()), a.origin.frame)
     return Estimate(None, float(low), float(high), level, "labels", what, a.n_items, source=source)

@@ -1,6 +1,6 @@
 """The mean of y over all items, from y on a sample and predictors on all items: a regression estimate.
 
-With x_n the predictors of item n (with a constant), b the least-squares coefficients on the n_s sampled items, and
+With x_n the predictors of item n (with a constant for every stratum), b the least-squares coefficients on the n_s sampled items, and
 e = y - x b the residuals,
 
     θ  =  (1/N) Σ_all x_n b  +  Σ_h (N_h / N) (1/n_h) Σ_{sampled in h} e_n,
@@ -13,17 +13,21 @@ never much wider than that of the sample alone.  The variance is
     Σ_h (N_h / N)² s²_h / n_h  +  s²(x b) / N,
 
 with residuals e_n / √(1 - leverage), which are as large as those of new items (MacKinnon & White 1985): leverage counts
-the constant, so the mean of their squares is s² without a further n / (n - 1), except in strata and groups, whose means
-the fit does not know.  If items come in clusters (several answers to one prompt), sums over clusters take the place of
-items.
+the constants, so the mean of their squares is s² without a further n / (n - 1), except in groups, whose means the fit
+does not know.  If items come in clusters (several answers to one prompt), sums over clusters take the place of
+items.  Student's t has n_s - 1 degrees of freedom, less one for each predictor; with several strata as many as the sum
+of their variances V_h = (N_h / N)² s²_h / n_h has by Satterthwaite (1946),  (Σ V_h)² / Σ V_h² / (n_h - 1).
+
+Without predictors, the same is the estimate from the sample alone.
 
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
-answer that labels do not explain is possible even if there is none, so the variance is at least 1 / n_s², or that of a
-share of n_s items if it is smaller.  A difference of two shares has θ ± t · error with the same least variance.
+answer that labels do not explain is possible even if there is none, so s²_h / n_h is at least 1 / n_h², or the variance
+of a share of n_h items if it is smaller.  A difference of two shares has θ ± t · error with the same least variance.
 
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
+F. E. Satterthwaite, "An approximate distribution of estimates of variance components" (1946).
 C.-E. Särndal, B. Swensson and J. Wretman, "Model assisted survey sampling" (1992), chapter 6.
 E. B. Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
 """
@@ -36,7 +40,7 @@ import numpy as np
 
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "sample_mean"]
+__all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "parts_of_variance"]
 
 
 class Bounds(NamedTuple):
@@ -67,19 +71,32 @@ class Fitted(NamedTuple):
     predicted: Floats  #: (N,)
     residual: Floats  #: (n_s,)
     scaled: Floats  #: residuals as large as those of new items, (n_s,)
-    coefficients: int
+    slopes: int
 
 
-def fit_predictors(y: Floats, sample: Ints, predictors: Floats) -> Fitted:
-    """Fit y of the sampled items by least squares; ``predictors`` are (N, d), those of the sample did not see y."""
-    X = np.column_stack([np.ones(len(predictors)), predictors])
+def fit_predictors(y: Floats, sample: Ints, predictors: Floats, strata: Ints | None = None) -> Fitted:
+    """Fit y of the sampled items by least squares; ``predictors`` are (N, d), those of the sample did not see y.
+
+    Every stratum has a constant of its own: predictors and y are less their means over the sample of the stratum.
+    """
+    stratum = np.zeros(len(predictors), np.int64) if strata is None else strata
+    mine = stratum[sample]
+    drawn = np.maximum(np.bincount(mine, minlength=int(stratum.max()) + 1), 1)
+
+    def means(values: Floats) -> Floats:
+        return np.asarray(np.bincount(mine, values, drawn.size) / drawn)
+
+    X = np.empty_like(predictors, dtype=np.float64)
+    for d, x in enumerate(predictors.T):
+        X[:, d] = x - means(x[sample])[stratum]
+    level = means(y)[stratum]
     some = X[sample]
     inverse = np.linalg.pinv(some.T @ some, hermitian=True)
-    b = inverse @ (some.T @ y)
-    leverage = np.einsum("ij,jk,ik->i", some, inverse, some)
-    residual = y - some @ b
+    b = inverse @ (some.T @ (y - level[sample]))
+    leverage = 1.0 / drawn[mine] + np.einsum("ij,jk,ik->i", some, inverse, some)
+    residual = y - level[sample] - some @ b
     scaled = residual / np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))
-    return Fitted(X @ b, residual, scaled, int(np.linalg.matrix_rank(some)))
+    return Fitted(level + X @ b, residual, scaled, int(np.linalg.matrix_rank(some)) if some.size else 0)
 
 
 def mean_estimate(
@@ -94,7 +111,7 @@ def mean_estimate(
 ) -> MeanEstimate | None:
     """Return the mean over the items ``within``, or None if too few of these are in the sample.
 
-    Strata and clusters are codes of all items, (N,).  Without ``bounds``, the interval is θ ± t · error.
+    Strata, those of the fit, and clusters are codes of all items, (N,).  Without ``bounds``, the interval is θ ± t · error.
     """
     inside = np.zeros(fitted.predicted.size, bool)
     inside[within] = True
@@ -103,33 +120,61 @@ def mean_estimate(
     whole = within.size == inside.size
     stratum = np.zeros(inside.size, np.int64) if strata is None else strata
     units = np.arange(inside.size) if clusters is None else clusters
-    value, variance, freedom = float(predicted.mean()), _variance_of_mean(predicted, units[within])[0], 0
+    value, parts = float(predicted.mean()), []
     of_sample = stratum[sample[mine]]
     for h in np.unique(stratum[within]):
         here = of_sample == h
         share = float((stratum[within] == h).mean())
-        lost = 0 if whole and strata is None and clusters is None else 1
-        spread, n_units = _variance_of_mean(scaled[here], units[sample[mine[here]]], lost)
+        spread, n_units = _variance_of_mean(
+            scaled[here], units[sample[mine[here]]], 0 if whole and clusters is None else 1
+        )
         if n_units < 2:
             return None
         value += share * float(residual[here].mean())
-        variance += share**2 * spread
-        freedom += n_units - 1
-    freedom = max(freedom - (fitted.coefficients - 1 if whole else 0), 1)
+        parts.append((share, spread, n_units, int(here.sum())))
+    shares, spreads, n_units, numbers = np.array(parts).T
+    if bounds is not None and bounds.high > bounds.low:
+        spreads = np.maximum(spreads, _least_variance(value, numbers, mine.size, bounds))
+    variances, freedoms = shares**2 * spreads, n_units - 1
+    freedom = float(freedoms.sum())
+    if len(parts) > 1 and variances.sum() > 0:
+        freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
+    freedom = max(freedom - (fitted.slopes if whole else 0), 1.0)
+    variance = float(variances.sum()) + _variance_of_mean(predicted, units[within])[0]
     return _interval(value, variance, freedom, level, mine.size, bounds)
 
 
-def sample_mean(
-    y: Floats, weights: Floats, units: Ints | None, level: float, bounds: Bounds | None = None
-) -> MeanEstimate:
-    """Return the mean of the known answers alone, each with a weight, for comparison."""
-    weights = weights / weights.sum()
-    value = float(weights @ y)
-    units = np.arange(y.size) if units is None else units
-    sums = np.bincount(np.unique(units, return_inverse=True)[1], weights * (y - value))
-    n = sums.size
-    variance = float((sums**2).sum()) * n / max(n - 1, 1)
-    return _interval(value, variance, max(n - 1, 1), level, y.size, bounds)
+def _least_variance(value: float, numbers: Floats, known: int, bounds: Bounds) -> Floats:
+    """Return the least variance of the mean of the answers of every stratum: one that is not explained is possible."""
+    width = bounds.high - bounds.low
+    if bounds.difference:  # one known answer that differs moves it by half of its range, divided by n
+        return np.asarray((0.5 * width / numbers) ** 2)
+    share = float(np.clip((value - bounds.low) / width, 0.5 / known, 1.0 - 0.5 / known))
+    return np.asarray(width**2 * np.minimum(1.0 / numbers**2, share * (1.0 - share) / numbers))
+
+
+def parts_of_variance(
+    fitted: Fitted, sample: Ints, *, strata: Ints | None = None, clusters: Ints | None = None
+) -> tuple[float, float]:
+    """Return the variance c that more known answers do not lower, and v: that of n answers drawn at random is c + v / n.
+
+    Residuals of items of one cluster share a part with variance ν², which does not get smaller than ν² Σ (N_c / N)²,
+    with N_c the items of the clusters: n answers share clusters as often as all items do.
+    """
+    N, e = fitted.predicted.size, fitted.scaled
+    weights = np.ones(sample.size)
+    if strata is not None:  # how many items each known answer stands for
+        weights = (np.bincount(strata) / np.maximum(np.bincount(strata[sample], minlength=strata.max() + 1), 1))[
+            strata[sample]
+        ]
+    total = float(weights @ e**2 / weights.sum())
+    if clusters is None:
+        return _variance_of_mean(fitted.predicted, np.arange(N))[0], total
+    sums, sizes = np.bincount(clusters[sample], e), np.bincount(clusters[sample])
+    pairs = float((sizes.astype(np.float64) ** 2).sum() - e.size)
+    shared = float((sums**2).sum() - (e**2).sum()) / pairs if pairs > 0 else 0.0
+    least = max(shared, 0.0) * float(((np.bincount(clusters) / N) ** 2).sum())
+    return _variance_of_mean(fitted.predicted, clusters)[0] + least, max(total - least, 0.0)
 
 
 def _variance_of_mean(values: Floats, units: Ints, lost: int = 1) -> tuple[float, int]:
@@ -146,7 +191,7 @@ def _variance_of_mean(values: Floats, units: Ints, lost: int = 1) -> tuple[float
 
 
 def _interval(
-    value: float, variance: float, freedom: int, level: float, known: int, bounds: Bounds | None
+    value: float, variance: float, freedom: float, level: float, known: int, bounds: Bounds | None
 ) -> MeanEstimate:
     from scipy.stats import t
 
@@ -154,16 +199,14 @@ def _interval(
     if bounds is None or bounds.high <= bounds.low:
         error = float(np.sqrt(variance))
         return MeanEstimate(value, value - quantile * error, value + quantile * error, error, known)
-    n, least, width = max(known, 1), bounds.low, bounds.high - bounds.low
-    if bounds.difference:  # one known answer that differs moves it by half of its range, divided by n
-        error = max(float(np.sqrt(variance)), 0.5 * width / n)
+    error = float(np.sqrt(variance))
+    least, width = bounds.low, bounds.high - bounds.low
+    if bounds.difference:
         low, high = max(value - quantile * error, bounds.low), min(value + quantile * error, bounds.high)
         return MeanEstimate(value, low, high, error, known)
     share = float(np.clip((value - least) / width, 0.0, 1.0))
-    near = float(np.clip(share, 0.5 / n, 1.0 - 0.5 / n))
-    spread = max(variance / width**2, min(1.0 / n**2, near * (1.0 - near) / n))
-    low, high = _wilson(share, spread / (near * (1.0 - near)), quantile)
-    error = float(np.sqrt(variance))
+    near = float(np.clip(share, 0.5 / known, 1.0 - 0.5 / known))
+    low, high = _wilson(share, variance / width**2 / (near * (1.0 - near)), quantile)
     return MeanEstimate(least + width * share, least + width * low, least + width * high, error, known)
 
 

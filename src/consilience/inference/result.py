@@ -21,8 +21,8 @@ class Source:
     """What an estimate rests on, for plans."""
 
     ids: Ids
-    explained: float  #: variance of the predictions of the items
-    residual: float  #: standard deviation of what they leave unexplained
+    fixed: float  #: variance of the estimate that more known answers do not lower
+    each: float  #: n known answers, drawn at random, add this variance divided by n
     frame: str | None
 
 
@@ -62,15 +62,15 @@ class Estimate:
         if not half_width > 0:
             raise ParameterError(f"half_width must be a number > 0, not {half_width!r}")
         source = self._source()
-        # half-width² = z² (residual² / n + explained / N)
         z = float(norm.ppf(0.5 + self.level / 2.0))
-        room = (half_width / z) ** 2 - source.explained / self.items
-        if room <= 0:
+        room = (half_width / z) ** 2 - source.fixed
+        if room <= 0 or source.each / room > self.items:
+            least = z * float(np.sqrt(source.fixed + source.each / self.items))
             raise DataError(
-                f"no number of known answers reaches a half-width of {half_width:g}: {self.items} items are too few to "
-                "stand for a population"
+                f"no number of known answers reaches a half-width of {half_width:g}: with answers to all {self.items} "
+                f"items it would be {least:.2g}, as these stand for a population; label more items, or ask for more"
             )
-        return max(int(np.ceil(source.residual**2 / room)), FEWEST)
+        return max(int(np.ceil(source.each / room)), FEWEST)
 
     def which(self, n: int, seed: int = 0) -> Any:
         """Return a frame of ``n`` items to get known answers for, drawn at random.

@@ -1,7 +1,7 @@
 """AlpacaEval: ``annotations.json``, an object for each comparison of two outputs.
 
 ========== =========================================================================
-item       both generators and the instruction
+item       the instruction, with both generators if there are several pairs of these
 annotator  ``annotator``
 label      ``preference``: ``output_1``, ``output_2`` or ``tie``
 left out   comparisons without a preference
@@ -44,7 +44,7 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
         number = preferred(record["preference"])
         label = None if number is None else ("tie", "output_1", "output_2")[number]
         judge = str(record.get("annotator") or source.path.name.split(".")[0])
-        yield Verdict("preference", place(pair, short(text)), judge, label, text=text)
+        yield Verdict("preference", short(text), judge, label, text=text, system=pair)
 
 
 def preferred(preference: Any) -> int | None:

@@ -3,7 +3,7 @@
 ========== ============================================= ==============================================
 question   ``answer``                                     ``score``
 ========== ============================================= ==============================================
-item       ``id`` of the sample                           ``id``, the model, and the epoch if there are several
+item       ``id`` of the sample                           ``id``, with the epoch and the model if there are several
 annotator  ``eval.model``; epochs are its variants        the model that grades, if the log names it, else the scorer
 label      ``answer`` of the first score that has one     ``value`` of the score
 gold       ``target``, if it is one text                  none
@@ -77,7 +77,7 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
             value = score.get("value") if isinstance(score, dict) else None
             value = None if isinstance(value, dict | list) or value != value else value  # NaN: not scored
             who, variant = (graders[scorer], scorer) if scorer in graders else (scorer, "")
-            yield Verdict(SCORE, place(name, model, epoch), who, value, variant, task=task, text=text, time=time)
+            yield Verdict(SCORE, place(name, epoch), who, value, variant, task, None, text, time, model)
 
 
 def _graders(run: dict[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ A log has up to two questions that a panel can be asked:
 ========== ============================================= ==============================================
 question   ``answer``: what models say about samples      ``score``: what graders say about their answers
 ========== ============================================= ==============================================
-item       the sample                                     the sample and the model that answered
+item       the sample                                     the sample; with the model that answered, if there are several
 annotator  the model                                      the grader
 gold       the target, if the log has it                  none
 ========== ============================================= ==============================================
@@ -59,6 +59,7 @@ class Verdict(NamedTuple):
     gold: Any = None
     text: str | None = None
     time: Any = None
+    system: str = ""  #: whose answer is judged; part of the item's name if there are several
 
 
 def logs_in(source: Source, recognise: Callable[[Source], str | None]) -> Iterator[Source]:
@@ -97,8 +98,8 @@ def read_logs(
     if source.shape == "folder":
         notes = (*notes, *left_out(len(source.members) - len(logs), len(source.members), "files", "other contents"))
     golds = [verdict.gold for verdict in rows]
-    several = len({verdict.task for verdict in rows}) > 1
-    items = [place(verdict.task, verdict.item) if several else verdict.item for verdict in rows]
+    tasks, systems = len({verdict.task for verdict in rows}), len({verdict.system for verdict in rows})
+    items = [place(v.task if tasks > 1 else "", v.item, v.system if systems > 1 else "") for v in rows]
     judges, variants = variants_of((verdict.judge, verdict.variant) for verdict in rows)
     return Export(
         column_of(items, "item", source.name),

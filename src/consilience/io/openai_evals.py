@@ -3,7 +3,7 @@
 ========== ============================================= ==============================================
 question   ``answer`` (events ``match``)                  ``score`` (events ``metrics`` with a ``choice``)
 ========== ============================================= ==============================================
-item       ``sample_id``                                  ``sample_id`` and the model
+item       ``sample_id``                                  ``sample_id``, with the model if there are several
 annotator  the first of ``completion_fns``                the last of ``completion_fns``, which grades
 label      ``picked``, or ``sampled``                     ``choice``
 gold       ``expected``, if it is one text                none
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from consilience.io.export import Export
-from consilience.io.logs import ANSWER, SCORE, Verdict, place, read_logs
+from consilience.io.logs import ANSWER, SCORE, Verdict, read_logs
 from consilience.io.source import Source
 
 __all__ = ["read", "recognise"]
@@ -60,7 +60,7 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
         elif record.get("type") == "metrics" and "choice" in data:
             choice = data["choice"]
             label = None if choice == _INVALID else _plain(choice)
-            yield Verdict(SCORE, place(sample, models[0]), models[-1], label, time=time)
+            yield Verdict(SCORE, sample, models[-1], label, time=time, system=models[0])
 
 
 def _listed(value: Any) -> list[Any]:

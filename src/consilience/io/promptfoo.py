@@ -3,7 +3,7 @@
 ========== ============================================= ==============================================
 question   ``answer``                                     ``score``
 ========== ============================================= ==============================================
-item       the test: its variable ``id``, else ``vars``   the test, the provider, and the prompt if several
+item       the test: its variable ``id``, else ``vars``   the test; with provider and prompt, if several
 annotator  the provider, with the prompt if several       the grader of an assertion, else its metric, else its type
 label      ``response.output``                            ``pass`` or ``fail``
 gold       the value of an assertion ``equals``           none
@@ -80,13 +80,13 @@ def _verdicts(source: Source, item: str | None) -> Iterator[Verdict]:
         yield Verdict(ANSWER, name, provider, answer, prompt, gold=_expected(test), text=text)
         grading = result.get("gradingResult")
         parts = objects(grading.get("componentResults")) if isinstance(grading, dict) else []
-        shown = place(name, provider, prompt if several else None)
+        system = place(provider, prompt if several else None)
         options = test.get("options")
         options = options if isinstance(options, dict) else {}
         graders = numbered_names(_grader(part, options.get("provider")) for part in parts)
         for grader, part in zip(graders, parts, strict=True):
             failed = isinstance(more := part.get("metadata"), dict) and more.get("graderError")
-            yield Verdict(SCORE, shown, grader, None if failed else passed(part.get("pass")), text=text)
+            yield Verdict(SCORE, name, grader, None if failed else passed(part.get("pass")), text=text, system=system)
 
 
 def _test(values: dict[str, Any], index: Any, item: str | None) -> str:

@@ -12,8 +12,8 @@ from consilience.report.svg import Frame, element, picture, ticks
 
 __all__ = ["audit_content"]
 
-#: Limits on judges, families and effects that are listed.
-_MOST, _FAMILIES, _EFFECTS = 500, 30, 300
+#: Limits on judges, families and their members, and effects that are listed.
+_MOST, _FAMILIES, _NAMES, _EFFECTS = 500, 30, 12, 300
 
 
 def audit_content(audit: Audit) -> dict[str, Any]:
@@ -21,6 +21,7 @@ def audit_content(audit: Audit) -> dict[str, Any]:
     judges = rows_of(audit.judges)
     panels = [] if audit.panels is None else rows_of(audit.panels)
     effects = sorted(rows_of(audit.effects), key=lambda row: (row["p"], -abs(row["points"])))
+    n_clear = sum(row["p"] < CLEAR for row in effects)
     limits = " ".join(audit.limits)
     worth = None if audit.effective is None else f"{audit.effective:.1f}"
     return {
@@ -31,15 +32,17 @@ def audit_content(audit: Audit) -> dict[str, Any]:
             "sentences": [limits, *_sentences(audit, panels)],
         },
         "warnings": [],
-        "tiles": _tiles(audit, len(judges), panels, effects, worth),
+        "tiles": _tiles(audit, len(judges), panels, n_clear, len(effects), worth),
         "picture": _picture(judges, panels) if panels else None,
         "by_cost": bool(panels) and "cost" in panels[0],
         "columns": {name: name in judges[0] for name in ("error", "cost", "refused", "changed_without")},
         "judges": [_judge(row) for row in sorted(judges, key=_best_first)[:_MOST]],
         "families": [_family(row) for row in rows_of(audit.families)[:_FAMILIES]],
-        "effects": [_effect(row) for row in effects[:_EFFECTS]],
+        "clear": [_effect(row) for row in effects[: min(n_clear, _EFFECTS)]],
+        "unclear": [_effect(row) for row in effects[n_clear : n_clear + _EFFECTS]],
+        "by_class": any(row["class"] for row in effects),
         "n_effects": len(effects),
-        "n_clear": sum(row["p"] < CLEAR for row in effects),
+        "n_clear": n_clear,
         "level": f"{audit.level:.0%}".replace("%", "\u00a0%"),
     }
 
@@ -71,9 +74,8 @@ def _sentences(audit: Audit, panels: list[dict[str, Any]]) -> list[str]:
 
 
 def _tiles(
-    audit: Audit, n: int, panels: list[dict[str, Any]], effects: list[dict[str, Any]], worth: str | None
+    audit: Audit, n: int, panels: list[dict[str, Any]], n_clear: int, n_effects: int, worth: str | None
 ) -> list[dict[str, str]]:
-    clear = sum(row["p"] < CLEAR for row in effects)
     kept = next((row for row in panels if row["smallest"]), None)
     found = [
         ("Judges", count(n), "" if kept is None else f"{kept['size']} to keep"),
@@ -81,7 +83,7 @@ def _tiles(
         ("Items", count(audit.items), ""),
         ("Known answers", count(audit.known), "" if audit.known else "50 to 100 would help"),
         ("Error", percent(None if kept is None else kept["error"]), "of the panel to keep"),
-        ("Clear effects", count(clear), f"of {count(len(effects))} tested"),
+        ("Clear effects", count(n_clear), f"of {count(n_effects)} tested"),
     ]
     return [dict(zip(("what", "value", "note"), tile, strict=True)) for tile in found]
 
@@ -113,7 +115,10 @@ def _judge(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _family(row: dict[str, Any]) -> tuple[str, str, str, str]:
-    return str(row["family"]), count(row["size"]), f"{row['correlation']:.2f}", shown(row["judges"], 400)
+    names = row["judges"].split(", ")
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    listed = ", ".join(shown(name, 40) for name in names[:_NAMES])
+    return str(row["family"]), count(row["size"]), f"{row['correlation']:.2f}", listed + more
 
 
 def _effect(row: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +134,6 @@ def _effect(row: dict[str, Any]) -> dict[str, Any]:
         "range": f"{points(row['low'])} to {points(row['high'])}",
         "p": "< 0.001" if row["p"] < 0.001 else f"{row['p']:.3f}",
         "order": row["p"],
-        "is_clear": row["p"] < CLEAR,
     }
 
 
