@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 import consilience as cs
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError
+from consilience.features.inputs import probability_rows
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_useless_features_change_nothing(digits: Any) -> None:
 
 def test_order_of_rows_does_not_matter(digits: Any) -> None:
     crowd, X, _ = digits
-    frame = pd.DataFrame(X[:200]).rename(columns=str).assign(item=np.arange(200))
+    frame = pd.DataFrame(X[:200]).assign(item=np.arange(200))  # columns 0, 1, ... are numbers
     some = crowd[crowd["item"] < 200]
     one = cs.aggregate(some, features=frame).labels.set_index("item")
     two = cs.aggregate(some.sample(frac=1, random_state=0), features=frame.sample(frac=1, random_state=1))
@@ -98,6 +99,9 @@ def test_probabilities_as_array_frame_and_file(tmp_path: Any) -> None:
     frame = pd.DataFrame(p[:, ::-1], columns=list("cba")).assign(item=np.arange(900), other="x")
     shuffled = cs.aggregate(crowd, probabilities=frame.sample(frac=1, random_state=0))
     assert np.allclose(shuffled.posterior, array.posterior, atol=1e-6)
+    numbers = pd.DataFrame(p).assign(item=np.arange(900))  # the columns are called 0, 1 and 2
+    labels = cs.Annotations.from_matrix(rng.integers(3, size=(900, 2)))
+    assert np.allclose(probability_rows(numbers, labels)[1], p)
     frame.to_csv(tmp_path / "p.csv", index=False)
     assert np.allclose(cs.aggregate(crowd, probabilities=tmp_path / "p.csv").posterior, array.posterior, atol=1e-6)
     both = cs.aggregate(crowd, probabilities=p, features=x)
@@ -163,10 +167,12 @@ def test_labelling_functions_need_known_answers() -> None:
         ({"features": pd.DataFrame({"item": [8, 9], "x": [1.0, 2.0]})}, IdError, "are the ids the same"),
         ({"features": pd.DataFrame({"item": [0], "x": ["a"], "y": [1]})}, ColumnError, "'x' is not of numbers"),
         ({"features": pd.DataFrame({"x": [1.0, 2.0]}, index=[0, 1])}, ColumnError, "reset_index"),
+        ({"features": pd.DataFrame(np.eye(4))}, ColumnError, "no column of items"),
         ({"features": np.zeros((4, 0))}, DataError, "no columns"),
         ({"features": [[1.0], [1.0, 2.0], [3.0], [4.0]]}, DataError, "same length"),
         ({"features": ["", None, "!", "?"]}, DataError, "no word occurs in two"),
         ({"features": ["a b", "b", "b c", "b"], "classifier": GaussianNB()}, DataError, "Put a vectorizer before it"),
+        ({"features": pd.Series(["a b", "b", "c", "b"]), "classifier": GaussianNB()}, DataError, "Put a vectorizer"),
         ({"features": np.eye(4), "classifier": LinearRegression()}, ParameterError, "is a regressor"),
         ({"features": np.eye(4), "classifier": LinearSVC()}, ParameterError, "no predict_proba"),
         ({"features": np.eye(4), "classifier": GaussianNB}, ParameterError, "GaussianNB"),
