@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 import consilience as cs
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError
+from consilience.features.inputs import probability_rows
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_useless_features_change_nothing(digits: Any) -> None:
 
 def test_order_of_rows_does_not_matter(digits: Any) -> None:
     crowd, X, _ = digits
-    frame = pd.DataFrame(X[:200]).rename(columns=str).assign(item=np.arange(200))
+    frame = pd.DataFrame(X[:200]).assign(item=np.arange(200))  # columns 0, 1, ... are numbers
     some = crowd[crowd["item"] < 200]
     one = cs.aggregate(some, features=frame).labels.set_index("item")
     two = cs.aggregate(some.sample(frac=1, random_state=0), features=frame.sample(frac=1, random_state=1))
@@ -96,10 +97,13 @@ def test_probabilities_as_array_frame_and_file(tmp_path: Any) -> None:
     assert array.error_rate(known) < min(alone.error_rate(known), 100 * (p.argmax(axis=1) != truth).mean()) - 1
     assert array.run["classifier"]["weights"]["probabilities"] < 0.75  # tempered; the true weight is 1.7 / 4
     frame = pd.DataFrame(p[:, ::-1], columns=list("cba")).assign(item=np.arange(900), other="x")
-    shuffled = cs.aggregate(crowd, probabilities=frame.sample(frac=1, random_state=0))
-    assert np.allclose(shuffled.posterior, array.posterior, atol=1e-6)
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    assert np.allclose(cs.aggregate(crowd, probabilities=tmp_path / "p.csv").posterior, array.posterior, atol=1e-6)
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "p.csv", index=False)
+    labels = cs.Annotations.from_frame(crowd)
+    for given in (frame.sample(frac=1, random_state=1), tmp_path / "p.csv"):
+        found, rows = probability_rows(given, labels)
+        assert np.allclose(rows, p[found.items], atol=1e-12)
+    numbers = pd.DataFrame(p).assign(item=np.arange(900))  # the columns are called 0, 1 and 2
+    assert np.allclose(probability_rows(numbers, cs.Annotations.from_matrix(rng.integers(3, size=(900, 2))))[1], p)
     both = cs.aggregate(crowd, probabilities=p, features=x)
     assert set(both.run["classifier"]["weights"]) == {"probabilities", "classifier", "neighbours"}
 
@@ -163,10 +167,12 @@ def test_labelling_functions_need_known_answers() -> None:
         ({"features": pd.DataFrame({"item": [8, 9], "x": [1.0, 2.0]})}, IdError, "are the ids the same"),
         ({"features": pd.DataFrame({"item": [0], "x": ["a"], "y": [1]})}, ColumnError, "'x' is not of numbers"),
         ({"features": pd.DataFrame({"x": [1.0, 2.0]}, index=[0, 1])}, ColumnError, "reset_index"),
+        ({"features": pd.DataFrame(np.eye(4))}, ColumnError, "no column of items"),
         ({"features": np.zeros((4, 0))}, DataError, "no columns"),
         ({"features": [[1.0], [1.0, 2.0], [3.0], [4.0]]}, DataError, "same length"),
         ({"features": ["", None, "!", "?"]}, DataError, "no word occurs in two"),
         ({"features": ["a b", "b", "b c", "b"], "classifier": GaussianNB()}, DataError, "Put a vectorizer before it"),
+        ({"features": pd.Series(["a b", "b", "c", "b"]), "classifier": GaussianNB()}, DataError, "Put a vectorizer"),
         ({"features": np.eye(4), "classifier": LinearRegression()}, ParameterError, "is a regressor"),
         ({"features": np.eye(4), "classifier": LinearSVC()}, ParameterError, "no predict_proba"),
         ({"features": np.eye(4), "classifier": GaussianNB}, ParameterError, "GaussianNB"),

@@ -90,12 +90,10 @@ def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: 
 
 def _classifier(report: Any) -> str:
     """Return in a sentence whether features or a classifier's probabilities count, and what they gain."""
-    if "hits" not in report:
-        return f"The classifier {'counts' if report['used'] else 'does not count'}: {report['why']}."
-    hits = (
-        f"{report['hits']:.1%} of labels of left-out items are predicted with it, {report['hits_without']:.1%} without"
-    )
-    return f"The classifier {'counts' if report['used'] else 'does not count'}: {hits} ({report['why']})."
+    hits = ""
+    if "hits" in report:
+        hits = f" (labels predicted right: {report['hits']:.1%} with it, {report['hits_without']:.1%} without)"
+    return f"The classifier {'counts' if report['used'] else 'does not count'}: {report['why']}{hits}."
 
 
 def _short(name: Any, most: int = 32) -> str:

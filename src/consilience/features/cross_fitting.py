@@ -77,7 +77,7 @@ def fit_soft(estimator: Any, X: Any, posterior: Floats) -> Any:
     try:
         return clone(estimator).fit(X, code, **options)
     except (TypeError, ValueError) as error:
-        if not isinstance(_safe_indexing(X, [0])[0], str):
+        if np.ndim(X) != 1 or not isinstance(next(iter(X)), str):
             raise
         name = type(estimator).__name__
         raise DataError(

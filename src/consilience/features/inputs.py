@@ -142,7 +142,7 @@ def _table(given: Any, annotations: Annotations, what: str) -> _Table | None:
     item = _item_column(table.columns, own, what)
     return _Table(
         item_column(given, item),
-        {str(name): pa.chunked_array([table[name].to_arrow()]) for name in table.columns if name != item},
+        {str(name): pa.chunked_array([table.get_column(name).to_arrow()]) for name in table.columns if name != item},
         what,
     )
 
@@ -150,7 +150,7 @@ def _table(given: Any, annotations: Annotations, what: str) -> _Table | None:
 def _item_column(columns: list[str], own: str, where: str) -> str:
     """Return the column that names the items: the one of the labels, or one with a usual name."""
     usual = frames.ALIASES["item"]
-    if own not in columns and not any(name.strip().lower() in usual for name in columns):
+    if own not in columns and not any(str(name).strip().lower() in usual for name in columns):
         raise ColumnError(
             f"{where} has no column of items: expected {own!r}, as in the labels, or one of {', '.join(usual)} among "
             f"{', '.join(map(repr, columns[:10]))}. Rename a column; if the index names the items, use reset_index()"
