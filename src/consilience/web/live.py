@@ -205,8 +205,13 @@ class Live:
                 self.snapshot = replace(now, value=value, order=order)
 
     def _compared(self, before: Snapshot, after: Snapshot, answers: dict[str, str]) -> Changes:
-        """Compare two exact fits; items that somebody decided do not count as flipped."""
-        if isinstance(before.label, list) or isinstance(after.label, list):
+        """Compare two exact fits; items that somebody decided do not count as flipped.
+
+        A number counts if it moved by more than its expected error.
+        """
+        if before.numbers is not None and after.numbers is not None:
+            differ = np.abs(after.numbers.value - before.numbers.value) > after.wrong
+        elif isinstance(before.label, list) or isinstance(after.label, list):
             differ = np.asarray([x != y for x, y in zip(before.label, after.label, strict=True)], bool)
         else:
             differ = before.label != after.label
