@@ -54,7 +54,10 @@ class Client:
         own = {"origin": f"http://{self.host}", "sec-fetch-site": "same-origin"}
         return self.send("POST", address, urlencode(fields or {}).encode(), {**own, **headers})
 
-    def send(self, method: str, address: str, body: bytes, headers: dict[str, str], *, length: bool = True) -> Answer:
+    def send(
+        self, method: str, address: str, body: bytes | None, headers: dict[str, str], *, length: bool = True
+    ) -> Answer:
+        """Send a request; one without a body never ends."""
         parts = urlsplit(address)
         given = {"host": self.host, "cookie": self.cookie, **self.extra, **headers}
         if body and length:
@@ -66,7 +69,7 @@ class Client:
             "headers": [(name.encode(), value.encode()) for name, value in given.items()],
             "server": ("127.0.0.1", 8765), "client": ("127.0.0.1", 1),
         }  # fmt: skip
-        chunks = [body[at : at + 10_000] for at in range(0, max(len(body), 1), 10_000)]
+        chunks = [] if body is None else [body[at : at + 10_000] for at in range(0, max(len(body), 1), 10_000)]
         sent: list[Any] = []
 
         async def receive() -> dict[str, Any]:

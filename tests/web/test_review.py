@@ -14,9 +14,9 @@ import pytest
 from tests.web.conftest import Client, client_of
 
 import consilience as cs
-from consilience.exceptions import ParameterError
+from consilience.exceptions import DataWarning, ParameterError
 from consilience.web.bulk import accept_sampled, clopper_pearson, draw_sample, sample_of
-from consilience.web.exports import final, gold_table
+from consilience.web.exports import final, formats_of, gold_table
 from consilience.web.filters import Filter
 from consilience.web.session import Review
 from consilience.web.start import open_review
@@ -36,7 +36,8 @@ def test_a_decision_becomes_a_known_answer_and_the_fit_is_that_of_aggregate(revi
         review.act("decide", "Ada", item, answer)
         decisions[item] = answer
     assert review.live.wait(60)
-    expected = cs.aggregate(cs.read(labels), "ds-em", gold=decisions)
+    with pytest.warns(DataWarning, match="on your 6 known answers"):
+        expected = cs.aggregate(cs.read(labels), "ds-em", gold=decisions)
     assert review.now.posterior is not None
     np.testing.assert_allclose(review.now.posterior, expected.posterior, atol=1e-12)
     changes = review.live.changes
@@ -264,7 +265,12 @@ def test_files(review: Review, client: Client, tmp_path: Path) -> None:
     assert audit["reviewer"].tolist() == ["Ada"] * 3
     assert json.loads(audit["seen"][0]) == {"label": "x", "error": 0.3}
     assert client.get("/export/labels?format=parquet").body[:4] == b"PAR1"
-    assert client.get("/export/labels?format=nothing").status == 400
+    for name in formats_of(review):
+        assert f"format={name}" in client.get("/export").text
+        assert name == "excel" or client.get(f"/export/labels?format={name}").status == 200, name
+    for name in ("nothing", "mturk"):  # only for the results of a batch
+        assert f"format={name}" not in client.get("/export").text
+        assert client.get(f"/export/labels?format={name}").status == 400
 
 
 def test_the_audit_log_for_spreadsheets_has_no_formulas(review: Review, client: Client) -> None:

@@ -100,7 +100,9 @@ def test_large_requests_are_refused(review: Review, client: Client) -> None:
 
 def test_damaged_forms_are_refused(review: Review, client: Client) -> None:
     own = {"origin": f"http://{client.host}"}
-    for body in (b"\xff\xfe=1", b"a=1&" * 500, b"item=i0&answer=cat&ref=x", b"item=i0&answer=cat&seen={"):
+    decision = b"item=i0&answer=cat&"
+    damaged = (b"ref=x", b"ref=-1", b"ref=" + b"9" * 30, b"seen={", b"seen=" + b"[" * 7000)
+    for body in (b"\xff\xfe=1", b"a=1&" * 500, *(decision + part for part in damaged)):
         assert client.send("POST", "/decide", body, own).status == 400
     for fields in ({"item": "nobody", "answer": "cat"}, {"item": "i0", "answer": "horse"}, {"item": "i0"}, {}):
         assert client.post("/decide", fields).status == 400
@@ -111,6 +113,12 @@ def test_damaged_forms_are_refused(review: Review, client: Client) -> None:
     assert client.get("/items?flag=nothing").status == 400
     assert client.get("/items?low=x").status == 400
     assert review.ledger.events() == []
+
+
+def test_slow_requests_are_refused(review: Review, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consilience.web.security._PATIENCE", 0.01)
+    answer = client.send("POST", "/decide", None, {"origin": f"http://{client.host}"})
+    assert (answer.status, review.ledger.events()) == (408, [])
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_an_export_shows_text_image_spans_and_boxes(tmp_path: Path) -> None:
     n = made.material.find("100")
     text = client.get(f"/item/{n}").text
     assert "money 0 &lt;b&gt;now&lt;/b&gt;" in text
-    assert '<mark title="BAIT (w1@x.org, w2@x.org, w3@x.org)">Free' in text
+    assert '<mark title="BAIT (1, 2, 3)">Free' in text  # as the labels name them
     assert f'<img src="/media/{n}/1"' in text
     assert text.count('<rect x="10.0" y="20.0" width="30.0" height="40.0">') == 3
     assert 'href="https://example.org/a" target="_blank" rel="noopener noreferrer"' in text
@@ -124,6 +124,39 @@ def test_scripts_are_no_links(tmp_path: Path) -> None:
     path.write_text(json.dumps({"item": "a", "url": "javascript:alert(1)"}))
     found = read_task_data(path, material(["a", "b"]))
     assert [b.kind for b in blocks_of(found, 0, "a", None, remote=True)] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("header", "fields"),
+    [
+        ("HITId,WorkerId,AssignmentStatus,Title,Input.image,Answer.kind.label", {"image"}),
+        ("INPUT:image,OUTPUT:kind,GOLDEN:kind,ASSIGNMENT:task_id,ASSIGNMENT:worker_id,ASSIGNMENT:status", {"image"}),
+        ("_unit_id,_worker_id,_trust,kind,kind_gold,kind:confidence,text", {"text"}),
+    ],
+)
+def test_what_workers_said_is_not_shown_as_the_item(tmp_path: Path, header: str, fields: set[str]) -> None:
+    names = header.split(",")
+    rows = []
+    for item, who in [("a", "w1"), ("a", "w2"), ("b", "w1"), ("b", "w2")]:
+        known = {"HITId": item, "ASSIGNMENT:task_id": item, "_unit_id": item, "_trust": "0.9"}
+        known |= dict.fromkeys(("WorkerId", "ASSIGNMENT:worker_id", "_worker_id"), who)
+        known |= dict.fromkeys(("Answer.kind.label", "OUTPUT:kind", "kind"), "cat" if item == "a" else "dog")
+        known |= dict.fromkeys(("AssignmentStatus", "ASSIGNMENT:status"), "Approved")
+        rows.append([known.get(name, "" if "gold" in name.lower() else f"the {name}") for name in names])
+    path = tmp_path / ("export.tsv" if "INPUT" in header else "export.csv")
+    pd.DataFrame(rows, columns=names).to_csv(path, index=False, sep="\t" if "INPUT" in header else ",")
+    made = open_review(path)
+    assert {name for shown in made.tasks.fields.values() for name in shown} == fields
+    made.store.close()
+
+
+def test_columns_of_annotators_are_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text("id,ann,ben,text\n1,cat,dog,first\n2,cat,cat,second\n")
+    labels = cs.Annotations.from_frame(
+        pd.DataFrame([(n, w, "cat") for n in (1, 2) for w in ("ann", "ben")], columns=["item", "worker", "label"])
+    )
+    found = read_task_data(tmp_path / "wide.csv", Material(labels))
+    assert dict(found.fields[1]) == {"text": "second"}
 
 
 def test_spans_of_prodigy_and_doccano(tmp_path: Path) -> None:

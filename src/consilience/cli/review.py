@@ -6,13 +6,16 @@ from typing import Any
 
 import click
 
-from consilience.cli._help import Sectioned
+from consilience.cli._help import READING, Sectioned
 from consilience.cli.aggregate import SEED, reading_options
 
 __all__ = ["command"]
 
 
-@click.command(name="review", cls=Sectioned, params=list(reading_options))
+_SECTIONS = {"Reading the file": READING, "Tokens in order": ("sequence", "position")}
+
+
+@click.command(name="review", cls=Sectioned, params=list(reading_options), sections=_SECTIONS)
 @click.argument("labels", metavar="LABELS_OR_RUN", type=click.Path(exists=True))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on.  [default: a free one]")
 @click.option("--task-data", type=click.Path(), help="File with what items show: text, images, sounds.")
@@ -27,8 +30,19 @@ __all__ = ["command"]
     type=click.Choice(["auto", "nominal", "ordinal", "multi", "open", "numeric"]),
     help="What answers mean, as for aggregate.  [default: auto]",
 )
+@click.option("--sequence", help="Name of the sequence column, for labels of tokens in order.")
+@click.option("--position", help="Name of the column with the position of a token in its sequence.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
-def command(labels: str, method: str, no_browser: bool, gold: str | None, answers: str | None, **options: Any) -> None:
+def command(
+    labels: str,
+    method: str,
+    no_browser: bool,
+    gold: str | None,
+    answers: str | None,
+    sequence: str | None,
+    position: str | None,
+    **options: Any,
+) -> None:
     """Open a page on this machine where people decide doubtful items, and the consensus follows.
 
     LABELS_OR_RUN is a file of labels, in any format that aggregate reads, or the folder of a run.  The address that is
@@ -38,7 +52,10 @@ def command(labels: str, method: str, no_browser: bool, gold: str | None, answer
     from consilience.cli import _output
 
     reading = {p.name: value for p in reading_options if (value := options.pop(str(p.name))) is not None}
-    known = None if gold is None else cs.read_truth(gold, encoding=reading.get("encoding", "utf-8"))
+    in_order = {name: value for name, value in (("sequence", sequence), ("position", position)) if value is not None}
+    if in_order and reading.keys() & {"item", "question"}:
+        raise click.UsageError("--item and --question are for items; --sequence and --position for tokens in order")
+    reading |= in_order
     given: dict[str, Any] = {} if answers is None else {"answers": answers}
 
     def announce(address: str) -> None:
@@ -47,5 +64,5 @@ def command(labels: str, method: str, no_browser: bool, gold: str | None, answer
 
     with _output.quiet():
         cs.review(
-            labels, method, gold=known, browser=not no_browser, reading=reading, announce=announce, **given, **options
+            labels, method, gold=gold, browser=not no_browser, reading=reading, announce=announce, **given, **options
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from consilience.diagnose.agreement import agreement
 from consilience.exceptions import ConsilienceError, ParameterError
 from consilience.web import card, lists, progress
-from consilience.web.bulk import accept_sampled, draw_sample
+from consilience.web.bulk import accept_sampled, draw_sample, sample_of
 from consilience.web.filters import Filter
 from consilience.web.security import Keys
 from consilience.web.session import Review
@@ -62,7 +63,8 @@ class Browsing(Site):
 
     def progress(self, request: Request) -> Response:
         """Show how far the review is."""
-        target = f"{100 * self.review.target:.3g}"
+        scale = 100.0 if self.review.now.numbers is None else 1.0
+        target = f"{scale * self.review.target:.3g}"
         return self.page(
             request,
             "progress.html",
@@ -73,11 +75,14 @@ class Browsing(Site):
         )
 
     def set_target(self, request: Request, fields: dict[str, str]) -> Response:
-        """Set the share of wrong labels to reach."""
+        """Set the error to reach: a share of wrong labels, or how far numbers may be off."""
+        numbers = self.review.now.numbers is not None
         value = float(fields.get("target", ""))
-        if not 0.0 <= value <= 100.0:
+        if numbers and not 0.0 <= value < np.inf:
+            raise ParameterError("the target is a number, 0 or more")
+        if not numbers and not 0.0 <= value <= 100.0:
             raise ParameterError("the target is a percentage from 0 to 100")
-        self.review.store.set("target", repr(value / 100.0))
+        self.review.store.set("target", repr(value if numbers else value / 100.0))
         return RedirectResponse("/progress", 303)
 
     def set_checks(self, request: Request, fields: dict[str, str]) -> Response:
@@ -89,8 +94,10 @@ class Browsing(Site):
 
     def accept(self, request: Request) -> Response:
         """Show how many labels could be accepted, and the sample."""
-        threshold = _share(request.query_params.get("threshold", "95"))
-        content = progress.accept_page(self.review, request.state.reviewer, threshold)
+        reviewer, given = request.state.reviewer, request.query_params.get("threshold")
+        sample = sample_of(self.review, reviewer)
+        threshold = _share(given) if given else sample.threshold if sample else 0.95
+        content = progress.accept_page(self.review, reviewer, threshold)
         return self.page(request, "accept.html", a=content)
 
     def draw(self, request: Request, fields: dict[str, str]) -> Response:

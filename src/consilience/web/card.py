@@ -10,6 +10,7 @@ import numpy as np
 
 from consilience.data.names import marked, percent, shown
 from consilience.report.svg import bar
+from consilience.runs.multi_run import MultiRun
 from consilience.web.checks import SHOWN, checked
 from consilience.web.filters import Filter
 from consilience.web.session import Review
@@ -70,8 +71,10 @@ def card(review: Review, n: int, reviewer: str, chosen: Filter) -> dict[str, Any
         "free": now.posterior is None,
         "other_answers": {a: w for a, w in said.items() if a not in {o.answer for o in buttons}},
         "label": marked(label or "–", 40),
-        "confidence": percent(float(now.confidence[n]), 0),
-        "value": f"{now.value[n]:.2f}",
+        "confidence": now.sure(n),
+        "numbers": now.numbers is not None,
+        "sets": isinstance(now.run, MultiRun),
+        "value": now.worth(n),
         "n_labels": int(material.labels.indptr[n + 1] - material.labels.indptr[n]),
         "check": check,
         "state": state,
@@ -85,13 +88,14 @@ def card(review: Review, n: int, reviewer: str, chosen: Filter) -> dict[str, Any
 def _said(review: Review, now: Snapshot, n: int) -> dict[str, list[dict[str, Any]]]:
     """Return who gave each answer, the most reliable first."""
     who, what = review.material.said(n)
+    names = review.material.answers(now.run)
     found: dict[str, list[dict[str, Any]]] = {}
     reliable = np.nan_to_num(now.accuracy[who], nan=-1.0)
     for at in np.argsort(-reliable, kind="stable").tolist():
         name = review.material.annotators[int(who[at])]
         accuracy = None if reliable[at] < 0 else percent(float(reliable[at]), 0)
         row = {"m": int(who[at]), "name": marked(name, 24), "accuracy": accuracy}
-        found.setdefault(review.material.classes[int(what[at])], []).append(row)
+        found.setdefault(names[int(what[at])], []).append(row)
     return found
 
 
@@ -136,18 +140,19 @@ def status(review: Review) -> dict[str, Any]:
                 for m, b, a in found.moved[:6]
             ],
             "n_moved": len(found.moved),
-            "before": percent(found.before.value),
-            "after": percent(found.after.value),
+            "before": now.amount(found.before.value),
+            "after": now.amount(found.after.value),
         }
     stage = "votes" if now.stage == "votes" else "current" if live.current else "updating"
     return {
         "stage": stage,
         "failure": live.failure,
-        "error": percent(now.error.value),
-        "low": percent(now.error.low),
-        "high": percent(now.error.high),
-        "start": None if review.start is None else percent(review.start),
-        "target": percent(review.target),
+        "numbers": now.numbers is not None,
+        "error": now.amount(now.error.value),
+        "low": now.amount(now.error.low),
+        "high": now.amount(now.error.high),
+        "start": None if review.start is None else now.amount(review.start),
+        "target": now.amount(review.target),
         "checks": checked(review.ledger),
         "checking": review.checking,
         "needed": None if now.stage == "votes" else review.needed(),

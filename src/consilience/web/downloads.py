@@ -7,8 +7,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from consilience.io.writing import WRITABLE
-from consilience.web.exports import audit_table, csv_of, gold_table, labels_file
+from consilience.web.exports import audit_table, csv_of, formats_of, gold_table, labels_file
 from consilience.web.site import Site
 from consilience.web.task_data import MEDIA, file_behind
 
@@ -26,14 +25,16 @@ class Downloads(Site):
 
     def export(self, request: Request) -> Response:
         """Show what can be exported."""
-        formats = [(name, _FORMATS[name]) for name in WRITABLE]
-        return self.page(request, "export.html", formats=formats, store=self.review.store.path.name, invited="")
+        return self._page(request, "")
 
     def invite(self, request: Request, fields: dict[str, str]) -> Response:
         """Show an address for one more browser."""
         address = f"http://{request.headers['host']}/open?token={self.keys.invite()}"
-        formats = [(name, _FORMATS[name]) for name in WRITABLE]
-        return self.page(request, "export.html", formats=formats, store=self.review.store.path.name, invited=address)
+        return self._page(request, address)
+
+    def _page(self, request: Request, invited: str) -> Response:
+        formats = [(name, _FORMATS[name]) for name in formats_of(self.review)]
+        return self.page(request, "export.html", formats=formats, store=self.review.store.path.name, invited=invited)
 
     def export_labels(self, request: Request) -> Response:
         """Send the final labels."""

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from consilience.exceptions import ParameterError
+from consilience.io.formats import EXPORTS, recognise
 from consilience.io.writing import WRITABLE, write
 from consilience.runs.consensus import Consensus
 from consilience.runs.label_table import Choice, without_formulas
 from consilience.web.session import Review
 
-__all__ = ["AUDIT", "audit_table", "csv_of", "final", "gold_table", "labels_file"]
+__all__ = ["AUDIT", "audit_table", "csv_of", "final", "formats_of", "gold_table", "labels_file"]
 
 AUDIT = ("id", "at", "reviewer", "kind", "item", "answer", "note", "ref", "undone", "seen")
 #: Endings of the files, and seconds to wait for a fit where decisions cannot be filled in without.
@@ -55,15 +56,34 @@ def final(review: Review) -> Consensus:
     return replace(run, posterior=posterior, choice=Choice(best, second, margin), run={**run.run, **kept})
 
 
+def _tool(review: Review) -> str | None:
+    """Return the name of the tool that the labels come from, if there is a file of it."""
+    name = recognise(review.source).name if review.source is not None and review.source.exists() else ""
+    return name if name in EXPORTS else None
+
+
+def formats_of(review: Review) -> list[str]:
+    """Return the formats that final labels can be written in."""
+    tables = ["csv", "parquet", "excel"]
+    if review.material.sequences is not None:
+        return tables
+    if review.now.numbers is not None:
+        return [*tables, "label-studio"]
+    tool = _tool(review)
+    return [name for name in WRITABLE if name != "mturk" or tool == name]
+
+
 def labels_file(review: Review, name: str) -> tuple[str, bytes]:
     """Return the name and the content of the file of final labels in a format."""
-    if name not in WRITABLE:
-        raise ParameterError(f"there is no format {name!r}; the formats are {', '.join(WRITABLE)}")
+    if name not in formats_of(review):
+        raise ParameterError(f"these labels cannot be written as {name!r}, but as {', '.join(formats_of(review))}")
     options: dict[str, Any] = {}
-    if name not in ("csv", "parquet", "excel") and review.source is not None and review.source.exists():
+    if name == _tool(review):
         options = {"source": review.source}
-        if review.question is not None and name != "doccano" and name != "mturk":
+        if review.question is not None and name not in ("doccano", "mturk"):
             options["question"] = review.question
+    elif name in ("label-studio", "argilla"):  # tasks of their own, with the item as their text
+        options = {"from_name": review.material.labels.origin.question or "label", "to_name": "text"}
     with TemporaryDirectory(prefix="consilience-") as folder:
         place = Path(folder, f"labels.{_ENDINGS.get(name, 'jsonl')}")
         write(final(review), place, format=name, **options)

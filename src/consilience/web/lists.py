@@ -39,6 +39,7 @@ def items_page(review: Review, chosen: Filter, reviewer: str, page: int) -> dict
         "filter": chosen,
         "within": urlencode(chosen.parameters),
         "flags": FLAGS,
+        "numbers": review.now.numbers is not None,
         "classes": review.material.classes[:500],
     }
 
@@ -57,9 +58,9 @@ def _row(review: Review, n: int, text: str) -> dict[str, Any]:
             state.answer or (accepted.answer if accepted else now.label_of(n, review.material.classes)) or "–", 32
         ),
         "raw_label": now.label_of(n, review.material.classes),
-        "confidence": percent(float(now.confidence[n]), 0),
-        "bar": bar(float(now.confidence[n])),
-        "value": f"{now.value[n]:.2f}",
+        "confidence": now.sure(n),
+        "bar": "" if now.numbers else bar(float(now.confidence[n])),
+        "value": now.worth(n),
         "mark": mark or ("accepted" if accepted else "known" if review.material.known_before[n] else ""),
         "notes": len(state.notes),
         "answer": state.answer,
@@ -115,7 +116,7 @@ def _annotator(review: Review, m: int, labels: int, hits: Any, known: Any) -> di
         "accuracy": percent(None if np.isnan(accuracy) else float(accuracy), 0),
         "range": "" if value["low"] is None else f"{percent(value['low'], 0)} to {percent(value['high'], 0)}",
         "bar": "" if np.isnan(accuracy) else bar(float(accuracy)),
-        "bias": value["bias"] or "",
+        "bias": f"{value['bias']:+.3g} on average" if isinstance(value["bias"], float) else value["bias"] or "",
         "flags": value["flags"] or "",
         "record": f"{int(hits[m])} of {int(known[m])}" if known[m] else "",
     }
@@ -125,12 +126,15 @@ def _records(review: Review) -> tuple[Any, Any]:
     """Return how many labels of each annotator agree with a decision, and how many items of theirs are decided."""
     material, M = review.material, review.material.labels.n_annotators
     hits, known = np.zeros(M), np.zeros(M)
+    names = material.answers(review.now.run)
+    if review.now.numbers is not None:  # nobody hits a number
+        return hits, known
     for item, answer in review.ledger.answers().items():
         n = material.find(item)
         if n is not None:
             who, what = material.said(n)
             np.add.at(known, who, 1)
-            np.add.at(hits, who[what == material.class_code.get(answer, -1)], 1)
+            np.add.at(hits, [m for m, k in zip(who, what, strict=True) if names[k] == answer], 1)
     return hits, known
 
 
@@ -164,17 +168,25 @@ def annotator_page(review: Review, m: int) -> dict[str, Any]:
 
 
 def _mistakes(review: Review, m: int) -> list[dict[str, Any]]:
-    """Return labels of the annotator that differ from a decision, or else from the consensus, the surest first."""
+    """Return labels of the annotator that differ from a decision, or else from the consensus, the surest first.
+
+    Of numbers, those that are farthest off.
+    """
     material, now, by = review.material, review.now, review.material.by_annotator
     here = slice(int(by.indptr[m]), min(int(by.indptr[m + 1]), int(by.indptr[m]) + _MOST_SEARCHED))
     items, said = by.item[here].astype(np.int64), by.label[here]
-    if isinstance(now.label, list):
-        differs = np.asarray([now.label[n] != material.classes[k] for n, k in zip(items, said, strict=True)], bool)
+    names = material.answers(now.run)
+    if now.numbers is not None:
+        surest = np.abs(np.asarray([float(material.classes[k]) for k in said]) - now.numbers.value[items])
+        differs = surest > 0
+    elif isinstance(now.label, list):
+        differs = np.asarray([now.label[n] != names[k] for n, k in zip(items, said, strict=True)], bool)
+        surest = now.confidence[items]
     else:
-        differs = said != now.label[items]
+        differs, surest = said != now.label[items], now.confidence[items]
     order = np.flatnonzero(differs)
-    order = order[np.argsort(-now.confidence[items[order]], kind="stable")]
-    rows = [(int(items[at]), material.classes[int(said[at])]) for at in order[: 10 * _EXAMPLES].tolist()]
+    order = order[np.argsort(-surest[order], kind="stable")]
+    rows = [(int(items[at]), names[int(said[at])]) for at in order[: 10 * _EXAMPLES].tolist()]
     answers = {n: review.ledger.of(material.key(n)).answer for n, _ in rows}
     rows = [(n, label) for n, label in rows if answers[n] != label]
     some = sorted(rows, key=lambda row: answers[row[0]] is None)[:_EXAMPLES]
@@ -187,7 +199,7 @@ def _mistakes(review: Review, m: int) -> list[dict[str, Any]]:
             "said": marked(label, 30),
             "right": marked(answers[n] or now.label_of(n, material.classes), 30),
             "decided": answers[n] is not None,
-            "confidence": percent(float(now.confidence[n]), 0),
+            "confidence": now.sure(n),
         }
         for (n, label), text in zip(some, texts, strict=True)
     ]

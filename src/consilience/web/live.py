@@ -23,12 +23,13 @@ from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.runs.consensus import Consensus
 from consilience.runs.estimated_error import estimate
+from consilience.runs.multi_run import MultiRun
 from consilience.runs.numeric_run import NumericRun
 from consilience.web import queue
 from consilience.web.checks import NO_CHECKS, Checks, checked
 from consilience.web.learning import Beliefs, beliefs_of, decided
 from consilience.web.ledger import Ledger
-from consilience.web.material import Material, has_classes
+from consilience.web.material import Material, has_classes, joined
 from consilience.web.snapshot import Changes, Error, Snapshot
 
 __all__ = ["Live", "error_of"]
@@ -41,6 +42,8 @@ QUIET = 0.4
 _MOVED = 0.01
 #: Items and annotators that are listed as changed.
 _MOST_LISTED = 50
+#: Expected absolute error of a normal variable over the width of its 90 % interval: sqrt(2 / pi) / (2 · 1.645).
+_OF_WIDTH = 0.2425
 
 
 class Live:
@@ -160,14 +163,16 @@ class Live:
             self._beliefs = beliefs_of(a, posterior.copy(), run.counts.copy(), str(run.run.get("method")))
         else:
             columns = run.label_columns
-            label = ["" if each is None else str(each) for each in columns[_main(run)].to_pylist()]
             if isinstance(run, NumericRun):
+                label = ["" if each is None else f"{each:g}" for each in columns["value"].to_pylist()]
                 low, high = (np.nan_to_num(np.asarray(columns[name], float)) for name in ("low", "high"))
-                widths = high - low
-                wrong = 0.5 * widths / max(float(widths.max(initial=0.0)), 1e-12)
+                wrong = _OF_WIDTH * (high - low)
+                confidence = 1.0 - wrong / max(float(wrong.max(initial=0.0)), 1e-12)
             else:
-                wrong = 1.0 - np.asarray(columns["confidence"], float)
-            confidence = 1.0 - wrong
+                label = ["" if each is None else str(each) for each in columns["label"].to_pylist()]
+                label = [joined(each) for each in label] if isinstance(run, MultiRun) else label
+                confidence = np.asarray(columns["confidence"], float)
+                wrong = 1.0 - confidence
         accuracy = (
             np.asarray(run.annotator_columns["accuracy"].to_numpy(zero_copy_only=False), float)
             if "accuracy" in run.annotator_columns
@@ -200,8 +205,13 @@ class Live:
                 self.snapshot = replace(now, value=value, order=order)
 
     def _compared(self, before: Snapshot, after: Snapshot, answers: dict[str, str]) -> Changes:
-        """Compare two exact fits; items that somebody decided do not count as flipped."""
-        if isinstance(before.label, list) or isinstance(after.label, list):
+        """Compare two exact fits; items that somebody decided do not count as flipped.
+
+        A number counts if it moved by more than its expected error.
+        """
+        if before.numbers is not None and after.numbers is not None:
+            differ = np.abs(after.numbers.value - before.numbers.value) > after.wrong
+        elif isinstance(before.label, list) or isinstance(after.label, list):
             differ = np.asarray([x != y for x, y in zip(before.label, after.label, strict=True)], bool)
         else:
             differ = before.label != after.label
@@ -285,10 +295,6 @@ class Live:
         )  # fmt: skip
 
 
-def _main(run: Consensus) -> str:
-    return "value" if isinstance(run, NumericRun) else "label"
-
-
 def error_of(run: Consensus | None, wrong: Floats, known: Bools, checks: Checks = NO_CHECKS) -> Error:
     """Return the share of wrong labels among all items: known answers count as right.
 
@@ -299,10 +305,10 @@ def error_of(run: Consensus | None, wrong: Floats, known: Bools, checks: Checks 
     if run is not None and has_classes(run) and run.annotations is not None:
         if run.run.get("method") != "auto":  # the confidences on screen are not those of the estimate
             checks = checks._replace(doubt=None)
-        found = estimated_error(run.annotations, run, checks)
+        found = estimated_error(run.annotations, run, checks)[:3]
+    elif isinstance(run, NumericRun):
+        found = run.estimated_error[:3]
     else:
         mean = float(wrong[~known].mean()) if share else 0.0
-        if run is None or isinstance(run, NumericRun):
-            return Error(mean * share, mean * share, mean * share)
-        found = estimate(mean, int((~known).sum()))
-    return Error(found.value * share, found.low * share, found.high * share)
+        found = (mean, mean, mean) if run is None else estimate(mean, int((~known).sum()))[:3]
+    return Error(*(each * share for each in found))

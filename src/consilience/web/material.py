@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consilience.data.annotations import Annotations
+from consilience.data.option_sets import SEPARATOR
 from consilience.data.sequences import SequenceAnnotations
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
 from consilience.runs.consensus import Consensus
@@ -21,7 +22,7 @@ from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 from consilience.web.learning import LabelsByAnnotator
 
-__all__ = ["Material", "Option", "has_classes"]
+__all__ = ["Material", "Option", "has_classes", "joined"]
 
 #: Separates sequence and position in the name of a token.
 _BETWEEN = " · "
@@ -40,6 +41,11 @@ class Option(NamedTuple):
 def has_classes(run: Consensus | None) -> bool:
     """Return whether all items share the classes of the run."""
     return not isinstance(run, OpenRun | MultiRun | NumericRun)
+
+
+def joined(answer: str) -> str:
+    """Return the options of an answer in order, so that the same set is the same text."""
+    return SEPARATOR.join(sorted({part.strip() for part in answer.split(SEPARATOR)} - {""}))
 
 
 class Material:
@@ -79,6 +85,14 @@ class Material:
     def classes(self) -> list[str]:
         """The names of the classes as text."""
         return [str(name) for name in self.labels.class_ids]
+
+    @cached_property
+    def _joined(self) -> list[str]:
+        return [joined(name) for name in self.classes]
+
+    def answers(self, run: Consensus | None) -> list[str]:
+        """Return the text of every class as an answer: of a set of options always in the same order."""
+        return self._joined if isinstance(run, MultiRun) else self.classes
 
     @cached_property
     def class_code(self) -> dict[str, int]:
@@ -131,7 +145,8 @@ class Material:
         """Return what a reviewer can choose for item n: all classes in their order, or the answers to this item."""
         if posterior is not None:
             return [Option(name, float(posterior[n, k]), k) for k, name in enumerate(self.classes)]
-        given = dict.fromkeys(self.classes[k] for k in self.said(n)[1].tolist())
+        names = self.answers(run)
+        given = dict.fromkeys(names[k] for k in self.said(n)[1].tolist())
         if isinstance(run, OpenRun):
             here = slice(int(run.first[n]), int(run.first[n + 1]))
             p = dict(zip((str(run.model.classes[int(k)]) for k in run.answer[here]), run.posterior[here], strict=True))
@@ -145,8 +160,9 @@ class Material:
             ]
         first_label: dict[str, float | None] = {}
         if run is not None and (label := run.label_columns["label"][n].as_py()) is not None:
-            first_label[str(label)] = run.label_columns["confidence"][n].as_py()
-        return [Option(answer, first_label.get(answer)) for answer in [*first_label, *given]][:_MOST_OPTIONS]
+            first_label[joined(str(label))] = run.label_columns["confidence"][n].as_py()
+        sets = dict.fromkeys([*first_label, *given, ""])
+        return [Option(answer, first_label.get(answer)) for answer in sets][:_MOST_OPTIONS]
 
     def labelled_by(self, annotator: int) -> Codes:
         """Return the items that an annotator labelled, ascending."""

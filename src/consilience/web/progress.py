@@ -25,7 +25,8 @@ def progress_page(review: Review) -> dict[str, Any]:
         if event.kind == "decide" and event.id not in review.ledger.undone:
             seen = event.on_screen
             if isinstance(seen.get("error"), int | float):
-                errors.append(float(seen["error"]))
+                if seen.get("stage") != "votes":  # nothing was fitted yet
+                    errors.append(float(seen["error"]))
                 changed = people[event.reviewer]
                 changed["changed"] = changed.get("changed", 0) + (seen.get("label") != event.answer)
     if errors:
@@ -37,11 +38,12 @@ def progress_page(review: Review) -> dict[str, Any]:
         }
         for name, kinds in sorted(people.items())
     ]
-    return {"people": rows, "chart": _error_chart(errors, review.target) if len(errors) > 1 else None}
+    return {"people": rows, "chart": _error_chart(errors, review) if len(errors) > 1 else None}
 
 
-def _error_chart(errors: list[float], target: float) -> Markup:
+def _error_chart(errors: list[float], review: Review) -> Markup:
     """Draw the estimated error over the decisions, with the target."""
+    target = review.target
     top = 1.1 * max(*errors, target, 1e-3)
     frame = Frame(520.0, 230.0, (0.0, float(len(errors) - 1)), (0.0, top), margins=(30.0, 14.0, 40.0, 52.0))
     points = [*enumerate(errors)][:: max(len(errors) // 400, 1)]
@@ -52,13 +54,13 @@ def _error_chart(errors: list[float], target: float) -> Markup:
             ticks(0.0, top),
             "decisions",
             "estimated error",
-            percent,
+            review.now.amount,
         ),
         element("line", x1=frame.left, x2=frame.right, y1=aim, y2=aim, class_="aim"),
         element("text", "target", x=frame.right, y=aim - 5, text_anchor="end", class_="tick"),
         element("polyline", points=" ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in points), class_="line"),
     ]
-    return picture(frame.width, frame.height, *parts, label="Estimated share of wrong labels over the decisions")
+    return picture(frame.width, frame.height, *parts, label="Estimated error over the decisions")
 
 
 def accept_page(review: Review, reviewer: str, threshold: float) -> dict[str, Any]:
@@ -86,8 +88,11 @@ def _sample(review: Review, sample: Sample) -> dict[str, Any]:
     wrong, judged, low, high = sample.result(review)
     places = [review.material.find(item) for item in sample.items]
     texts = texts_of(review, np.asarray([n or 0 for n in places], np.int64))
-    rows = zip(places, sample.items, texts, sample.labels, sample.judged(review), strict=True)
+    answers = sample.judged(review)
+    rows = zip(places, sample.items, texts, sample.labels, answers, strict=True)
     eligible = review.eligible(sample.threshold).size
+    # the keyboard goes on where it was, once the first label is judged
+    following = answers.index(None) if judged and None in answers else -1
     return {
         "rows": [
             {
@@ -99,8 +104,9 @@ def _sample(review: Review, sample: Sample) -> dict[str, Any]:
                 "shown": marked(label, 40),
                 "answer": answer,
                 "answer_shown": marked(answer or "", 40),
+                "is_next": at == following,
             }
-            for n, item, text, label, answer in rows
+            for at, (n, item, text, label, answer) in enumerate(rows)
         ],
         "threshold": percent(sample.threshold, 0),
         "wrong": wrong,

@@ -69,7 +69,10 @@ class Reviewing(Site):
         """Commit a decision; the answer is sent once it is on disk."""
         item, answer = fields.get("item", ""), fields.get("answer", "")
         review, reviewer = self.review, request.state.reviewer
-        review.act("decide", reviewer, item, answer, ref=int(fields.get("ref") or 0), seen=_seen(fields))
+        ref = fields.get("ref") or "0"
+        if not (ref.isdecimal() and len(ref) < 19):  # as SQLite holds it
+            raise ParameterError("the decision does not say which event was on screen")
+        review.act("decide", reviewer, item, answer, ref=int(ref), seen=_seen(fields))
         told = f"Saved: {shown(item, 32)} is {shown(answer, 32)}."
         if review.ledger.of(item).conflict:
             told += " Another reviewer decided differently: it is now listed as a conflict."
@@ -141,7 +144,10 @@ def _seen(fields: dict[str, str]) -> Any:
     text = fields.get("seen", "")
     if len(text) > MOST_SEEN:
         raise ParameterError("the record of what was on screen is too long")
-    return json.loads(text) if text else None
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError) as error:
+        raise ParameterError("the record of what was on screen is not JSON") from error
 
 
 def _user() -> str:

@@ -7,6 +7,7 @@ from one of our pages.  Pages may load nothing but our script, our style sheet a
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -24,6 +25,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 #: Largest body and address of a request.
 MOST_BYTES, MOST_ADDRESS = 1 << 16, 1 << 13
+#: Seconds that a body may take.
+_PATIENCE = 20.0
 _LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 #: Paths that need no cookie.
 _OPEN = ("/static/", "/open")
@@ -112,7 +115,11 @@ class Guard:
         problem = _problem(scope, headers, known=reviewer is not None)
         body = b""
         if problem is None and scope["method"] == "POST":
-            body, problem = await _body(receive)
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    body, problem = await _body(receive)
+            except TimeoutError:
+                problem = 408, "The request took too long."
         if problem is not None:
             await _refuse(guarded, *problem)
             return

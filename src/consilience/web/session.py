@@ -17,14 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consilience.data.option_sets import SEPARATOR
 from consilience.exceptions import ParameterError
 from consilience.kernels._arrays import Bools, Ints
 from consilience.runs.consensus import Consensus
+from consilience.runs.multi_run import MultiRun
 from consilience.web import checks, queue
 from consilience.web.filters import Filter
 from consilience.web.ledger import Ledger
 from consilience.web.live import Live
-from consilience.web.material import Material
+from consilience.web.material import Material, joined
 from consilience.web.snapshot import Snapshot
 from consilience.web.store import Event, Store
 from consilience.web.task_data import TaskData
@@ -113,6 +115,13 @@ class Review:
     def _checked(self, answer: str) -> str:
         """Return an answer that is allowed: a class, where items share classes, else any text."""
         now = self.now
+        if isinstance(now.run, MultiRun):
+            answer = joined(answer)
+            known = set(map(str, now.run.model.options))
+            if new := sorted(set(answer.split(SEPARATOR)) - known - {""}):
+                options = ", ".join(sorted(known))[:300]
+                raise ParameterError(f"there is no option {new[0][:60]!r}; those to be joined by | are {options}")
+            return answer  # of no options, if none is right
         if not answer.strip() or len(answer) > MOST_ANSWER:
             raise ParameterError(f"an answer has 1 to {MOST_ANSWER} characters")
         if now.run is not None and now.posterior is None:

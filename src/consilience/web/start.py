@@ -15,8 +15,9 @@ from consilience.api import aggregate
 from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
 from consilience.exceptions import DataError, ParameterError
-from consilience.io import load, read
+from consilience.io import load, read, read_truth
 from consilience.io.formats import EXPORTS, recognise
+from consilience.io.sequences import read_sequence_truth, read_sequences
 from consilience.runs.consensus import SUMMARY, Consensus
 from consilience.web.material import Material
 from consilience.web.session import Review
@@ -68,9 +69,10 @@ def review(
     remote_media
         Show images and sounds from the web, which tells other servers what is looked at; by default they are links.
     gold
-        Answers known before the review.
+        Answers known before the review: a file, or a frame with the item and the label.
     reading
-        Options of :func:`consilience.read`, such as ``question``.
+        Options of :func:`consilience.read`, such as ``question``; with ``sequence`` or ``position``, those of
+        :func:`consilience.read_sequences`.
     announce
         Called with the address, whose token works once.
     **parameters
@@ -100,7 +102,9 @@ def open_review(
     source, run, data = None, None, labels
     if isinstance(labels, str | os.PathLike):
         source = Path(labels)
-        data = load(source) if source.is_dir() and (source / SUMMARY).is_file() else read(source, **options)
+        in_order = bool(options.get("sequence") or options.get("position"))
+        reader = load if source.is_dir() and (source / SUMMARY).is_file() else read_sequences if in_order else read
+        data = reader(source, **({} if reader is load else options))
     if isinstance(data, Consensus):
         run = data
         data = getattr(run, "sequences", run.annotations)
@@ -111,6 +115,12 @@ def open_review(
     if not isinstance(data, Annotations | SequenceAnnotations):
         raise ParameterError(f"a review is of a file of labels, annotations or a run, not of {type(labels).__name__}")
     if gold is not None:
+        if isinstance(gold, str | os.PathLike):
+            encoding = options.get("encoding", "utf-8")
+            if isinstance(data, SequenceAnnotations):
+                gold = read_sequence_truth(gold, like=data, encoding=encoding)
+            else:
+                gold = read_truth(gold, like=data, encoding=encoding)
         data, run = data.with_gold(gold), None
     material = Material(data)
     if decisions is None:
@@ -120,7 +130,7 @@ def open_review(
         decisions = source.with_name(f"{source.name}{question.replace('/', '-')}.review.db")
     tasks = _tasks(task_data, source if run is None else None, material)
     origin = material.labels.origin
-    title = origin.question or (source.name if source is not None else "Review")
+    title = ": ".join(filter(None, (source.name if source is not None else "", origin.question))) or "Review"
 
     def fit(known: Any) -> Consensus:
         return aggregate(data, method, gold=known, **parameters)

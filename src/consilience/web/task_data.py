@@ -35,6 +35,10 @@ _ANSWERS = frozenset(
         *("boxes", "answer", "accept", "responses", "suggestions", "options", "annotator", "completed_by", "id"),
     )
 )
+#: Prefixes of the columns that describe the item in exports of Mechanical Turk and Toloka.
+_INPUTS = ("Input.", "INPUT:")
+#: Parts of the names of columns with answers in exports of Argilla, which also have a column ``status``.
+_RESPONSES = (".responses", ".suggestion")
 #: Limits on the fields of an item, and the characters of each.
 _MOST_FIELDS, _MOST_TEXT = 20, 20_000
 
@@ -97,8 +101,8 @@ def read_task_data(path: str | os.PathLike[str], material: Material, *, required
         n = material.find(str(_flat(record).get(key, "")))
         if n is None:
             continue
-        fields.setdefault(n, {name: text for name, text in _shown(record) if name != key})
-        for mark in _marks(record):
+        fields.setdefault(n, {name: text for name, text in _shown(record, material) if name != key})
+        for mark in _marks(record, material):
             if isinstance(mark, Span):
                 spans.setdefault(n, []).append(mark)
             else:
@@ -136,27 +140,48 @@ def _key(records: list[dict[str, Any]], material: Material) -> str | None:
     return best if best is not None and hits[best] else None
 
 
-def _shown(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _shown(record: Mapping[str, Any], material: Material) -> Iterator[tuple[str, str]]:
     """Yield the fields to show, the most telling first."""
     inside = next((record[name] for name in ("data", "fields") if isinstance(record.get(name), dict)), None)
-    source = record if inside is None else inside
+    source = _described(record, material) if inside is None else inside
     plain = {
         name: str(value)[:_MOST_TEXT]
         for name, value in source.items()
-        if isinstance(value, str | int | float) and (inside is not None or name.lower() not in _ANSWERS)
-        and not name.startswith("_") and str(value).strip()
-    }  # fmt: skip
+        if isinstance(value, str | int | float) and not name.startswith("_") and str(value).strip()
+    }
     first = text_name(plain)
     names = sorted(plain, key=lambda name: name != first)
     yield from ((name, plain[name]) for name in names[:_MOST_FIELDS])
 
 
-def _marks(record: Mapping[str, Any]) -> Iterator[Span | Box]:
+def _described(record: Mapping[str, Any], material: Material) -> dict[str, Any]:
+    """Return the columns of a flat record that describe the item, without those on workers and their answers."""
+    inputs = {name.removeprefix(p): value for p in _INPUTS for name, value in record.items() if name.startswith(p)}
+    if inputs:
+        return inputs
+    question = material.labels.origin.question
+    of_argilla = any(part in name for name in record for part in _RESPONSES)
+
+    def is_answer(name: str) -> bool:
+        return (
+            name.lower() in _ANSWERS
+            or name in material.annotator_code  # a column for each annotator
+            or (bool(question) and name in (question, f"{question}_gold", f"{question}:confidence"))
+            or (of_argilla and (name == "status" or any(part in name for part in _RESPONSES)))
+        )
+
+    return {name: value for name, value in record.items() if not is_answer(name)}
+
+
+def _marks(record: Mapping[str, Any], material: Material) -> Iterator[Span | Box]:
     """Yield spans and boxes: of Label Studio, Prodigy and doccano, or fields ``spans`` and ``boxes``."""
     for made in _lists(record, "annotations", "completions"):
         if isinstance(made, dict):
             who = made.get("completed_by")
-            name = str(who.get("email") or who.get("id") or "") if isinstance(who, dict) else str(who or "")
+            given = [who.get(key) for key in ("id", "email", "username")] if isinstance(who, dict) else [who]
+            names = [str(each) for each in given if isinstance(each, str | int)]
+            # as the labels of the item name them
+            name = next((each for each in names if each in material.annotator_code), names[0] if names else "")
             for result in _lists(made, "result"):
                 if isinstance(result, dict) and isinstance(result.get("value"), dict):
                     yield from _mark(result["value"], name)

@@ -84,6 +84,16 @@
     }
   });
 
+  // once the first fit is done, the item on screen gets its figures, unless somebody is typing
+  async function redraw() {
+    const item = () => document.querySelector(".card")?.dataset.item;
+    const before = item();
+    if (before === undefined || document.activeElement.matches("input, select")) return;
+    const answer = await fetch(`/item/${before}${location.search}`);
+    const made = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("card");
+    if (made && !sending && item() === before) put("card", made.innerHTML);
+  }
+
   async function look() {
     const status = byId("status");
     if (status && !document.hidden && !sending) {
@@ -91,10 +101,12 @@
         const answer = await fetch(`/status?version=${encodeURIComponent(status.dataset.version)}`);
         if (answer.status === 200) {
           const made = await answer.json();
-          const first = status.querySelector(".stage.busy") !== null;
+          const busy = status.querySelector(".stage.busy") !== null;
+          const first = status.querySelector(".stage.first") !== null;
           put("status", made.status);
           status.dataset.version = made.version;
-          if (made.told && first) say(made.told);
+          if (made.told && busy) say(made.told);
+          if (first && status.querySelector(".stage.first") === null) await redraw();
         }
       } catch (error) { /* the server is down: the next step says so */ }
     }
