@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from importlib import import_module
 
@@ -30,7 +31,7 @@ SETS = {
     # pairwise comparisons next to crowd-kit
     "ranking": ("ranking",),
     # sequences and networks
-    "structured": ("chain_pass", "sequences", "conll", "span_functions", "networks"),
+    "structured": ("chain_pass", "sequences", "conll", "span_functions", "networks", "network_pass"),
     # joint distributions of tables, provable NMF
     "tables": ("joint_pmf", "pmf_tables", "movielens", "pmf_speed", "provable_nmf"),
     # sketched subspace clustering
@@ -51,6 +52,7 @@ def main(names: list[str]) -> int:
         for wanted in names or ["bench"]:
             for name in SETS.get(wanted, (wanted,)):
                 print(f"== {name}", flush=True)
+                begun = time.perf_counter(), time.process_time()
                 try:
                     figures += import_module(f"benchmarks.{name}").run()
                 except Exception:  # the others of a set run for hours: they go on
@@ -58,6 +60,8 @@ def main(names: list[str]) -> int:
                         raise
                     traceback.print_exc()
                     failed.append(name)
+                taken = time.perf_counter() - begun[0], time.process_time() - begun[1]
+                print(f"== {name}: {taken[0]:.0f} s, {taken[1]:.0f} s of processor time", flush=True)
     finally:  # print what was measured even if a benchmark fails
         print_all(figures)
     if failed:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from benchmarks.breaking import trials
 from benchmarks.figures import Figure
 from benchmarks.pictures import blank, save
 from consilience.factor.square_root import square_root
@@ -65,7 +66,7 @@ def run() -> list[Figure]:
     for snr, levels in LEVELS.items():
         place = "no noise" if snr is None else f"{snr:g} dB"
         for density, decay in DECAYS.items():
-            problems = [problem(density, snr, seed) for seed in range(TRIALS)]
+            problems = [problem(density, snr, seed) for seed in range(trials(TRIALS))]
             falling = np.array([errors(*p, decay=decay) for p in problems])
             plain = np.array([errors(*p, alpha=0.0) for p in problems])
             curves[snr, density] = falling, plain
@@ -97,9 +98,9 @@ def draw(curves: dict[tuple[float | None, float], tuple[Floats, Floats]]) -> Non
         for column, (density, decay) in enumerate(DECAYS.items()):
             ax = axes[row, column]
             labels = rf"$\alpha_t = {decay}^{{\,t+1}}\,\max|U|$", r"$\alpha_t = 0$"
-            for trials, colour, label in zip(curves[snr, density], ("#c2410c", "#1d4ed8"), labels, strict=True):
-                ax.semilogy(GRID, trials.T, color=colour, linewidth=0.6, alpha=0.35)
-                ax.semilogy(GRID, np.median(trials, axis=0), color=colour, linewidth=2.2, label=label)
+            for each, colour, label in zip(curves[snr, density], ("#c2410c", "#1d4ed8"), labels, strict=True):
+                ax.semilogy(GRID, each.T, color=colour, linewidth=0.6, alpha=0.35)
+                ax.semilogy(GRID, np.median(each, axis=0), color=colour, linewidth=2.2, label=label)
             ax.set_title(rf"$\varphi = {density}$, " + ("no noise" if snr is None else f"{snr:g} dB"), fontsize=11)
             ax.grid(color="0.9", linewidth=0.6)
             ax.spines[["top", "right"]].set_visible(False)

@@ -71,12 +71,14 @@ def print_all(figures: list[Figure]) -> None:
     print(f"{sum(figure.met for figure in aimed)} of {len(aimed)} targets met")
     cells = [figure for figure in aimed if figure.cell]
     if cells:
-        kept = sum(figure.met for figure in cells)
-        explained = sum(bool(figure.reason) for figure in cells if not figure.met)
+        lost = [figure for figure in cells if not figure.met]
+        missed = [figure for figure in lost if not figure.reason]
         print(
-            f"{len(cells)} cells of published tables: {kept} match or beat the published figure, {explained} differ "
-            f"for the reason given; together {(kept + explained) / len(cells):.1%}"
+            f"{len(cells)} cells of published tables: {len(cells) - len(lost)} match or beat the published figure, "
+            f"{len(lost) - len(missed)} differ for the reason given, {len(missed)} are missed; without these "
+            f"{1 - len(missed) / len(cells):.1%}"
         )
+        print(*(f"    {figure}" for figure in lost), sep="\n")
 
 
 def two_errors(values: Sequence[float], published: int = 20) -> float:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import time
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,9 +27,7 @@ from benchmarks.breaking import trials
 from benchmarks.figures import Figure
 from consilience import Annotations
 from consilience.datasets import load, path
-from consilience.datasets.networks import simulate_network
 from consilience.exceptions import ConsilienceWarning
-from consilience.fitting.em import Progress
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.base import registry
@@ -218,24 +215,7 @@ def on_music() -> Iterable[Figure]:
     yield from cells("music", scores)
 
 
-def large(n_items: int = 1_000_000, degree: float = 10.0) -> Iterable[Figure]:
-    """Time a pass over a million items and five million edges, K = 5, in one thread of sweeps."""
-    network = simulate_network(n_items, 50, 5, degree=degree, agreement=0.6, labels_per_item=3, accuracy=(0.4, 0.7))
-    begun = time.perf_counter()
-    graph = as_graph(network.edges, network.annotations)
-    yield Figure("10^6 items, 5·10^6 edges: building the graph", time.perf_counter() - begun, unit="s")
-    choices: tuple[tuple[str, Any], ...] = (("delta given", 1.5), ("delta chosen", "auto"))
-    for name, delta in choices:
-        ends: list[float] = []
-
-        def note(_: Progress, ends: list[float] = ends) -> None:
-            ends.append(time.perf_counter())
-
-        network_em(network.annotations, graph, delta=delta, max_iter=6, tol=0, callback=note)
-        yield Figure(f"10^6 items, 5·10^6 edges: one pass of EM, {name}", float(np.median(np.diff(ends))), unit="s")
-
-
 def run() -> list[Figure]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
-        return [*on_citations("cora"), *on_citations("citeseer"), *on_music(), *large()]
+        return [*on_citations("cora"), *on_citations("citeseer"), *on_music()]

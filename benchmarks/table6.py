@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.breaking import trials as crowds
 from benchmarks.figures import Figure
 from benchmarks.paper import CLASSES, CROWD, EPSILON, TRIALS, exact_pairs, mean_squared_error, random_model
 from benchmarks.pictures import curves
@@ -87,7 +88,7 @@ def rotated(U: Floats, truth: DawidSkene, rng: np.random.Generator) -> Trial:
 def trials(missing: float, *, uniform: bool, distance: float | None) -> dict[str, list[Trial]]:
     """Run both methods on the same crowds."""
     found: dict[str, list[Trial]] = {"rob-symnmf": [], "des-symnmf": []}
-    for trial in range(TRIALS):
+    for trial in range(crowds(TRIALS)):
         rng = np.random.default_rng([trial, round(100 * missing)])
         truth = random_model(rng, uniform=uniform, distance=distance)
         pairs = exact_pairs(truth, missing, rng)
@@ -99,7 +100,7 @@ def trials(missing: float, *, uniform: bool, distance: float | None) -> dict[str
 def exact_specialist() -> float:
     """Return the largest MSE with a perfect specialist and all blocks of X."""
     worst = 0.0
-    for trial in range(TRIALS):
+    for trial in range(crowds(TRIALS)):
         rng = np.random.default_rng(trial)
         truth = random_model(rng, uniform=True, distance=0.0)
         U = square_root(complete(truth), CLASSES)

@@ -31,11 +31,13 @@ def test_cells_match_within_the_slack_or_have_a_reason(capsys: pytest.CaptureFix
             Figure("not published", 3.0, 2.0),
         ]
     )
-    *_, explained, _, _, targets, cells = capsys.readouterr().out.splitlines()
-    assert explained.endswith("penalty=8 gives 10")
+    *_, targets, cells, above, explained, below = capsys.readouterr().out.splitlines()
     assert targets == "1 of 5 targets met"
     assert cells.startswith("4 cells of published tables: 1 match or beat")
-    assert cells.endswith("1 differ for the reason given; together 50.0%")
+    assert cells.endswith("1 differ for the reason given, 2 are missed; without these 50.0%")
+    assert explained.endswith("penalty=8 gives 10")
+    assert "a slack of half the figure" in above
+    assert "below, up" in below
 
 
 def test_the_slack_of_a_mean_counts_both_samples() -> None:

@@ -25,8 +25,7 @@ __all__ = ["command"]
 @click.option(
     "--kernel",
     type=click.Choice(["rbf", "laplacian", "polynomial"]),
-    multiple=True,
-    help="For curved clusters; of several, the one that separates best.",
+    help="For curved clusters.",
 )
 @click.option("--affine", is_flag=True, help="Subspaces need not pass through the origin.")
 @click.option("--normalise", is_flag=True, help="First scale every sample to length one.")
@@ -41,7 +40,7 @@ def command(
     clusters: int,
     representation: str,
     batch: bool,
-    kernel: tuple[str, ...],
+    kernel: str | None,
     affine: bool,
     normalise: bool,
     refine: int,
@@ -74,8 +73,7 @@ def command(
         if batch:
             model: Any = cs.SubspaceClustering(clusters, **common).fit(X)
         else:
-            chosen: Any = list(kernel) if len(kernel) > 1 else kernel[0] if kernel else None
-            model = cs.SketchedSubspaceClustering(clusters, kernel=chosen, refine=refine, **common).fit(X)
+            model = cs.SketchedSubspaceClustering(clusters, kernel=kernel, refine=refine, **common).fit(X)
     sizes = np.bincount(model.labels_, minlength=clusters)
     if out is not None:
         _write(out, read.item, read.items, model.labels_)

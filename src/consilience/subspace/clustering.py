@@ -37,7 +37,7 @@ from consilience.subspace.graph import Weights
 from consilience.subspace.graph_clusters import Callback, Stage, cluster_codes, default_n_neighbors, vote
 from consilience.subspace.neighbours import Method, Similarity
 from consilience.subspace.preparation import LocalSamples, flattened, reduced, sketch_size
-from consilience.subspace.selection import GraphOptions, choose_encoder, fewer, robust_lam, separation
+from consilience.subspace.selection import GraphOptions, choose_encoder, fewer, robust_lam
 from consilience.subspace.sketches import SketchKind, make_sketch
 from consilience.subspace.unions import Subspaces, coordinates, fit_subspaces, k_subspaces, rows_for_subspaces
 from consilience.subspace.unions import dense as _dense
@@ -82,8 +82,7 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
         (N, D1, D2, …) it may be one size per mode, such as (8, 8); each mode then has a sketch of its own.
     kernel
         For clusters that are curved: ``"rbf"``, ``"laplacian"``, ``"polynomial"`` or a function of two matrices, whose
-        features take the place of the samples (5.2.1).  Of several, such as ``["rbf", "polynomial"]``, the one under
-        which the graph of some samples separates best is chosen.  None: linear subspaces.
+        features take the place of the samples (5.2.1); a function may add up several kernels.  None: linear subspaces.
     kernel_map, kernel_size, gamma
         How the features of the kernel are made: from ``"landmarks"`` (samples) or ``"random"`` (for ``"rbf"``); how
         many there are (256; as many landmarks as samples make it exact); and the γ of the kernel (by the distances of
@@ -126,8 +125,6 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
         Centroids of affine subspaces; 0 otherwise.
     dimensions_ : array (K,)
         d_k, chosen as :mod:`consilience.subspace.unions` describes.
-    kernel_ : str, function or None
-        The kernel used.
     labels_ : array (N,)
         Clusters, numbered in the order of their first samples.  Samples whose code is zero are in the largest cluster,
         and a DataWarning counts them; their rows of the graph and of the eigenvectors are zero.
@@ -194,7 +191,8 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
         self._notify("sketch")
         samples = samples_type(X, self._reduction_)
         if self.kernel is not None:
-            self._choose_kernel(samples.some(), seed)
+            options: Any = {"how": self.kernel_map, "gamma": self.gamma, "size": self.kernel_size, "seed": seed}
+            self._kernel_features_ = kernel_map(self.kernel, samples.some(), **options)
             samples = samples_type(X, self._reduction_, self._kernel_features_)
         some = samples.some()
         if self.n_sketch is None:
@@ -360,7 +358,6 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
         self._similarity_ = self.similarity
         self._reduction_: Any = None
         self._kernel_features_: Any = None
-        self.kernel_ = None
         if isinstance(self.n_features, tuple | list):
             self._reduction_ = mode_sketches(self.sketch, self._shape_, self.n_features, seed + 1)
         elif self.n_features is not None:
@@ -376,17 +373,6 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
 
     def _graph_options(self, seed: int) -> GraphOptions:
         return GraphOptions(self.n_clusters, self.n_neighbors_, self.similarity, self.weights, seed)
-
-    def _choose_kernel(self, some: Any, seed: int) -> None:
-        """Keep the features of the kernel; of several kernels, of the one that separates some samples best."""
-        kernels = list(self.kernel) if isinstance(self.kernel, list | tuple) else [self.kernel]
-        options: Any = {"how": self.kernel_map, "gamma": self.gamma, "size": self.kernel_size, "seed": seed}
-        maps = [kernel_map(kernel, some, **options) for kernel in kernels]
-        best = 0
-        if len(maps) > 1:
-            few = fewer(some, self.n_clusters)
-            best = int(np.argmin([separation(each.apply_right(few), self._graph_options(seed)) for each in maps]))
-        self.kernel_, self._kernel_features_ = kernels[best], maps[best]
 
     def _make_encoder(self, B: Floats, samples: Any, some: Any, seed: int) -> Encoder:
         """Return the encoder; without a given λ, the one under which the graph of some samples separates best."""

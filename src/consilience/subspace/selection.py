@@ -1,4 +1,4 @@
-r"""Choice of λ and of the kernel: those under which the graph of some samples separates best.
+r"""Choice of λ: the one under which the graph of some samples separates best.
 
 The sum of the K smallest eigenvalues of the Laplacian of a graph is a lower bound of its normalised cut into K parts.
 The share of samples whose code is zero is added, so that a λ gains nothing by leaving samples out.
