@@ -140,16 +140,13 @@ class Sweep:
         M, K, _ = self.shape
         names = self.annotator.dtype.name, self.label.dtype.name
         write = sweep_kernel(K, *names, prefetch=self._prefetch, write=True)
-        table = np.ascontiguousarray(confusions.reshape(M * K, K))
-        if K <= MOST_UNROLLED:
-            table = aligned(M * K, K)
-            np.maximum(confusions.reshape(M * K, K), FLOOR, out=table)
+        rows = np.ascontiguousarray(confusions.reshape(M * K, K))
         data = self.indptr, self.annotator, self.label, self.gold, np.maximum(prior, FLOOR)
         out = np.empty((self.indptr.size - 1, K))
 
         def leaf(first: int, stop: int) -> Statistics:
             sums = np.zeros(K + 1)
-            write(first, stop, *data, table, out, sums)
+            write(first, stop, *data, rows, out, sums)
             return Statistics(np.empty(0), sums[:K], float(sums[K]))
 
         return out, blocks.total(blocks.fold(leaf, self.share, self.threads), (0, self.share.n)).log_likelihood
