@@ -20,7 +20,8 @@ What makes it fast, each measured (see ``benchmarks/``):
   sixteen factors cannot underflow; items with more labels are taken sixteen at a time, each class carrying
   its own power of two, so that a class that falls behind by ten thousand digits can still come back.
 * The likelihood is a running product, its logarithm taken only when it gets small.
-* The loop over classes is unrolled: source is generated for each K up to ``MOST_UNROLLED``.
+* The loop over classes is unrolled: source is generated for each K up to ``MOST_UNROLLED``.  Posteriors are written
+  once for a fit, by an ordinary loop.
 * Probability and count of a cell lie in one cache line: ``table[m·K + i] = [A_m[i, :], counts[m, i, :]]``, where
   the loop is unrolled.
 * When the table outgrows the cache, rows are prefetched ``AHEAD`` labels early.
