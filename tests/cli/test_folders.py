@@ -133,13 +133,14 @@ def test_a_run_killed_while_it_writes_leaves_the_old_folder(
     assert cs.load(place / "run").run["method"] == "majority"
 
 
-#: Saves two different runs in turn, as fast as it can.
+#: Saves two runs in turn, as fast as it can.
 ALTERNATES = """
-import itertools, sys, warnings
+import itertools, sys
 import consilience as cs
-runs = [cs.aggregate(cs.read(sys.argv[1]), method) for method in ("majority", "one-coin")]
+*runs, place = sys.argv[1:]
+runs = [cs.load(run) for run in runs]
 for turn in itertools.count():
-    runs[turn % 2].save(sys.argv[2])
+    runs[turn % 2].save(place)
     if turn == 1:
         print("ready", flush=True)
 """
@@ -155,7 +156,7 @@ def test_runs_killed_at_random_never_leave_a_mixture(tmp_path: Path, labels: Pat
     place.mkdir()
     chance = random.Random(0)
     for _ in range(4):
-        command = [sys.executable, "-c", ALTERNATES, str(labels), str(place / "run")]
+        command = [sys.executable, "-c", ALTERNATES, *(str(tmp_path / method) for method in wanted), str(place / "run")]
         with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"

@@ -127,7 +127,9 @@ def test_share_statistics_by_hand() -> None:
     indptr = np.array([0, 3, 3, 5])
     by, said = np.array([0, 1, 2, 0, 1], np.uint8), np.array([0, 0, 1, 1, 1], np.uint8)
     share, known = np.array([2 / 3, 1 / 3]), np.array([1.0, 0.0])
-    statistics = votes.share_statistics(indptr, by, said, np.array([-1, -1, 0], np.int32), 3, 2)
+    share_of_blocks = blocks.Share.all_of(blocks.cut(indptr, 12))
+    parts = votes.share_parts(indptr, by, said, np.array([-1, -1, 0], np.int32), 3, 2, share=share_of_blocks)
+    statistics = blocks.total(parts, (0, share_of_blocks.n))
     expected = np.zeros((3, 2, 2))
     expected[0, 0], expected[1, 0], expected[2, 1] = share, share, share
     expected[0, 1], expected[1, 1] = known, known

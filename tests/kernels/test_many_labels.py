@@ -14,10 +14,11 @@ import pytest
 
 import consilience as cs
 from consilience.data.annotations import Annotations
+from consilience.engine.part import Part
 from consilience.kernels.agreement import agreement_sums
 from consilience.kernels.cooccurrence import count_pairs
 from consilience.kernels.em import Sweep
-from consilience.kernels.votes import share_statistics, vote_counts, vote_shares, vote_statistics
+from consilience.kernels.votes import vote_counts, vote_shares, vote_statistics
 from consilience.moments.label_pairs import item_pairs
 
 _FAR = (1 << 31) + 12_345
@@ -62,7 +63,7 @@ _LOOPS: dict[str, Callable[[Annotations], Any]] = {
     "EM pass": lambda a: Sweep(*_parts(a), None, M, K)(*_parameters()),
     "posterior": lambda a: Sweep(*_parts(a), None, M, K).posterior(*_parameters()),
     "votes": lambda a: (vote_counts(a.indptr, a.label, K), vote_shares(a.indptr, a.label, None, K)),
-    "votes of annotators": lambda a: share_statistics(*_parts(a), None, M, K),
+    "votes of annotators": lambda a: next(iter(Part.of_annotations(a).votes().values())),
     "expected counts": lambda a: vote_statistics(*_parts(a), np.full((a.n_items, K), 1 / K), M),
     "pairs in a table": lambda a: count_pairs(*_parts(a), M, K),
     "sorted pairs": lambda a: count_pairs(*_parts(a), 5000, K),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from consilience.answers.kinds import ORDINAL_METHOD, Taken
@@ -15,15 +14,13 @@ from consilience.data.annotations import Annotations
 from consilience.data.scales import scale_of
 from consilience.exceptions import DataWarning, ParameterError
 from consilience.fitting.em import Callback
-from consilience.fitting.fit import Fit
-from consilience.kernels.votes import vote_statistics
 from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
-from consilience.methods.base.running import run_summary
+from consilience.methods.base.running import consensus_of, run_summary
 from consilience.runs.ordinal_run import OrdinalRun
 from consilience.validation import check_names, check_parameters, keywords
 
-__all__ = ["aggregate_ordinal", "ordinal_run"]
+__all__ = ["aggregate_ordinal"]
 
 
 def aggregate_ordinal(
@@ -64,23 +61,4 @@ def aggregate_ordinal(
     more = {"answers": "ordinal", "scale": scale.values.tolist()}
     by_user = method != "auto"
     run = run_summary(a, fit, method=method, by_user=by_user, parameters=parameters, seed=seed, begun=begun, **more)
-    return ordinal_run(a, fit, run)
-
-
-def ordinal_run(annotations: Annotations, fit: Fit, run: Mapping[str, Any]) -> OrdinalRun:
-    """Return the run of these labels, whose classes are in the order of the levels."""
-    a = annotations
-    return OrdinalRun(
-        fit.model,
-        fit.posterior,
-        fit.choice,
-        a.item_ids,
-        a.labels_per_item,
-        vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators).counts,
-        run,
-        a.origin,
-        partial(LATER.diagnose, a),
-        annotations=a,
-        examine=partial(LATER.examine, a),
-        estimate=None if LATER.estimate is None else partial(LATER.estimate, a),
-    )
+    return consensus_of(OrdinalRun, a, fit, run, LATER)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from consilience.answers.kinds import ORDINAL_METHOD, Taken
-from consilience.answers.ordinal_consensus import ordinal_run
+from consilience.auto.expected_error import LATER
 from consilience.auto.ordinal import ordinal_auto
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
@@ -28,7 +28,7 @@ from consilience.fitting.em import Callback
 from consilience.kernels._arrays import Floats, Ints
 from consilience.methods.base import registry
 from consilience.methods.base.cautions import cautions_of, warn_of
-from consilience.methods.base.running import JUDGED, run_summary
+from consilience.methods.base.running import JUDGED, consensus_of, run_summary
 from consilience.models.dawid_skene import DawidSkene
 from consilience.runs.ordinal_run import OrdinalRun
 
@@ -88,7 +88,7 @@ def stream_ordinal(
     sample = sample.recode(sample.annotator_ids, model.classes)
     posterior, votes = predict(sample)
     # for verdict, estimated error and health
-    judged = ordinal_run(sample, replace(fit, model=model, posterior=posterior, hint=votes), run)
+    judged = consensus_of(OrdinalRun, sample, replace(fit, model=model, posterior=posterior, hint=votes), run, LATER)
     return StreamedOrdinalRun(scanned, model, None, run, predictor=predict, judged=judged, callback=callback)
 
 

@@ -20,7 +20,8 @@ What makes it fast, each measured (see ``benchmarks/``):
   sixteen factors cannot underflow; items with more labels are taken sixteen at a time, each class carrying
   its own power of two, so that a class that falls behind by ten thousand digits can still come back.
 * The likelihood is a running product, its logarithm taken only when it gets small.
-* The loop over classes is unrolled: source is generated for each K up to ``MOST_UNROLLED``.
+* The loop over classes is unrolled: source is generated for each K up to ``MOST_UNROLLED``.  Posteriors are written
+  once for a fit, by an ordinary loop.
 * Probability and count of a cell lie in one cache line: ``table[m·K + i] = [A_m[i, :], counts[m, i, :]]``, where
   the loop is unrolled.
 * When the table outgrows the cache, rows are prefetched ``AHEAD`` labels early.
@@ -140,16 +141,13 @@ class Sweep:
         M, K, _ = self.shape
         names = self.annotator.dtype.name, self.label.dtype.name
         write = sweep_kernel(K, *names, prefetch=self._prefetch, write=True)
-        table = np.ascontiguousarray(confusions.reshape(M * K, K))
-        if K <= MOST_UNROLLED:
-            table = aligned(M * K, K)
-            np.maximum(confusions.reshape(M * K, K), FLOOR, out=table)
+        rows = np.ascontiguousarray(confusions.reshape(M * K, K))
         data = self.indptr, self.annotator, self.label, self.gold, np.maximum(prior, FLOOR)
         out = np.empty((self.indptr.size - 1, K))
 
         def leaf(first: int, stop: int) -> Statistics:
             sums = np.zeros(K + 1)
-            write(first, stop, *data, table, out, sums)
+            write(first, stop, *data, rows, out, sums)
             return Statistics(np.empty(0), sums[:K], float(sums[K]))
 
         return out, blocks.total(blocks.fold(leaf, self.share, self.threads), (0, self.share.n)).log_likelihood

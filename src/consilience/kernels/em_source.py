@@ -136,15 +136,16 @@ def by_class(template: str, K: int) -> str:
 def sweep_kernel(K: int, annotator: str, label: str, *, prefetch: bool, write: bool = False) -> Callable[..., None]:
     """Compile the sweep for K classes and these code types; it counts, or writes posteriors if told to ``write``.
 
-    Up to ``MOST_UNROLLED`` classes, ``table`` has rows of floored probabilities, followed by counts; beyond, it has the
-    confusions as they are, and counts go to ``out``.
+    Up to ``MOST_UNROLLED`` classes, ``table`` of a sweep that counts has rows of floored probabilities, followed by
+    counts; otherwise it has the confusions as they are, and counts or posteriors go to ``out``.  Posteriors are written
+    once for a fit, so that sweep is compiled once for all K.
     """
     from consilience.kernels._intrinsics import prefetch as fetch
 
-    unrolled = K if K <= MOST_UNROLLED else 0
+    unrolled = K if K <= MOST_UNROLLED and not write else 0
     name = f"sweep_{unrolled or 'looped'}{'_write' if write else ''}{'_prefetch' if prefetch else ''}"
     names = {"uint64": np.uint64, "log": np.log, "empty": np.empty, "prefetch": fetch}
     function = from_source(_source(name, unrolled, write, prefetch), name, __name__, __file__, names)
-    table = f"float64[,]{'!' if unrolled and not write else ''}"
+    table = f"float64[,]{'!' if unrolled else ''}"
     arrays = f"int64[] {annotator}[] {label}[] int32[] float64[] {table} float64[,]! float64[]!"
     return kernel(function, f"int64 int64 {arrays}")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from consilience.kernels import blocks
 from consilience.kernels._arrays import Codes, Floats, Ints
-from consilience.kernels._compile import from_source, kernel
+from consilience.kernels._compile import kernel
 from consilience.kernels.em import Statistics
-from consilience.kernels.em_source import MOST_UNROLLED, by_class
 
-__all__ = ["said_counts", "share_parts", "share_statistics", "vote_counts", "vote_shares", "vote_statistics"]
+__all__ = ["said_counts", "share_parts", "vote_counts", "vote_shares", "vote_statistics"]
 
 
 def vote_counts(indptr: Ints, label: Codes, n_classes: int) -> Floats:
@@ -50,18 +48,6 @@ def vote_statistics(indptr: Ints, annotator: Codes, label: Codes, q: Floats, n_a
     return Statistics(counts.reshape(n_annotators, K, K), class_counts, float("nan"))
 
 
-def share_statistics(
-    indptr: Ints, annotator: Codes, label: Codes, gold: Codes | None, n_annotators: int, n_classes: int
-) -> Statistics:
-    """Return the M-step sums of taking vote shares for the posterior (gold where known).
-
-    The same as :func:`vote_statistics` of :func:`vote_shares`, without an array of items × classes.
-    """
-    share = blocks.Share.all_of(blocks.cut(indptr, n_annotators * n_classes**2))
-    parts = share_parts(indptr, annotator, label, gold, n_annotators, n_classes, share=share)
-    return blocks.total(parts, (0, share.n))
-
-
 def share_parts(
     indptr: Ints,
     annotator: Codes,
@@ -74,10 +60,15 @@ def share_parts(
     done: Callable[[int, int], None] | None = None,
     threads: int | None = None,
 ) -> dict[blocks.Node, Statistics]:
-    """Return :func:`share_statistics` of a share of the blocks; as with :class:`~consilience.kernels.em.Sweep`."""
+    """Return the M-step sums of taking vote shares (gold where known) for the posterior, over a share of the blocks.
+
+    The same as :func:`vote_statistics` of :func:`vote_shares`, without an array of items × classes; the parameters are
+    those of :class:`~consilience.kernels.em.Sweep`.
+    """
     K = n_classes
     known = np.empty(0, np.int32) if gold is None else np.ascontiguousarray(gold, np.int32)
-    count = _share_kernel(K, annotator.dtype.name, label.dtype.name)
+    codes = f"{annotator.dtype}[] {label.dtype}[] int32[]"
+    count = kernel(_share, f"int64 int64 int64[] {codes} float64[,]! float64[]!")
 
     def leaf(first: int, stop: int) -> Statistics:
         counts, class_counts = np.zeros((n_annotators * K, K)), np.zeros(K)
@@ -89,14 +80,20 @@ def share_parts(
     return blocks.fold(leaf, share, threads)
 
 
-# A line with @ is repeated for every class, with the class for @; if not unrolled, it becomes a loop over arrays.
-_SHARE = """
-def {name}(first, last, indptr, annotator, label, gold, counts, class_counts):
-    {arrays}
-    q = zeros({K})
-    items@ = 0.0
+def _share(
+    first: Any,
+    last: Any,
+    indptr: Any,
+    annotator: Any,
+    label: Any,
+    gold: Any,
+    counts: Any,
+    class_counts: Any,
+) -> None:
+    K = class_counts.size
+    q = np.zeros(K)
     for n in range(first, last):
-        start, stop = uint64(indptr[n]), uint64(indptr[n + 1])
+        start, stop = np.uint64(indptr[n]), np.uint64(indptr[n + 1])
         if start == stop:
             continue
         if gold.size > 0 and gold[n] >= 0:
@@ -105,14 +102,13 @@ def {name}(first, last, indptr, annotator, label, gold, counts, class_counts):
             one = 1.0 / (stop - start)
             for i in range(start, stop):
                 q[label[i]] += one
-        p@ = q[@]
         for i in range(start, stop):
-            r = uint64(annotator[i]) * uint64({K}) + uint64(label[i])
-            counts[r, @] += p@
-        items@ += p@
-        q[@] = 0.0
-    class_counts[@] += items@
-"""
+            r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
+            for k in range(K):
+                counts[r, k] += q[k]
+        for k in range(K):
+            class_counts[k] += q[k]
+            q[k] = 0.0
 
 
 def said_counts(annotator: Codes, label: Codes, n_annotators: int, n_classes: int) -> Ints:
@@ -141,13 +137,3 @@ def _scatter(indptr: Any, annotator: Any, label: Any, q: Any, counts: Any) -> No
             r = np.uint64(annotator[i]) * np.uint64(K) + np.uint64(label[i])
             for k in range(K):
                 counts[r, k] += q[n, k]
-
-
-@lru_cache(maxsize=32)
-def _share_kernel(K: int, annotator: str, label: str) -> Callable[..., None]:
-    unrolled = K if K <= MOST_UNROLLED else 0
-    name = f"share_{unrolled or 'looped'}"
-    arrays = "" if unrolled else "K = class_counts.size; p, items = zeros(K), zeros(K)"
-    source = by_class(_SHARE, unrolled).format(name=name, K=unrolled or "K", arrays=arrays)
-    function = from_source(source, name, __name__, __file__, {"uint64": np.uint64, "zeros": np.zeros})
-    return kernel(function, f"int64 int64 int64[] {annotator}[] {label}[] int32[] float64[,]! float64[]!")

@@ -113,7 +113,7 @@ def sml(
             return model_of_factor(two_coins(sign * skill, mean, b), n, shrinkage)
 
         def likelihood(b: float, at: Callable[[float], Parameters] = at) -> float:
-            return sweep.posterior(*at(b))[1]
+            return sweep(*at(b)).log_likelihood
 
         b = third_moment(a, mean, sign * skill) if imbalance == "tensor" else _likeliest(likelihood)
         ends.append((likelihood(b), b, at(b)))

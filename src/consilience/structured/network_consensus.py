@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.health import annotator_health
 from consilience.diagnose.left_out import estimated_error, left_out
-from consilience.diagnose.runs import diagnose_run
+from consilience.diagnose.runs import LATER
 from consilience.engine.progress import Callback
 from consilience.exceptions import ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes, Floats
-from consilience.kernels.votes import vote_statistics
 from consilience.methods.base.cautions import cautions_of, warn_of
 from consilience.methods.base.estimator import CrowdEstimator
-from consilience.methods.base.running import run_summary
+from consilience.methods.base.running import consensus_of, run_summary
 from consilience.published import AsPublished
 from consilience.runs.consensus import Consensus
 from consilience.structured.graph import as_graph
@@ -84,7 +81,6 @@ def aggregate_network(
     known, contradicted = left_out(a, label)
     fit = replace(fit, cautions=(*contradicted, *fit.cautions))
     warn_of([*cautions_of(a, alone=False), *fit.cautions])
-    statistics = vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators)
     given = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
     for links in ("must_link", "cannot_link"):
         if given.get(links) is not None:  # the run keeps their number
@@ -102,20 +98,7 @@ def aggregate_network(
         **edges,
         **({"known_answers": known} if known else {}),
     )
-    return Consensus(
-        fit.model,
-        fit.posterior,
-        fit.choice,
-        a.item_ids,
-        a.labels_per_item,
-        statistics.counts,
-        run,
-        a.origin,
-        partial(diagnose_run, a),
-        annotations=a,
-        examine=partial(annotator_health, a),
-        estimate=estimated_error,
-    )
+    return replace(consensus_of(Consensus, a, fit, run, LATER), estimate=estimated_error)
 
 
 class NetworkConsensus(AsPublished, CrowdEstimator):

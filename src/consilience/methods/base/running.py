@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from consilience.data.annotations import Annotations
 from consilience.engine.passes import InMemory, Labels, OnDisk, Passes, passes_of
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from consilience.engine.checkpoint import Checkpoint
     from consilience.engine.scanned import Scanned
 
-__all__ = ["JUDGED", "Later", "labels_at", "run_method", "run_summary"]
+C = TypeVar("C", bound=Consensus)
+
+__all__ = ["JUDGED", "Later", "consensus_of", "labels_at", "run_method", "run_summary"]
 
 #: Labels of the sample by which a streamed run with probabilities of its own is diagnosed.
 JUDGED = 500_000
@@ -174,29 +176,13 @@ class _Task:
         look = InMemory(a)
         alone = not fit.details.get("neighbours", False)
         warn_of([*cautions_of(look, alone=alone, silence=fit.details.get("silence", "random")), *fit.cautions])
-        return self._consensus(a, fit, self._summary(look, fit))
+        return consensus_of(Consensus, a, fit, self._summary(look, fit), self.later)
 
     def _compared(self, data: Labels, fit: Fit) -> Fit:
         """Return the fit with what known answers show, if there are any."""
         if self.later is None or self.later.compare is None:
             return fit
         return self.later.compare(data, fit, lambda some: registry.fit(self.method, some, **self._options))
-
-    def _consensus(self, a: Annotations, fit: Fit, run: Mapping[str, Any]) -> Consensus:
-        return Consensus(
-            fit.model,
-            fit.posterior,
-            fit.choice,
-            a.item_ids,
-            a.labels_per_item,
-            vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators).counts,
-            run,
-            a.origin,
-            partial(self.later.diagnose, a) if self.later else None,
-            annotations=a,
-            examine=partial(self.later.examine, a) if self.later else None,
-            estimate=partial(self.later.estimate, a) if self.later and self.later.estimate else None,
-        )
 
     def streamed(self, scanned: Scanned) -> Consensus:
         """Run with labels on disk."""
@@ -232,7 +218,25 @@ class _Task:
         """Return the consensus of a sample under the model of all labels, for verdict, estimated error and health."""
         assert fit.predictor is not None
         posterior, votes = fit.predictor(sample)
-        return self._consensus(sample, replace(fit, posterior=posterior, hint=votes), run)
+        return consensus_of(Consensus, sample, replace(fit, posterior=posterior, hint=votes), run, self.later)
+
+
+def consensus_of(kind: type[C], a: Annotations, fit: Fit, run: Mapping[str, Any], later: Later | None) -> C:
+    """Return the consensus of labels in memory, of this kind."""
+    return kind(
+        fit.model,
+        fit.posterior,
+        fit.choice,
+        a.item_ids,
+        a.labels_per_item,
+        vote_statistics(a.indptr, a.annotator, a.label, fit.posterior, a.n_annotators).counts,
+        run,
+        a.origin,
+        partial(later.diagnose, a) if later else None,
+        annotations=a,
+        examine=partial(later.examine, a) if later else None,
+        estimate=partial(later.estimate, a) if later and later.estimate else None,
+    )
 
 
 class Reported(Protocol):

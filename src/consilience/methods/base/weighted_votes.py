@@ -112,7 +112,7 @@ def _scaled(annotations: Annotations, weights: Floats, habits: Floats, learn_pri
         before = best.prior
 
         def likelihood(scale: float, prior: Floats = before) -> float:
-            return sweep.posterior(prior, tilted_confusions(scale * weights, habits))[1]
+            return sweep(prior, tilted_confusions(scale * weights, habits)).log_likelihood
 
         scale = _likeliest_scale(likelihood, a.gold is not None)
         best = Parameters(before, tilted_confusions(scale * weights, habits))
