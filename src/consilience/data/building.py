@@ -88,7 +88,7 @@ def columns_of_frame(frame: Any, **given: str | None) -> tuple[dict[str, pa.Arra
     import narwhals as nw
 
     table = nw.from_native(frame, eager_only=True)
-    names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
+    names = _frames.find_columns(table.columns, given, "the frame")
     columns = {role: arrow_or_values(table[name]) for role, name in names.items()}
     columns["label"] = joined_lists(columns["label"])
     return {role: to_column(columns[role], name) for role, name in names.items()}, names
