@@ -45,9 +45,6 @@ _MOST_ROWS = 12
 #: Least width of a column of texts.
 _LEAST_ROOM = 20
 
-#: How notes begin that the verdict repeats in its own words.
-_IN_VERDICT = ("every label is ", "there is only one annotator", "there are only two annotators")
-
 #: Longest name in a table; tables of names of 50,000 characters would take minutes to lay out.
 _LONGEST = 200
 
@@ -67,7 +64,7 @@ def show_json(content: Any) -> None:
     click.echo(text.translate({c: f"\\u{c:04x}" for c in _ACTING if c > 31}))
 
 
-def show_text(console: Console, text: str, *, first: str = "", rest: str | None = None) -> None:
+def show_text(console: Console, text: str, *, first: str = "", rest: str | None = None, style: str = "") -> None:
     """Print text in lines of whole words, which begin with ``first`` and then with ``rest`` (as ``first``)."""
     lines = textwrap.wrap(
         safe(text),
@@ -78,7 +75,7 @@ def show_text(console: Console, text: str, *, first: str = "", rest: str | None 
         break_on_hyphens=False,
     )
     for line in lines:
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(line, style=style), soft_wrap=True)
 
 
 class Meter:
@@ -216,6 +213,8 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
 
     The notes come after the verdict, which is the first thing to read.
     """
+    from consilience.diagnose.decision import notes_beside
+
     if as_json:
         show_notes(consensus.warnings)
         show_json(consensus.summary())
@@ -225,7 +224,7 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     else:
         from consilience.cli._summary import show_consensus as show
     show(consensus, verbose=verbose)  # type: ignore[arg-type]
-    show_notes([note for note in consensus.warnings if not note.startswith(_IN_VERDICT)])
+    show_notes(notes_beside(consensus.warnings))
     _show_files(folder)
 
 
