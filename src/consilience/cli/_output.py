@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _MOST_ROWS = 12
+_COMPILING = "compiling, in the first run only"
 #: Least width of a column of texts.
 _LEAST_ROOM = 20
 
@@ -137,7 +138,8 @@ def progress() -> Iterator[Callback]:
             text = meter.describe(state, time.monotonic())
             bar.update(task, completed=state.iteration, total=total, description=text)
 
-        yield callback
+        with _telling(lambda: bar.update(task, total=None, description=_COMPILING)):
+            yield callback
 
 
 @contextmanager
@@ -151,8 +153,21 @@ def waiting(what: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as line:
-        line.add_task(safe(what), total=None)
+        task = line.add_task(safe(what), total=None)
+        with _telling(lambda: line.update(task, description=f"{safe(what)}: {_COMPILING}")):
+            yield
+
+
+@contextmanager
+def _telling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call ``tell`` whenever a kernel has been compiled."""
+    from consilience.kernels._compile import listeners
+
+    listeners.append(tell)
+    try:
         yield
+    finally:
+        listeners.remove(tell)
 
 
 def reading(path: str) -> AbstractContextManager[None]:
