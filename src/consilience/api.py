@@ -110,6 +110,22 @@ def aggregate(
         Called after every pass over the data.
     **parameters
         Those of the method, such as ``smoothing``, ``max_iter`` and ``tol``.
+
+    Returns
+    -------
+    Consensus
+        Its ``labels`` and ``annotators`` are frames, ``verdict`` is whether the labels show who is right, and
+        ``estimated_error`` is the share of wrong labels.
+
+    Examples
+    --------
+    >>> import consilience as cs
+    >>> crowd = cs.simulate(500, 10, 2, labels_per_item=5, experts=0.3)
+    >>> consensus = cs.aggregate(crowd.annotations)
+    >>> consensus.verdict
+    'identified'
+    >>> consensus.labels.columns.tolist()
+    ['item', 'label', 'confidence', 'runner_up', 'margin', 'n_labels']
     """
     check_seed(seed)
     data, reading = _opened(data, reading or {}, _given(item=item, annotator=annotator, label=label))

@@ -37,7 +37,10 @@ def test_a_consensus_shows_the_items_and_annotators_that_matter() -> None:
     assert [float(row[2]) for row in items.rows()] == pytest.approx(wanted["confidence"].tolist(), abs=0.00051)
     best = run.annotators.sort_values("information", ascending=False).head(5)
     assert [row[0] for row in people.rows()] == best["annotator"].tolist()
-    assert "100 items" in parsed(run._repr_html_()).text
+    shown = parsed(run._repr_html_()).text
+    assert "100 items" in shown
+    assert run.diagnosis.headline in shown
+    assert f"Estimated error: {run.estimated_error}" in shown
 
 
 def test_a_diagnosis_shows_its_verdict_and_sequences_their_tokens() -> None:

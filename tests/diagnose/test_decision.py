@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import consilience as cs
-from consilience.diagnose.decision import REVIEW, Decision, decide
+from consilience.diagnose.decision import REVIEW, Decision, decide, notes_beside
 from consilience.diagnose.evidence import round_up
 
 
@@ -74,7 +74,8 @@ def test_a_truth_that_contradicts_is_the_headline(misled: Any) -> None:
     found = decision_of(run, misled.truth)
     assert found.tone == "not"
     assert f"{share:.0%} of the labels are wrong" in found.headline
-    assert found.second.startswith("Judged by the labels alone: ")
+    assert found.contradicted
+    assert "labels alone" in found.second
     assert [part.verb for part in found.parts] == ["check all"]
     assert found.parts[0].wrong == pytest.approx(share)
     assert "--gold" in found.collect[0]
@@ -88,9 +89,31 @@ def test_few_truths_do_not_contradict(misled: Any) -> None:
 
 def test_known_answers_that_contradict_are_the_headline(misled: Any) -> None:
     gold = {n: misled.truth[n] for n in range(40)}
-    found = decision_of(quietly(misled.annotations, gold=gold))
+    run = quietly(misled.annotations, gold=gold)
+    found = decision_of(run)
     assert found.headline.startswith("On your 40 known answers the labels alone are")
     assert found.tone == "not"
+    assert found.contradicted
+    assert notes_beside(run.warnings) == [], "the headline says it"
+    if run.run["known_answers"]["error_with"] > 0.3:  # the known answers are the reason for the verdict: said once
+        assert found.second == found.reason == ""
+
+
+def test_what_to_accept_and_review_adds_up_to_the_error_that_known_answers_show(good: Any) -> None:
+    gold = {n: good.truth[n] for n in range(100)}
+    run = quietly(good.annotations, gold=gold)
+    found = decision_of(run)
+    unknown = run.run["N"] - 100
+    wrong = sum(part.items * part.wrong for part in found.parts if part.wrong is not None)
+    assert wrong == pytest.approx(run.estimated_error.value * unknown, rel=1e-6)
+
+
+def test_an_error_that_could_be_anything_is_not_stated() -> None:
+    few = cs.Annotations.from_matrix([[0, 1, -1], [1, -1, 1]])
+    found = decision_of(quietly(few))
+    assert found.error.startswith("The error cannot be estimated: anything from ")
+    assert [part.wrong for part in found.parts] == [None]
+    assert found.to_do == "Check all 2 labels."
 
 
 def test_labels_that_show_nothing_are_not_accepted() -> None:

@@ -256,6 +256,8 @@ def test_a_budget_that_cannot_be_used_is_reported(crowd: cs.datasets.Simulation,
     assert len(found) == 3
     assert found.notes == ["57 of the budget is left: no other label by those who can be asked would help"]
     assert len(plan(crowd.annotations, 0, consensus=run)) == 0
+    everybody = plan(np.tile([[0, 0, 1], [1, 1, 1]], (20, 1)), 10)
+    assert everybody.notes == ["10 of the budget is left: everybody has labelled all items"]
 
 
 def test_gold_questions_are_informative_about_annotators(crowd: cs.datasets.Simulation, run: cs.Consensus) -> None:

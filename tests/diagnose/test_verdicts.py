@@ -60,6 +60,17 @@ def test_spammers(seed: int, K: int) -> None:
     assert len(found.reasons) == 1, "nothing else matters then"
 
 
+def test_few_labels_that_agree_are_not_called_guesses() -> None:
+    truth = np.array([0, 1, 1, 1, 0, 0, 1, 1, 0, 0])
+    said = np.tile(truth[:, None], (1, 3))
+    said[[1, 3, 7, 8], [1, 2, 2, 2]] ^= 1  # six of ten items are unanimous
+    found = diagnose(said, bootstrap=0)
+    plain(found)
+    assert found.verdict == "not"
+    assert "are too few to tell their agreement from guessing" in found.reasons[0]
+    assert found.advice[0].startswith("Collect more items, ")
+
+
 def test_two_annotators_among_spammers() -> None:
     good = cs.simulate(600, 2, 2, experts=1.0, seed=3).annotations
     spam = cs.simulate(600, 8, 2, labels_per_item=8, spammers=1.0, seed=4).annotations

@@ -384,6 +384,15 @@ EXAMPLES: dict[str, Example] = {
         "wide",
         [(1, "w1", 0), (1, "w2", 1), (2, "w1", 1), (2, "w3", 1)],
     ),
+    "wide-other-name": Example(  # photo 0 and 1 are no votes
+        "photos.csv",
+        b"photo,ann,bob,cy\n0,0,1,\n1,1,1,1\n2,,0,0\n3,0,0,0\n4,1,,1\n",
+        "wide",
+        [
+            *((0, "ann", 0), (0, "bob", 1), (1, "ann", 1), (1, "bob", 1), (1, "cy", 1), (2, "bob", 0), (2, "cy", 0)),
+            *((3, "ann", 0), (3, "bob", 0), (3, "cy", 0), (4, "ann", 1), (4, "cy", 1)),
+        ],
+    ),
     "wide-without-items": Example(
         "votes.tsv",
         b"a1\ta2\ta3\n0\t1\t\n1\t1\t1\n0\t0\t0\n",

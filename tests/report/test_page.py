@@ -311,7 +311,7 @@ def test_a_truth_that_contradicts_is_the_headline(run: cs.Consensus, simulated: 
     assert verdict.one("p", class_="headline").text.startswith(
         "On the 300 items whose truth you gave, 100% of the labels"
     )
-    assert "Judged by the labels alone: The labels show who is right." in verdict.text
+    assert "From the labels alone it would seem that they show who is right." in verdict.text
     assert "Accept" not in verdict.text
 
 

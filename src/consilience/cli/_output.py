@@ -42,11 +42,9 @@ __all__ = [
 ]
 
 _MOST_ROWS = 12
+_COMPILING = "compiling, in the first run only"
 #: Least width of a column of texts.
 _LEAST_ROOM = 20
-
-#: How notes begin that the verdict repeats in its own words.
-_IN_VERDICT = ("every label is ", "there is only one annotator", "there are only two annotators")
 
 #: Longest name in a table; tables of names of 50,000 characters would take minutes to lay out.
 _LONGEST = 200
@@ -67,7 +65,7 @@ def show_json(content: Any) -> None:
     click.echo(text.translate({c: f"\\u{c:04x}" for c in _ACTING if c > 31}))
 
 
-def show_text(console: Console, text: str, *, first: str = "", rest: str | None = None) -> None:
+def show_text(console: Console, text: str, *, first: str = "", rest: str | None = None, style: str = "") -> None:
     """Print text in lines of whole words, which begin with ``first`` and then with ``rest`` (as ``first``)."""
     lines = textwrap.wrap(
         safe(text),
@@ -78,7 +76,7 @@ def show_text(console: Console, text: str, *, first: str = "", rest: str | None 
         break_on_hyphens=False,
     )
     for line in lines:
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(line, style=style), soft_wrap=True)
 
 
 class Meter:
@@ -140,7 +138,8 @@ def progress() -> Iterator[Callback]:
             text = meter.describe(state, time.monotonic())
             bar.update(task, completed=state.iteration, total=total, description=text)
 
-        yield callback
+        with _telling(lambda: bar.update(task, total=None, description=_COMPILING)):
+            yield callback
 
 
 @contextmanager
@@ -154,8 +153,21 @@ def waiting(what: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as line:
-        line.add_task(safe(what), total=None)
+        task = line.add_task(safe(what), total=None)
+        with _telling(lambda: line.update(task, description=f"{safe(what)}: {_COMPILING}")):
+            yield
+
+
+@contextmanager
+def _telling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call ``tell`` whenever a kernel has been compiled."""
+    from consilience.kernels._compile import listeners
+
+    listeners.append(tell)
+    try:
         yield
+    finally:
+        listeners.remove(tell)
 
 
 def reading(path: str) -> AbstractContextManager[None]:
@@ -216,6 +228,8 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
 
     The notes come after the verdict, which is the first thing to read.
     """
+    from consilience.diagnose.decision import notes_beside
+
     if as_json:
         show_notes(consensus.warnings)
         show_json(consensus.summary())
@@ -225,7 +239,7 @@ def show_run(consensus: Consensus, folder: str | None, *, as_json: bool, verbose
     else:
         from consilience.cli._summary import show_consensus as show
     show(consensus, verbose=verbose)  # type: ignore[arg-type]
-    notes = [note for note in consensus.warnings if not note.startswith(_IN_VERDICT)]
+    notes = notes_beside(consensus.warnings)
     show_notes([*notes, consensus.run["hint"]] if "hint" in consensus.run else notes)
     _show_files(folder)
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from consilience.cli._output import safe, show_table, show_text
 from consilience.data.names import counted, cut
-from consilience.diagnose.decision import REVIEW, Decision, decide
+from consilience.diagnose.decision import REVIEW, Decision, decide, too_vague
 
 if TYPE_CHECKING:
     from consilience.runs.consensus import Consensus
@@ -40,12 +40,13 @@ def show_questions(runs: QuestionRuns, *, verbose: bool = False) -> None:
     decisions = {name: _decision(run) for name, run in runs.items()}
     rows = []
     for name, decision in decisions.items():
-        answer = "contradicted" if decision.second else _ANSWERS.get(decision.tone, "-")
+        answer = "contradicted" if decision.contradicted else _ANSWERS.get(decision.tone, "-")
         error = runs[name].estimated_error
+        share = "?" if too_vague(error) else f"{error.value:.0%}"
         items = {part.verb: part.items for part in decision.parts}
         review = items.get("review", items.get("check all", 0))
         counts = items.get("accept", 0), review, decision.to_talk_to
-        rows.append((_short(name, 24), answer, f"{error.value:.0%}", *counts))
+        rows.append((_short(name, 24), answer, share, *counts))
     columns = "question", "who is right", "error", "accept", "review", "talk to"
     show_table(console, "Questions", rows, columns, most=len(rows))
     for name, decision in decisions.items():
@@ -63,10 +64,10 @@ def _decision(consensus: Consensus) -> Decision:
 
 def _show_run(console: Console, consensus: Consensus, decision: Decision, rows: int, verbose: bool) -> None:
     if decision.headline:
-        console.print(Text(safe(decision.headline), style=_STYLES[decision.tone]))
+        show_text(console, decision.headline, style=_STYLES[decision.tone])
     if decision.second:
         console.print(Text(decision.second))
-    if decision.reason or decision.second:
+    if decision.reason or decision.contradicted:
         for sentence in filter(None, (decision.reason, *decision.collect[:1])):
             show_text(console, sentence, first="  ")
     for sentence in (decision.error, *decision.measured, decision.to_do):

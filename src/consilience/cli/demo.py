@@ -15,8 +15,11 @@ def command(out: str | None, as_json: bool) -> None:
 
     The first of them rated every patient three times; all three answers are kept, as in the paper.
     """
-    import consilience as cs
+    from consilience.cli._output import waiting
     from consilience.cli.aggregate import run_aggregate
 
-    annotations = cs.datasets.load("dawid_skene").annotations
+    with waiting("loading"):
+        import consilience as cs
+
+        annotations = cs.datasets.load("dawid_skene").annotations
     run_aggregate(annotations, "auto", title="Dawid & Skene (1979)", out=out, as_json=as_json)

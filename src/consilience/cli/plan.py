@@ -196,12 +196,15 @@ def per_annotator(given: str | None, what: str, annotator: str, encoding: str) -
 def _show(found: Plan) -> None:
     import narwhals as nw
     from rich.console import Console
-    from rich.text import Text
 
-    from consilience.cli._output import safe, show_table
+    from consilience.cli._output import show_table
     from consilience.data.names import counted
 
     console = Console(highlight=False, soft_wrap=True)
+    if not len(found):
+        console.print(f"no label to buy: 0 of {found.budget:g} spent", markup=False)
+        _show_questions(found)
+        return
     labels = counted(len(found), "label")
     items, people = (len(set(who.tolist())) for who in (found.item, found.annotator))
     console.print(
@@ -226,7 +229,17 @@ def _show(found: Plan) -> None:
         if len(rows):
             shown = rows.select([name for name in rows.columns if name not in hidden])
             show_table(tables, title, shown.rows(), shown.columns)
+    _show_questions(found)
+
+
+def _show_questions(found: Plan) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from consilience.cli._output import safe
+
+    console = Console(highlight=False)
     if len(found.gold_items):
         names = ", ".join(safe(str(found.item_ids[n])) for n in found.gold_items.tolist())
         console.print("\nItems whose truth is worth knowing", style="bold")
-        tables.print(Text(f"The true answers would show who is wrong where labels disagree: {names}"))
+        console.print(Text(f"The true answers would show who is wrong: {names}"))

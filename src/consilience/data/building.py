@@ -86,7 +86,7 @@ class RowOptions(TypedDict, total=False):
 def columns_of_frame(frame: Any, **given: str | None) -> tuple[dict[str, pa.Array], dict[str, str]]:
     """Return the columns of a long frame by role, and their names: those given, or the usual ones."""
     table = _frames.opened(frame)
-    names = {role: _frames.find_column(table.columns, role, name, "the frame") for role, name in given.items()}
+    names = _frames.find_columns(table.columns, given, "the frame")
     columns = {role: arrow_or_values(table[name]) for role, name in names.items()}
     columns["label"] = joined_lists(columns["label"])
     return {role: to_column(columns[role], name) for role, name in names.items()}, names

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from consilience.exceptions import ColumnError, ParameterError, did_you_mean
@@ -19,6 +20,7 @@ __all__ = [
     "Origin",
     "columns_of",
     "find_column",
+    "find_columns",
     "find_truth_column",
     "from_dataset",
     "is_frame",
@@ -156,8 +158,18 @@ def make(columns: Mapping[str, Any], kind: str | None = None) -> Any:
     )
 
 
-def find_column(columns: Sequence[str], role: str, given: str | None, where: str) -> str:
-    """Find the column of a role: by the name given, or by the usual names."""
+def find_columns(columns: Sequence[str], given: Mapping[str, str | None], where: str) -> dict[str, str]:
+    """Find the column of each role; an error about the first that is missing names the others too."""
+    asked = [role for role, name in given.items() if name is None and not _usual(columns, role)]
+    return {role: find_column(columns, role, name, where, asked) for role, name in given.items()}
+
+
+def _usual(columns: Sequence[str], role: str) -> bool:
+    return any(str(name).strip().lower() in ALIASES[role] for name in columns)
+
+
+def find_column(columns: Sequence[str], role: str, given: str | None, where: str, asked: Sequence[str] = ()) -> str:
+    """Find the column of a role: by the name given, or by the usual names; ``asked`` are all that have none."""
     if given is not None:
         if given not in columns:
             raise no_column(given, columns, where)
@@ -177,11 +189,16 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
             "(consilience rank), or, for a share of wins or an audit of these judges, name the columns of the task, the "
             "judge and the winner: item=…, annotator=…, label=… (--item …)"
         )
-    guess = suggested(columns).get(role)
-    say = f"{role}={guess!r} (--{role} {guess})" if guess else f"{role}=… (--{role} …)"
+    guess = suggested(columns)
+    roles = [role, *(other for other in asked if other != role)]
+    python = ", ".join(f"{each}={guess[each]!r}" if each in guess else f"{each}=…" for each in roles)
+    shell = " ".join(f"--{each} {quote(str(guess[each])) if each in guess else '…'}" for each in roles)
+    missing = " or ".join(filter(None, [", ".join(roles[:-1]), roles[-1]]))
+    which = "which column it is" if len(roles) == 1 else "which columns they are"
     raise ColumnError(
-        f"{where} has no {role} column: looked for {', '.join(ALIASES[role])} among {_listed(columns)}; "
-        f"say which column it is{', for example' if guess else ''} with {say}"
+        f"{where} has no {missing} column: looked for "
+        f"{'; '.join(', '.join(ALIASES[each]) for each in roles)} among {_listed(columns)}; "
+        f"say {which}{', for example' if role in guess else ''} with {python} ({shell})"
     )
 
 

@@ -128,6 +128,11 @@ def pairs_to_show(e: Evidence) -> float:
     return (reach(GUESSING) / _typical(e)) ** 2 / max(float(e.pairs.totals.sum()), 1.0)
 
 
+def too_few_to_show(e: Evidence) -> bool:
+    """Return whether annotators seem to agree, but have too few labels to show that it is not chance."""
+    return pairs_to_show(e) > 1.0 and agreement_in_pairs(e.pairs)[0] > _typical(e) / 2.0
+
+
 def labels_to_show(e: Evidence) -> int:
     """Return the labels of an item with which there are that many pairs."""
     pairs = pairs_to_show(e) * float(e.pairs.totals.sum()) / max(e.labelled_items, 1)

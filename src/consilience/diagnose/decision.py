@@ -5,15 +5,28 @@ The command line and the report say the same, from here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from consilience.diagnose.rules import contradicted
+from consilience.kernels._arrays import Floats, Ints
 from consilience.runs.consensus import Consensus
+from consilience.runs.estimated_error import EstimatedError
 
-__all__ = ["REVIEW", "Attention", "Decision", "Part", "attention", "decide", "not_estimated"]
+__all__ = [
+    "REVIEW",
+    "Attention",
+    "Decision",
+    "Part",
+    "attention",
+    "decide",
+    "not_estimated",
+    "notes_beside",
+    "too_vague",
+]
 
 #: Labels with less confidence should be reviewed.
 REVIEW = 0.7
@@ -26,6 +39,19 @@ _HEADLINES = {
     "weakly": "The labels show who is right only in part.",
     "not": "The labels do not show who is right.",
 }
+
+#: What the verdict seems to be where known answers or the truth contradict the labels.
+_SEEMING = {
+    "identified": "From the labels alone it would seem that they show who is right.",
+    "weakly": "The labels alone show who is right only in part.",
+    "not": "The labels alone do not show who is right.",
+}
+
+#: How notes begin that a decision repeats in its own words.
+_REPEATED = ("every label is ", "there is only one annotator", "there are only two annotators", "on your ")
+
+#: An estimated error whose interval is wider says nothing.
+_WIDEST = 0.6
 
 _USE_TRUTH = "Give the truth as known answers (--gold, gold=…): until then, the annotators are judged wrongly, too."
 
@@ -50,10 +76,10 @@ class Part:
 
     def __str__(self) -> str:
         if self.verb == "label":
-            return f"label {self.items:,} that {'has' if self.items == 1 else 'have'} no label"
-        what = f"{self.verb} {self.items:,}"
-        if self.verb == "check all":
-            what = "check the only label" if self.items == 1 else f"{what} labels"
+            return f"label {'the item' if self.items == 1 else f'the {self.items:,} items'} without a label"
+        if self.verb == "check all" and self.items == 1:
+            return "check the only label"
+        what = f"{self.verb} {self.items:,}{' labels' if self.verb == 'check all' else ''}"
         return what + ("" if self.wrong is None else f" (about {self.wrong:.0%} wrong)")
 
 
@@ -73,7 +99,8 @@ class Decision:
 
     tone: str  #: "identified", "weakly", "not" (also if the labels are contradicted), or "none"
     headline: str  #: how known answers or the truth contradict the labels; or else the verdict in words; or ""
-    second: str  #: the verdict in words if the labels are contradicted, else ""
+    second: str  #: what the verdict seems to be if the headline contradicts it, or ""
+    contradicted: bool  #: whether known answers or the truth contradict the labels
     reason: str  #: the most important reason against the labels, or ""
     error: str  #: the estimated error
     measured: tuple[str, ...]  #: errors against the truth that was given
@@ -103,12 +130,16 @@ def decide(consensus: Consensus, diagnosis: Any = None) -> Decision:
     known, measured = _by_known_answers(consensus), _by_truth(consensus)
     words = _HEADLINES.get(verdict or "", "")
     trusted = verdict != "not" and not known and not measured
-    error = run["error_rate"] / 100.0 if measured else consensus.estimated_error.value if run["K"] > 1 else None
+    vague = not_estimated(run) or too_vague(consensus.estimated_error)
+    error = run["error_rate"] / 100.0 if measured else None if vague else consensus.estimated_error.value
     parts = tuple(_parts(consensus, trusted, error))
     reason, advice = "", tuple[str, ...]()
     if diagnosis is not None:
         reason = str(diagnosis.reasons[0]) if verdict != "identified" and diagnosis.reasons else ""
         advice = tuple(diagnosis.advice)
+    second = _SEEMING.get(verdict or "", "") if known or measured else ""
+    if known and any(contradicted(run)):  # the known answers are the reason for the verdict
+        second = reason = ""
     if measured:
         advice = (_USE_TRUTH, *advice)
     figures = []
@@ -125,7 +156,8 @@ def decide(consensus: Consensus, diagnosis: Any = None) -> Decision:
     return Decision(
         "not" if known or measured else verdict or "none",
         known or measured or words,
-        f"Judged by the labels alone: {words}" if words and (known or measured) else "",
+        second,
+        bool(known or measured),
         reason,
         _error(consensus),
         tuple(figures),
@@ -140,10 +172,11 @@ def _by_known_answers(consensus: Consensus) -> str:
     known = consensus.run.get("known_answers")
     if not known or known["error"] <= known["expected"] or not any("known answers" in w for w in consensus.warnings):
         return ""
+    helps = known["error_with"] < known["error"]
+    taught = f"With what they teach it is {known['error_with']:.0%}." if helps else "Learning from them does not help."
     return (
         f"On your {known['items']} known answers the labels alone are {known['error']:.0%} wrong; "
-        f"they led to expect {known['expected']:.0%}. With what the known answers teach it is "
-        f"{known['error_with']:.0%}."
+        f"they led to expect {known['expected']:.0%}. {taught}"
     )
 
 
@@ -163,6 +196,16 @@ def _by_truth(consensus: Consensus) -> str:
     )
 
 
+def notes_beside(notes: Sequence[str]) -> list[str]:
+    """Return the notes of a run that its decision does not repeat."""
+    return [note for note in notes if not note.startswith(_REPEATED)]
+
+
+def too_vague(error: EstimatedError) -> bool:
+    """Return whether an estimated error says nothing, because labels are too few."""
+    return error.high - error.low > _WIDEST
+
+
 def not_estimated(run: Mapping[str, Any]) -> str:
     """Return why the error of a run cannot be estimated, or ""."""
     if run.get("gold_items", 0) >= run["N"] > 0:
@@ -174,6 +217,8 @@ def _error(consensus: Consensus) -> str:
     run, error, known = consensus.run, consensus.estimated_error, consensus.run.get("known_answers")
     if reason := not_estimated(run):
         return f"There is no estimated error: {reason}."
+    if too_vague(error):
+        return f"The error cannot be estimated: anything from {error.low:.0%} to {error.high:.0%} is possible."
     basis = "from the labels alone" if error.basis == "labels" or not known else f"from {known['items']} known answers"
     what = "decisions on options" if run.get("answers") == "multi" else "labels"
     return f"Estimated error: {error.value:.0%} of the {what} ({error.low:.0%} to {error.high:.0%}), {basis}."
@@ -185,13 +230,33 @@ def _parts(consensus: Consensus, trusted: bool, error: float | None) -> Iterator
     labelled = np.asarray(columns["label"].is_valid())
     confidence = np.asarray(columns["confidence"])[labelled]
     sure = confidence >= REVIEW
-    kinds = (("accept", sure), ("review", ~sure)) if trusted else (("check all", np.ones_like(sure)),)
-    for verb, which in kinds:
-        if which.any():
-            wrong = float(1.0 - confidence[which].mean()) if trusted else error
-            yield Part(verb, int(which.sum()), wrong)
+    if not trusted:
+        if labelled.any():
+            yield Part("check all", confidence.size, error)
+    else:
+        parts = [(verb, which) for verb, which in (("accept", sure), ("review", ~sure)) if which.any()]
+        sizes = np.array([int(which.sum()) for _, which in parts])
+        doubts = np.array([float(1.0 - confidence[which].mean()) for _, which in parts])
+        if parts and error is not None and consensus.estimated_error.basis != "labels":
+            unknown = 1.0 - consensus.run.get("gold_items", 0) / confidence.size  # known items are not wrong
+            doubts = _shifted(doubts, sizes, error * max(unknown, 0.0))
+        for (verb, _), size, wrong in zip(parts, sizes.tolist(), doubts.tolist(), strict=True):
+            yield Part(verb, size, wrong)
     if not labelled.all():
         yield Part("label", int((~labelled).sum()), None)
+
+
+def _shifted(doubts: Floats, sizes: Ints, error: float) -> Floats:
+    """Return the shares of wrong labels in parts of these sizes, shifted in log-odds to the mean ``error``."""
+    from scipy.special import expit, logit
+
+    made: Floats = doubts
+    low, high = -20.0, 20.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        made = expit(logit(np.clip(doubts, 1e-9, 1.0 - 1e-9)) + middle)
+        low, high = (low, middle) if made @ sizes > error * sizes.sum() else (middle, high)
+    return made
 
 
 def _more_labels(parts: tuple[Part, ...]) -> tuple[str, ...]:

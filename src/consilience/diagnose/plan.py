@@ -305,5 +305,7 @@ def _notes(annotations: Annotations, rest: float, price: Floats) -> list[str]:
             else "there are only two annotators: where they differ, nothing shows who is right; find a third"
         )
     if rest >= float(price.min()) - 1e-9:
-        notes.append(f"{rest:g} of the budget is left: no other label by those who can be asked would help")
+        whole = annotations.n_labels >= annotations.n_items * annotations.n_annotators
+        why = "everybody has labelled all items" if whole else "no other label by those who can be asked would help"
+        notes.append(f"{rest:g} of the budget is left: {why}")
     return notes

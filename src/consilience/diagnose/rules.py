@@ -202,6 +202,14 @@ def _signal(e: Evidence) -> Iterator[Finding]:
         return
     common = count(int((e.answers.labels_per_item > 1).sum()), "item")
     if e.blocks.crowd_chance > GUESSING:
+        if amounts.too_few_to_show(e):
+            what = _evidence(e)
+            yield Finding(
+                2,
+                f"The {common} that two or more annotators labelled are too few to tell their agreement from guessing.",
+                f"{what[:1].upper()}{what[1:]}.",
+            )
+            return
         yield Finding(
             2,
             f"On the {common} that two or more annotators labelled, they agree hardly more than they would by "

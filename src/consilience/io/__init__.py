@@ -17,7 +17,7 @@ import numpy as np
 
 from consilience.data.annotations import Annotations, Duplicates, Origin
 from consilience.data.building import checked_times
-from consilience.data.frames import find_column, notes_on_columns
+from consilience.data.frames import find_columns, notes_on_columns
 from consilience.data.ids import encode_all, to_column
 from consilience.data.option_sets import joined_lists
 from consilience.data.times import Times, find_time_column, unknown_time
@@ -196,8 +196,7 @@ def _read_table(found: Recognised, given: dict[str, str | None], options: dict[s
     time: Times | None = None
 
     def pick(columns: list[str]) -> list[str]:
-        for role, name in given.items():
-            names[role] = find_column(columns, role, name, source.name)
+        names.update(find_columns(columns, given, source.name))
         if len(set(names.values())) < 3:
             raise ColumnError(f"{source.name}: item, annotator and label must be three different columns, got {names}")
         notes[:] = notes_on_columns(columns, given, names)

@@ -95,7 +95,7 @@ def label_files(
     notes: list[str] = []
 
     def pick(columns: Sequence[str]) -> dict[str, str]:
-        found = {role: _frames.find_column(columns, role, wanted, place.name) for role, wanted in given.items()}
+        found = _frames.find_columns(columns, given, place.name)
         if len(set(found.values())) < len(found):
             raise ColumnError(f"{place.name}: item, annotator and label must be three different columns, got {found}")
         notes[:] = _frames.notes_on_columns(columns, given, found)

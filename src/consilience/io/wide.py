@@ -6,7 +6,8 @@
     1,0,1,               q1,cat,dog,cat
 
 ========== ============================================================================================
-item       a column named so (:data:`consilience.data.frames.ALIASES`) or without a name; else the row number
+item       a column named so (:data:`consilience.data.frames.ALIASES`) or without a name; or else the first, if its
+           values are all different and most of them are in no other column; or else the row number
 annotator  the name of each other column
 gold       a column called ``gold``, ``truth`` or ``true_label``
 ========== ============================================================================================
@@ -42,7 +43,7 @@ def recognise(source: Source) -> str | None:
     if len(set(source.names)) < max(len(source.names), 2):
         return None
     called = [name.strip().lower() for name in source.names]
-    place = _item(source.names)
+    place = _item(source)
     votes = [n for n, name in enumerate(called) if n != place and name not in TRUTHS]
     if len(votes) < 2 or any(not source.names[n].strip() for n in votes):
         return None
@@ -65,12 +66,16 @@ def recognise(source: Source) -> str | None:
     return f"no column of annotators or labels, {what}, and the other {len(votes)} columns have values in common"
 
 
-def _item(names: tuple[str, ...]) -> int | None:
-    called = [name.strip().lower() for name in names]
+def _item(source: Source) -> int | None:
+    called = [name.strip().lower() for name in source.names]
     for alias in (*ALIASES["item"], ""):
         if called.count(alias) == 1:
             return called.index(alias)
-    return None
+    rows = source.first_rows(_ROWS)
+    first = [row[0].strip() for row in rows if row]
+    elsewhere = {cell.strip() for row in rows for cell in row[1:]}
+    alone = len(first) > 1 and all(first) and len(set(first)) == len(first)
+    return 0 if alone and sum(name in elsewhere for name in first) < _COMMON * len(first) else None
 
 
 def numbered(names: list[str]) -> bool:
@@ -99,7 +104,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         raise ColumnError(f"{source.name} has several columns named {twice!r}: annotators must have different names")
     if item is not None and item not in names:
         raise no_column(item, names, source.name)
-    found = names.index(item) if item is not None else _item(source.names)
+    found = names.index(item) if item is not None else _item(source)
     place = None if found is None else names[found]
     truth = next((name for name in names if name.strip().lower() in TRUTHS and name != place), None)
     annotators = [name for name in names if name not in (place, truth)]

@@ -17,7 +17,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["from_source", "inlined", "kernel"]
+__all__ = ["from_source", "inlined", "kernel", "listeners"]
+
+#: Called after a kernel had to be compiled, as in the first run after installation, which takes some seconds longer.
+listeners: list[Callable[[], None]] = []
 
 _compiling = threading.RLock()
 _kernels: dict[Any, Callable[..., Any]] = {}
@@ -60,9 +63,12 @@ def kernel(
         signature = _types(returns)[0](*_types(arguments))
         with _slp_vectoriser():
             _skip_blas_check()
-            made: Callable[..., Any] = numba.njit(signature, nogil=True, cache=True, error_model="numpy")(function)
+            made: Any = numba.njit(signature, nogil=True, cache=True, error_model="numpy")(function)
         _kernels[key] = made
-        return made
+        if made.stats.cache_misses:
+            for tell in listeners:
+                tell()
+        return made  # type: ignore[no-any-return]
 
 
 def _types(words: str) -> list[Any]:

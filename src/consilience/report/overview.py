@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from consilience.data.names import count, marked, percent, shown
 from consilience.diagnose import Diagnosis
-from consilience.diagnose.decision import Attention, Decision, Part, not_estimated
+from consilience.diagnose.decision import Attention, Decision, Part, not_estimated, too_vague
 from consilience.report.svg import Frame, bar, confusion, element, picture, ticks
 from consilience.report.view import View
 
@@ -20,6 +20,8 @@ __all__ = ["class_rows", "computed", "convergence", "sentence", "tiles", "transi
 #: Confidence from which a label counts as sure.
 _SURE = 0.95
 _MOST_CLASSES = 20
+#: Annotators whose errors are worth at least this share of them are not said to err together.
+_SHARED = 0.9
 #: Limits on reasons and pieces of advice, and on the points of a curve.
 _MOST_SENTENCES, _MOST_POINTS = 40, 200
 #: Limits on the advice and on the names in sight.
@@ -87,7 +89,8 @@ def tiles(view: View, flagged: int) -> list[dict[str, str]]:
     each = run["labels"] / max(run["N"], 1)
     sure = int((view.confidence[view.labelled] >= _SURE).sum())
     error = view.consensus.estimated_error
-    value, between = percent(error.value), f"{percent(error.low)} to {percent(error.high)}, from {error.basis}"
+    between = f"{percent(error.low, 0)} to {percent(error.high, 0)}, from {error.basis}"
+    value = "?" if too_vague(error) else percent(error.value, 0)
     if reason := not_estimated(run):
         value, between = "–", reason
     found = [
@@ -117,8 +120,8 @@ def _tile(what: str, value: str, note: str) -> dict[str, str]:
 def _of_annotators(view: View, flagged: int) -> str:
     worth = view.consensus.effective_annotators
     notes = [f"{count(flagged)} flagged"] if flagged else []
-    if worth is not None and worth == worth and view.consensus.run["M"] > 1:
-        notes.append(f"worth {worth:.1f} independent ones")
+    if worth is not None and worth < _SHARED * view.consensus.run["M"]:
+        notes.append(f"err together, like {worth:.1f} independent ones")
     return ", ".join(notes)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from consilience.diagnose.decision import decide
+from consilience.diagnose.decision import decide, notes_beside
 from consilience.exceptions import DataError
 from consilience.report.confidence import histogram, thresholds
 from consilience.report.crowd import crowd
@@ -66,5 +66,5 @@ def run_section(
         "convergence": convergence(view),
         "calibration": calibrated,
         "computed": computed(view),
-        "warnings": [sentence(text) for text in consensus.warnings[:50]],
+        "warnings": [sentence(text) for text in notes_beside(consensus.warnings)[:50]],
     }

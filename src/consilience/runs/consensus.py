@@ -64,6 +64,10 @@ def choose(posterior: Floats, prior: Floats, hint: Floats | None = None) -> Choi
     return Choice(best, second, margin)
 
 
+#: Labels up to which a notebook shows the verdict.
+_SHOWN_VERDICT = 50_000
+
+
 @dataclass(frozen=True, eq=False)
 class Consensus:
     """Consensus labels, their model, and a record of the run.
@@ -407,17 +411,30 @@ class Consensus:
         return model, np.column_stack([columns[f"p{k}"] for k in range(len(model.classes))]), {}
 
     def _repr_html_(self) -> str:
-        """Show the items to look at first and the most informative annotators in a notebook."""
+        """Show in a notebook how far to trust the labels, items to look at first, and informative annotators."""
         from consilience.data.names import lines, table
 
         labels, people = (pa.table(dict(table)) for table in (self.label_columns, self.annotator_columns))
         labelled = labels.filter(labels["n_labels"].to_numpy() > 0) if self.posterior.size else labels
         first = labelled.take(np.argsort(labelled["margin"].to_numpy(), kind="stable")[:5])
         best = people.take(np.argsort(-people["information"].to_numpy(), kind="stable")[:5])
-        made = lines(repr(self).strip("<>"))
+        made = lines(repr(self).strip("<>"), *self._trust())
         for caption, rows in (("Items to look at first", first), ("Annotators, most informative first", best)):
             made += table(caption, rows.column_names, zip(*rows.to_pydict().values(), strict=True))
         return str(made)
+
+    def _trust(self) -> list[str]:
+        """Return the verdict with its first reason, where it takes no more than a second, and the estimated error."""
+        said = []
+        known = "diagnosis" in self.__dict__ or self.run["labels"] <= _SHOWN_VERDICT
+        if self.diagnose is not None and known:
+            reasons = self.diagnosis.reasons[: self.verdict != "identified"]
+            said = [" ".join([self.diagnosis.headline, *reasons])]
+        if self.run["K"] > 1:
+            error = self.estimated_error
+            basis = "the labels alone" if error.basis == "labels" else error.basis
+            said.append(f"Estimated error: {error}, from {basis}.")
+        return said
 
     def __repr__(self) -> str:
         run = self.run
