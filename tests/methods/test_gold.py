@@ -64,7 +64,7 @@ def test_votes_are_votes_whatever_is_known() -> None:
 @pytest.mark.parametrize("method", ["ds-em", "hierarchical", "rob-symnmf", "tensor-admm", "multispa", "cnmf"])
 def test_a_few_answers_do_no_harm_to_a_sound_crowd(method: str) -> None:
     changes = []
-    for seed in range(5):
+    for seed in range(1 if method == "tensor-admm" else 5):  # a pair of its fits takes ten seconds
         sim = cs.simulate(400, 20, 4, labels_per_item=5, experts=0.1, spammers=0.2, seed=seed)
         known = {n: int(sim.truth[n]) for n in range(0, 400, 40)}
         others = {n: int(k) for n, k in enumerate(sim.truth) if n not in known}

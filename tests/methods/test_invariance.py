@@ -16,7 +16,6 @@ BINARY = ("eigenratio", "ghosh-svd", "sml", "te")
 NAMES = [
     *(name for name in METHODS if name not in ("auto", "open-answers", "ordinal")),
     "rob-symnmf+em",
-    "tensor-admm+em",
     "spectral-ds+em",
 ]
 
@@ -51,13 +50,11 @@ def test_order_and_names_change_nothing(method: str, with_gold: bool, share: flo
     rows = table(K, K, share)
     gold = {f"i{n}": f"c{n % K}" for n in range(0, 250, 12) if f"i{n}" in set(rows["task"])} if with_gold else None
     plain = posterior(rows, method, {}, gold)
-    for _ in range(2):
-        there = {
-            column: dict(zip(rows[column].unique(), rng.permutation(rows[column].unique()), strict=True))
-            for column in rows
-        }
-        back = {column: {new: old for old, new in names.items()} for column, names in there.items()}
-        shuffled = rows.sample(frac=1, random_state=rng)
-        renamed = shuffled.assign(**{column: shuffled[column].map(names) for column, names in there.items()})
-        known = gold and {there["task"][n]: there["label"][k] for n, k in gold.items()}
-        np.testing.assert_allclose(posterior(renamed, method, back, known).to_numpy(), plain.to_numpy(), atol=1e-6)
+    there = {
+        column: dict(zip(rows[column].unique(), rng.permutation(rows[column].unique()), strict=True)) for column in rows
+    }
+    back = {column: {new: old for old, new in names.items()} for column, names in there.items()}
+    shuffled = rows.sample(frac=1, random_state=rng)
+    renamed = shuffled.assign(**{column: shuffled[column].map(names) for column, names in there.items()})
+    known = gold and {there["task"][n]: there["label"][k] for n, k in gold.items()}
+    np.testing.assert_allclose(posterior(renamed, method, back, known).to_numpy(), plain.to_numpy(), atol=1e-6)
