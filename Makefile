@@ -29,8 +29,6 @@ layers: $(READY)
 
 # One thread per process for matrix products: the processes take all cores already.
 unit: export OMP_NUM_THREADS = 1
-# Commands that tests start find the package compiled, even where Python is told to write no such files.
-unit: export PYTHONDONTWRITEBYTECODE =
 unit: $(READY)
 	$(BIN)/pytest -n auto
 

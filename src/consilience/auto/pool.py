@@ -11,8 +11,8 @@ n labels whose errors have correlation ρ are worth n / (1 + (n - 1) ρ) indepen
 values: where annotators err together or speak by choice, votes count more beside the model, and the doubt is larger
 (:mod:`consilience.auto.constants`).  Nothing else in a set of labels was found to show how far its own model can be
 trusted, with one exception: as far as they show that errors are independent, given the model, the model is taken at its
-word.  Between the two, the exponents are interpolated (:mod:`consilience.auto.dependent`).  On a scale, r are the shares
-of the levels: with r uniform, the lowest and the highest level are within every interval.
+word.  Between the two, the exponents are interpolated (:mod:`consilience.auto.dependent`).  On a scale, r are the
+shares of the levels: with r uniform, the lowest and the highest level would be within every interval.
 
 With known answers, the logarithms of both factors, and the scores of a vote by record, are features of a logistic
 regression (:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``, with an ``offset`` for every
