@@ -52,7 +52,7 @@ BAD: dict[str, tuple[list[Table], type[DataError], str]] = {
     ),
     "no rows": ([{"item": [], "annotator": [], "label": []}], DataError, "labels has no rows"),
     "no column": ([row(), {"item": [1], "label": [1]}], ColumnError, r"part-1.parquet has no column 'annotator'"),
-    "other columns": ([{"a": [1], "b": [2], "c": [3]}], ColumnError, "no item column"),
+    "other columns": ([{"a": [1], "b": [2], "c": [3]}], ColumnError, "no item, annotator or label column"),
 }
 
 

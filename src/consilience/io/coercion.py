@@ -104,12 +104,12 @@ def _unrecognised(table: Any) -> ColumnError:
     message = (
         f"the columns of the frame, {', '.join(map(repr, columns[:12]))}, have none of the usual names ({usual}). "
     )
-    if len(guess) == 3:
-        said = ", ".join(f"{role}={guess[role]!r}" for role in ("item", "annotator", "label"))
-        message += f"If it has a row for each label, say which they are, for example {said}. "
     ids = next((name for name, n in zip(table.columns, distinct, strict=True) if n == len(head)), None)
     if ids is not None and _are_votes(table.drop(ids)):
         return ColumnError(
             f"{message}If it has a row for each item in {ids!r}, and the others are annotators, say item={ids!r}"
         )
+    if len(guess) == 3:
+        said = ", ".join(f"{role}={guess[role]!r}" for role in ("item", "annotator", "label"))
+        message += f"If it has a row for each label, say which they are, for example {said}. "
     return ColumnError(f"{message}If all its columns are annotators, use cs.Annotations.from_matrix(frame)")
