@@ -153,7 +153,7 @@ def _plan_comparisons(labels: str, budget: float, seed: int, out: str | None, as
         _output.show_json(found.to_dict())
         return
     click.echo(f"{len(found)} comparisons")
-    wrong = f"{found.wrong_now:.1f} now, {found.wrong_then:.1f} then"
+    wrong = f"{found.wrong_now:.3g} now, {found.wrong_then:.3g} then"
     click.echo(f"expected pairs in the wrong order: {wrong}, if the model is right")
     rows = nw.from_native(found.table, eager_only=True)
     _output.show_table(Console(highlight=False), "Comparisons to make", rows.rows(), rows.columns)
