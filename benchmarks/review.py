@@ -54,10 +54,12 @@ ORDERS = ("value", "value, with checks", "margin", "margin, fitted once")
 #: Share of the items that are revealed at most.
 MOST = 0.6
 KILLS = 30
+#: Fits while all items are decided.
+FITS = (100, 50, 33)
 
 
 def run() -> list[Figure]:
-    return [*latency(), *pages(), *kills(KILLS), *replay(), *stated()]
+    return [*latency(), *pages(), *kills(KILLS), *replay(), *moments(), *stated()]
 
 
 # ---- replay ------------------------------------------------------------------------------------------------------
@@ -87,11 +89,24 @@ def with_truth(name: str, most: int | None = None) -> tuple[Annotations, Codes]:
     return on.annotations.select_items(kept), on.truth[kept]
 
 
-def decisions(name: str, order: str) -> int:
-    """Return the number of decisions that halve the error, interpolated within the last hundredth."""
+def moments() -> list[Figure]:
+    """Compare orders with fits at other moments: what differs by chance says how much of a difference means nothing."""
+    if skipped():
+        return []
+    figures = []
+    for order in ("value", "margin"):
+        needed = [decisions("labelme", order, fits) for fits in FITS]
+        print(f"labelme by {order}, fitted {FITS} times: {needed}", flush=True)
+        spread = max(needed) / min(needed) - 1.0
+        figures.append(Figure(f"labelme by {order}: most over fewest decisions, by moment of the fits", spread))
+    return figures
+
+
+def decisions(name: str, order: str, fits: int = FITS[0]) -> int:
+    """Return the number of decisions that halve the error, interpolated between the last two fits."""
     a, truth = with_truth(name)
     known = np.full(truth.size, -1)
-    step, rng = max(truth.size // 100, 1), np.random.default_rng(0) if order.endswith("checks") else None
+    step, rng = max(truth.size // fits, 1), np.random.default_rng(0) if order.endswith("checks") else None
     found = fitted(a, known)
     first = int((found.choice.best != truth).sum())
     before, done = first, 0
