@@ -1,7 +1,7 @@
 """Peak memory of a whole aggregate run beyond the arrays of the annotations, in a process of its own.
 
 What the result itself keeps (probabilities, choices, the table of labels, the model) cannot be avoided, so the peak is
-also given beyond that.
+also given beyond that, with and without the verdict.
 """
 
 from __future__ import annotations
@@ -40,20 +40,30 @@ def shaped(shape, n):
     return Annotations(indptr, who, said, items=Ids.range(sizes.size), annotators=Ids.range(M), classes=Ids.range(4))
 
 shape, method, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-cs.aggregate(shaped(shape, 100_000), method).labels  # load and compile everything
+small = cs.aggregate(shaped(shape, 100_000), method)  # load and compile everything
+small.labels, small.verdict
+del small
 a = shaped(shape, n)
 gc.collect()
-before, peak, done = resident(), 0, False
-def watch():
-    global peak
-    while not done:
-        peak = max(peak, resident()); time.sleep(0.002)
-thread = threading.Thread(target=watch); thread.start()
-consensus = cs.aggregate(a, method); consensus.labels
-done = True; thread.join()
-peak = max(peak, resident())
-gc.collect()
-print(json.dumps([(peak - before) / a.n_labels, (peak - resident()) / a.n_labels]))
+before = resident()
+def peak_of(step):
+    peak, done = 0, False
+    def watch():
+        nonlocal peak
+        while not done:
+            peak = max(peak, resident()); time.sleep(0.002)
+    thread = threading.Thread(target=watch); thread.start()
+    made = step()
+    done = True; thread.join()
+    gc.collect()
+    return made, max(peak, resident())
+def fit():
+    made = cs.aggregate(a, method); made.labels
+    return made
+consensus, peak = peak_of(fit)
+result = resident()
+_, of_verdict = peak_of(lambda: consensus.verdict)
+print(json.dumps([each / a.n_labels for each in (peak - before, peak - result, of_verdict - result)]))
 """
 
 #: Shape of the crowd in words, its name, labels, and limits in bytes per label, if any.
@@ -69,8 +79,9 @@ def run() -> list[Figure]:
     for words, shape, n, limit, beyond in SHAPES:
         command = [sys.executable, "-W", "ignore", "-c", SCRIPT, shape, "ds-em", str(n)]
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        peak, rest = json.loads(output)
+        peak, rest, verdict = json.loads(output)
         what = f"{words}, {n:.0e} labels, K = 4"
         made.append(Figure(f"peak memory beyond the annotations, {what}", peak, limit, unit="bytes/label"))
         made.append(Figure(f"the same beyond the result, {what}", rest, beyond, unit="bytes/label"))
+        made.append(Figure(f"the verdict beyond the result, {what}", verdict, beyond, unit="bytes/label"))
     return made

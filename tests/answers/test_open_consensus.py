@@ -167,11 +167,11 @@ def test_1300_items_with_1200_answers_take_little_time() -> None:
         }
     )
     cs.aggregate(frame[:200], answers="open")  # compiles
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.warns(match="there are 1200 different answers"):
         run: Any = cs.aggregate(frame)
     labels, annotators, verdict = run.labels, run.annotators, run.diagnosis.verdict
-    assert time.perf_counter() - begun < 6.0
+    assert time.process_time() - begun < 6.0
     assert verdict == "identified"
     assert (labels["label"] == [f"answer {k}" for k in truth]).mean() > 0.99
     np.testing.assert_allclose(annotators["accuracy"], accuracy, atol=0.06)

@@ -302,7 +302,8 @@ def _rectangular(matrix: Any) -> np.ndarray[Any, Any]:
             )
     array = np.asarray(matrix)
     if np.ma.is_masked(matrix):
-        array = np.where(np.ma.getmaskarray(matrix), None, array)
+        array = array.astype(object)
+        array[np.ma.getmaskarray(matrix)] = None
     if array.ndim != 2:
         what = f"an array of shape {array.shape}" if array.ndim else type(matrix).__name__
         raise DataError(f"expected a file, a long frame, or a matrix of items × annotators, got {what}")
