@@ -120,36 +120,35 @@ def mean_estimate(
     whole = within.size == inside.size
     stratum = np.zeros(inside.size, np.int64) if strata is None else strata
     units = np.arange(inside.size) if clusters is None else clusters
-    value, parts = float(predicted.mean()), []
+    parts = []
     of_sample = stratum[sample[mine]]
     for h in np.unique(stratum[within]):
-        here = of_sample == h
-        share = float((stratum[within] == h).mean())
+        here, items = of_sample == h, stratum[within] == h
         spread, n_units = _variance_of_mean(
             scaled[here], units[sample[mine[here]]], 0 if whole and clusters is None else 1
         )
         if n_units < 2:
             return None
-        value += share * float(residual[here].mean())
-        parts.append((share, spread, n_units, int(here.sum())))
-    shares, spreads, n_units, numbers = np.array(parts).T
-    if bounds is not None and bounds.high > bounds.low:
-        spreads = np.maximum(spreads, _least_variance(value, numbers, mine.size, bounds))
-    variances, freedoms = shares**2 * spreads, n_units - 1
+        mean = float(predicted[items].mean() + residual[here].mean())
+        parts.append((float(items.mean()), mean, spread, n_units - 1, int(here.sum())))
+    shares, means, spreads, freedoms, numbers = np.array(parts).T
+    variances = shares**2 * spreads
     freedom = float(freedoms.sum())
     if len(parts) > 1 and variances.sum() > 0:
         freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
     freedom = max(freedom - (fitted.slopes if whole else 0), 1.0)
+    if bounds is not None and bounds.high > bounds.low:
+        variances = np.maximum(variances, shares**2 * _least_variance(means, numbers, bounds))
     variance = float(variances.sum()) + _variance_of_mean(predicted, units[within])[0]
-    return _interval(value, variance, freedom, level, mine.size, bounds)
+    return _interval(float(shares @ means), variance, freedom, level, mine.size, bounds)
 
 
-def _least_variance(value: float, numbers: Floats, known: int, bounds: Bounds) -> Floats:
+def _least_variance(means: Floats, numbers: Floats, bounds: Bounds) -> Floats:
     """Return the least variance of the mean of the answers of every stratum: one that is not explained is possible."""
     width = bounds.high - bounds.low
     if bounds.difference:  # one known answer that differs moves it by half of its range, divided by n
         return np.asarray((0.5 * width / numbers) ** 2)
-    share = float(np.clip((value - bounds.low) / width, 0.5 / known, 1.0 - 0.5 / known))
+    share = np.clip((means - bounds.low) / width, 0.5 / numbers, 1.0 - 0.5 / numbers)
     return np.asarray(width**2 * np.minimum(1.0 / numbers**2, share * (1.0 - share) / numbers))
 
 
