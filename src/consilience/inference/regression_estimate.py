@@ -1,7 +1,7 @@
 """The mean of y over all items, from y on a sample and predictors on all items: a regression estimate.
 
-With x_n the predictors of item n (with a constant for every stratum), b the least-squares coefficients on the n_s sampled items, and
-e = y - x b the residuals,
+With x_n the predictors of item n (with a constant for every stratum), b the least-squares coefficients on the n_s
+sampled items, and e = y - x b the residuals,
 
     θ  =  (1/N) Σ_all x_n b  +  Σ_h (N_h / N) (1/n_h) Σ_{sampled in h} e_n,
 
@@ -111,7 +111,8 @@ def mean_estimate(
 ) -> MeanEstimate | None:
     """Return the mean over the items ``within``, or None if too few of these are in the sample.
 
-    Strata, those of the fit, and clusters are codes of all items, (N,).  Without ``bounds``, the interval is θ ± t · error.
+    Strata, those of the fit, and clusters are codes of all items, (N,).  Without ``bounds``, the interval is
+    θ ± t · error.
     """
     inside = np.zeros(fitted.predicted.size, bool)
     inside[within] = True
@@ -155,7 +156,7 @@ def _least_variance(means: Floats, numbers: Floats, bounds: Bounds) -> Floats:
 def parts_of_variance(
     fitted: Fitted, sample: Ints, *, strata: Ints | None = None, clusters: Ints | None = None
 ) -> tuple[float, float]:
-    """Return the variance c that more known answers do not lower, and v: that of n answers drawn at random is c + v / n.
+    """Return the variance c that more known answers do not lower, and v: n answers drawn at random have c + v / n.
 
     Residuals of items of one cluster share a part with variance ν², which does not get smaller than ν² Σ (N_c / N)²,
     with N_c the items of the clusters: n answers share clusters as often as all items do.
