@@ -23,7 +23,8 @@ Without predictors, the same is the estimate from the sample alone.
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
 answer that labels do not explain is possible even if there is none, so s²_h / n_h is at least 1 / n_h², or the variance
-of a share of n_h items if it is smaller.  A difference of two shares has θ ± t · error with the same least variance.
+of a share of n_h items (or clusters) if it is smaller.  A difference of two shares has θ ± t · error with the same
+least variance.
 
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
@@ -131,8 +132,9 @@ def mean_estimate(
         if n_units < 2:
             return None
         mean = float(predicted[items].mean() + residual[here].mean())
-        parts.append((float(items.mean()), mean, spread, n_units - 1, int(here.sum())))
-    shares, means, spreads, freedoms, numbers = np.array(parts).T
+        parts.append((float(items.mean()), mean, spread, n_units))
+    shares, means, spreads, numbers = np.array(parts, np.float64).T
+    freedoms = numbers - 1
     variances = shares**2 * spreads
     freedom = float(freedoms.sum())
     if len(parts) > 1 and variances.sum() > 0:
