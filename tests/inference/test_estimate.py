@@ -188,7 +188,9 @@ def test_strata_correct_for_answers_that_were_not_drawn_alike() -> None:
 
 
 def test_strata_have_the_variance_and_the_freedom_of_textbooks() -> None:
-    """Without predictors: Σ W² s² / n of Cochran (1977, chapter 5), the variance of the strata's shares, and Satterthwaite's degrees of freedom."""
+    """Without predictors: Σ W² s² / n (Cochran 1977, chapter 5) and the variance of the strata's shares, with
+    Satterthwaite's degrees of freedom.
+    """
     rng = np.random.default_rng(0)
     stratum = np.repeat([0, 1], [300, 700])
     sample = np.r_[0:20, 300:308]
@@ -274,7 +276,7 @@ def test_planned_numbers_reach_the_width() -> None:
     reached = [cs.estimate(consensus, gold=drawn(truth, n, seed), of="good").half_width for seed in range(1, 9)]
     assert np.mean(reached) == pytest.approx(0.05, rel=0.1)
     assert plan.needed(0.1) < n
-    with pytest.raises(DataError, match="with answers to all 1500 items it would be 0.0"):
+    with pytest.raises(DataError, match=r"with answers to all 1500 items it would be 0\.0"):
         plan.needed(0.001)
 
 

@@ -186,8 +186,8 @@ def find_column(columns: Sequence[str], role: str, given: str | None, where: str
     if _are_sides(columns):
         raise ColumnError(
             f"{where} compares two items in each row (its columns are {_listed(columns)}): rank them with cs.rank "
-            "(consilience rank), or, for a share of wins or an audit of these judges, name the columns of the task, the "
-            "judge and the winner: item=…, annotator=…, label=… (--item …)"
+            "(consilience rank), or, for a share of wins or an audit of these judges, name the columns of the task, "
+            "the judge and the winner: item=…, annotator=…, label=… (--item …)"
         )
     guess = suggested(columns)
     roles = [role, *(other for other in asked if other != role)]

@@ -75,7 +75,7 @@ def estimate(
     level
         Level of the interval.
     seed
-        Seed of the consensus, if labels are given.
+        Seed of the consensus, if labels are given, and of the folds of the known answers.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The mean of y over all items, from y on a sample and predictors on all items: a regression estimate.
 
-With x_n the predictors of item n (with a constant for every stratum), b the least-squares coefficients on the n_s sampled items, and
-e = y - x b the residuals,
+With x_n the predictors of item n (with a constant for every stratum), b the least-squares coefficients on the n_s
+sampled items, and e = y - x b the residuals,
 
     θ  =  (1/N) Σ_all x_n b  +  Σ_h (N_h / N) (1/n_h) Σ_{sampled in h} e_n,
 
@@ -23,7 +23,8 @@ Without predictors, the same is the estimate from the sample alone.
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
 all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
 answer that labels do not explain is possible even if there is none, so s²_h / n_h is at least 1 / n_h², or the variance
-of a share of n_h items if it is smaller.  A difference of two shares has θ ± t · error with the same least variance.
+of a share of n_h items (or clusters) if it is smaller.  A difference of two shares has θ ± t · error with the same
+least variance.
 
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
@@ -111,7 +112,8 @@ def mean_estimate(
 ) -> MeanEstimate | None:
     """Return the mean over the items ``within``, or None if too few of these are in the sample.
 
-    Strata, those of the fit, and clusters are codes of all items, (N,).  Without ``bounds``, the interval is θ ± t · error.
+    Strata, those of the fit, and clusters are codes of all items, (N,).  Without ``bounds``, the interval is
+    θ ± t · error.
     """
     inside = np.zeros(fitted.predicted.size, bool)
     inside[within] = True
@@ -120,43 +122,43 @@ def mean_estimate(
     whole = within.size == inside.size
     stratum = np.zeros(inside.size, np.int64) if strata is None else strata
     units = np.arange(inside.size) if clusters is None else clusters
-    value, parts = float(predicted.mean()), []
+    parts = []
     of_sample = stratum[sample[mine]]
     for h in np.unique(stratum[within]):
-        here = of_sample == h
-        share = float((stratum[within] == h).mean())
+        here, items = of_sample == h, stratum[within] == h
         spread, n_units = _variance_of_mean(
             scaled[here], units[sample[mine[here]]], 0 if whole and clusters is None else 1
         )
         if n_units < 2:
             return None
-        value += share * float(residual[here].mean())
-        parts.append((share, spread, n_units, int(here.sum())))
-    shares, spreads, n_units, numbers = np.array(parts).T
-    if bounds is not None and bounds.high > bounds.low:
-        spreads = np.maximum(spreads, _least_variance(value, numbers, mine.size, bounds))
-    variances, freedoms = shares**2 * spreads, n_units - 1
+        mean = float(predicted[items].mean() + residual[here].mean())
+        parts.append((float(items.mean()), mean, spread, n_units))
+    shares, means, spreads, numbers = np.array(parts, np.float64).T
+    freedoms = numbers - 1
+    variances = shares**2 * spreads
     freedom = float(freedoms.sum())
     if len(parts) > 1 and variances.sum() > 0:
         freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
     freedom = max(freedom - (fitted.slopes if whole else 0), 1.0)
+    if bounds is not None and bounds.high > bounds.low:
+        variances = np.maximum(variances, shares**2 * _least_variance(means, numbers, bounds))
     variance = float(variances.sum()) + _variance_of_mean(predicted, units[within])[0]
-    return _interval(value, variance, freedom, level, mine.size, bounds)
+    return _interval(float(shares @ means), variance, freedom, level, mine.size, bounds)
 
 
-def _least_variance(value: float, numbers: Floats, known: int, bounds: Bounds) -> Floats:
+def _least_variance(means: Floats, numbers: Floats, bounds: Bounds) -> Floats:
     """Return the least variance of the mean of the answers of every stratum: one that is not explained is possible."""
     width = bounds.high - bounds.low
     if bounds.difference:  # one known answer that differs moves it by half of its range, divided by n
         return np.asarray((0.5 * width / numbers) ** 2)
-    share = float(np.clip((value - bounds.low) / width, 0.5 / known, 1.0 - 0.5 / known))
+    share = np.clip((means - bounds.low) / width, 0.5 / numbers, 1.0 - 0.5 / numbers)
     return np.asarray(width**2 * np.minimum(1.0 / numbers**2, share * (1.0 - share) / numbers))
 
 
 def parts_of_variance(
     fitted: Fitted, sample: Ints, *, strata: Ints | None = None, clusters: Ints | None = None
 ) -> tuple[float, float]:
-    """Return the variance c that more known answers do not lower, and v: that of n answers drawn at random is c + v / n.
+    """Return the variance c that more known answers do not lower, and v: n answers drawn at random have c + v / n.
 
     Residuals of items of one cluster share a part with variance ν², which does not get smaller than ν² Σ (N_c / N)²,
     with N_c the items of the clusters: n answers share clusters as often as all items do.

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from consilience.io.export import Export
-from consilience.io.logs import Verdict, place, read_logs, short
+from consilience.io.logs import Verdict, read_logs, short
 from consilience.io.source import Source
 
 __all__ = ["FIELDS", "preferred", "read", "recognise"]

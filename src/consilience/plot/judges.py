@@ -61,5 +61,5 @@ def cost_against_error(audit: Audit, where: Any = None) -> Any:
         ax.xaxis.set_major_formatter("{x:g}")
     ax.set_ylim(bottom=0)
     plain(ax, "cost of an item" if cost == "cost" else "labels of an item", "wrong, %")
-    ax.legend(fontsize=8, frameon=False)
+    ax.legend(fontsize=8, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return finish(made, where)

@@ -64,7 +64,13 @@ def _sentences(audit: Audit, panels: list[dict[str, Any]]) -> list[str]:
     more = f" and {len(audit.panel) - 20} more" if len(audit.panel) > 20 else ""
     cost = ""
     if "cost" in chosen:
-        cost = f" An item costs {chosen['cost']:.3g}, with all judges {everyone['cost']:.3g}."
+        all_cost = "" if chosen is everyone else f", with all judges {everyone['cost']:.3g}"
+        cost = f" An item costs {chosen['cost']:.3g}{all_cost}."
+    if chosen is everyone:
+        return [
+            f"Their vote is wrong on {percent(chosen['error'])} ({percent(chosen['low'])} to "
+            f"{percent(chosen['high'])}); no smaller panel is within half a point of it.{cost}"
+        ]
     return [
         f"The vote of the smallest panel within half a point of the best is wrong on {percent(chosen['error'])} "
         f"({percent(chosen['low'])} to {percent(chosen['high'])}, cross-validated), that of all judges on "
