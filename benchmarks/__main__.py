@@ -111,8 +111,10 @@ def quietly(name: str) -> Step:
 def side_by_side(names: tuple[str, ...]) -> Iterator[Step]:
     """Yield benchmarks as they finish, one process for each core."""
     with ProcessPoolExecutor() as pool:
-        for future in as_completed([pool.submit(quietly, name) for name in names]):
-            yield future.result()
+        of = {pool.submit(quietly, name): name for name in names}
+        for future in as_completed(of):
+            error = future.exception()  # the process was killed
+            yield future.result() if error is None else Step(of[future], [], True, f"== {of[future]}: {error}\n")
 
 
 if __name__ == "__main__":
