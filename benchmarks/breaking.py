@@ -70,14 +70,16 @@ def plain(name: str) -> str:
     return name.partition(",")[0].removesuffix("+em")
 
 
-def score(name: str, annotations: Annotations, truth: Ints, seed: int, *, every_item: bool = False) -> Score | None:
+def score(
+    name: str, annotations: Annotations, truth: Ints, seed: int, *, every_item: bool = False, **settings: Any
+) -> Score | None:
     """Run one method; return None if it refuses.
 
     A name may end in ", w = 1" (no weights for pairs) or in ", ML" (labels by likelihood, with equal classes).  With
     ``every_item``, items without labels count too: votes give them the first class, models the most frequent one.
     """
     base, _, variant = name.partition(", ")
-    options: dict[str, Any] = {"reweigh": False} if variant == "w = 1" else {}
+    options: dict[str, Any] = {**settings, **({"reweigh": False} if variant == "w = 1" else {})}
     deadline = time.perf_counter() + SECONDS
     late: list[int] = []
 

@@ -1,6 +1,7 @@
 """Tables 4, 5 and 9 of Ibrahim & Fu (2022): errors on real crowds, in percent.
 
-A cell is kept if our error is at most one item above the paper's, which cuts or rounds to two digits.
+A cell is kept if our error is at most one item above the paper's, which cuts or rounds to two digits, and that is at
+most a twentieth of it; on bluebird one item of 108 is more, which is then given as the reason.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 import consilience as cs
 from benchmarks.breaking import trials
 from benchmarks.every_method import PAPER as TABLES_4_5
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, with_settings
 from benchmarks.pictures import blank, save
 from benchmarks.public import crowd as judged_crowd
 from consilience.datasets import load
@@ -33,9 +35,9 @@ PAPER: Mapping[str, tuple[float | None, ...]] = {
     "rob-symnmf": (11.11, 16.10, 7.25, 30.68, 32.10),
     "rob-symnmf+em": (11.11, 15.86, 7.12, 29.62, 22.10),
 }
-#: crowd, method: why an error differs.
-REASONS = {
-    ("dog52", "minimax-entropy"): "annotator_penalty=8, item_penalty=8 gives 16.23",
+#: crowd, method: settings to try if the defaults miss the cell; a reason only if they match it.
+OTHER: Mapping[tuple[str, str], Mapping[str, float]] = {
+    ("dog52", "minimax-entropy"): {"annotator_penalty": 8.0, "item_penalty": 8.0},
 }
 #: The paper's seconds for the robust method.
 PAPER_SECONDS = {"rob-symnmf": (0.72, 0.41, 2.31, 64.99, 1.25), "rob-symnmf+em": (0.79, 0.48, 2.4, 67.39, 1.29)}
@@ -60,11 +62,11 @@ class Score(NamedTuple):
         return round(float(np.std(self.errors)), 3)
 
 
-def score(crowd: str, method: str) -> Score | None:
-    """Run a method; return None if it refuses."""
+def score(crowd: str, method: str, settings: Mapping[str, float] | None = None) -> Score | None:
+    """Run a method, with other settings if given; return None if it refuses."""
     a, truth = load(crowd)
     name, *plain = method.split(", w = 1")
-    options: dict[str, Any] = {"reweigh": False} if plain else {}
+    options: dict[str, Any] = {**(settings or {}), **({"reweigh": False} if plain else {})}
     seeds = range(trials(SEEDS) if "symnmf" in name else 1)  # the others are deterministic
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConsilienceWarning)
@@ -105,8 +107,14 @@ def run() -> list[Figure]:
 def cell(crowd: str, method: str, here: Score, paper: float | None) -> Figure:
     """Return the figure of a method on a crowd."""
     item = 100.0 / judged_crowd(crowd).judged
-    options: Any = {"cell": True, "slack": item + 0.01, "reason": REASONS.get((crowd, method), "")} if paper else {}
-    return Figure(f"Tables 4, 5, 9, {crowd}: {method}", here.mean, paper, unit="%", **options)
+    options: Any = {"cell": True, "slack": item + 0.01} if paper else {}
+    figure = Figure(f"Tables 4, 5, 9, {crowd}: {method}", here.mean, paper, unit="%", **options)
+    if not figure.met and paper is not None and here.mean - paper <= item + 0.01:
+        return replace(figure, reason=f"one item of {judged_crowd(crowd).judged}")
+    settings = OTHER.get((crowd, method))
+    if figure.met or settings is None or (other := score(crowd, method, settings)) is None:
+        return figure
+    return with_settings(figure, settings, other.mean)
 
 
 def draw(scores: Mapping[tuple[str, str], Score]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Figure", "best_of", "print_all", "two_errors"]
+__all__ = ["Figure", "best_of", "print_all", "two_errors", "with_settings"]
 
 #: Most slack, as a share of the target: figures that vary more from trial to trial do not match for that.
 _MOST_SLACK = 0.05
@@ -51,6 +51,14 @@ class Figure:
         verdict = "    " if self.target is None else "ok  " if self.met else "MISS"
         why = f"   {self.reason}" if self.reason and not self.met else ""
         return f"{verdict} {self.name:72s} {self.value:10.4g} {self.unit}{target}{why}"
+
+
+def with_settings(figure: Figure, settings: Mapping[str, float], value: float) -> Figure:
+    """Add these settings as the reason why a figure is missed, if the value under them meets the target."""
+    if figure.met or not replace(figure, value=value).met:
+        return figure
+    named = ", ".join(f"{name}={setting:g}" for name, setting in settings.items())
+    return replace(figure, reason=f"{named} gives {value:.2f}")
 
 
 def best_of(repeats: int, work: Callable[[], Any]) -> float:

@@ -191,8 +191,8 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
         self._notify("sketch")
         samples = samples_type(X, self._reduction_)
         if self.kernel is not None:
-            options: Any = {"how": self.kernel_map, "gamma": self.gamma, "size": self.kernel_size, "seed": seed}
-            self._kernel_features_ = kernel_map(self.kernel, samples.some(), **options)
+            options: Any = {"how": self.kernel_map, "gamma": self.gamma, "size": self.kernel_size}
+            self._kernel_features_: Any = kernel_map(self.kernel, samples.some(), **options, seed=seed)
             samples = samples_type(X, self._reduction_, self._kernel_features_)
         some = samples.some()
         if self.n_sketch is None:
@@ -357,7 +357,7 @@ class SketchedSubspaceClustering(AsPublished, ClusterMixin, BaseEstimator):  # t
         self._seed_ = seed = whole_seed(self.random_state)
         self._similarity_ = self.similarity
         self._reduction_: Any = None
-        self._kernel_features_: Any = None
+        self._kernel_features_ = None
         if isinstance(self.n_features, tuple | list):
             self._reduction_ = mode_sketches(self.sketch, self._shape_, self.n_features, seed + 1)
         elif self.n_features is not None:
