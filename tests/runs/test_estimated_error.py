@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from scipy.stats import norm
 
 import consilience as cs
 from consilience.data.annotations import Annotations
@@ -124,3 +125,24 @@ def test_known_answers_that_contradict_the_labels_are_the_basis() -> None:
 
 def test_the_interval_is_readable() -> None:
     assert str(EstimatedError(0.153, 0.07, 0.312, "labels")) == "about 15% (7% to 31%)"
+
+
+@pytest.mark.parametrize(("probability", "more"), [(0.3, 1.0), (0.3, 3.0), (0.9, 0.2), (0.6, 2.0)])
+def test_a_twentieth_is_above_the_interval_if_annotators_may_err_together(probability: float, more: float) -> None:
+    """In a mixture of the two cases, less what the independent ones add to the upper tail."""
+    doubt, n = 0.08, 10_000
+    found, alone = estimate(doubt, n, together=(probability, more)), estimate(doubt, n)
+    deviation = np.log(alone.high / (1 - alone.high)) - np.log(doubt / (1 - doubt))
+    at = (np.log(found.high / (1 - found.high)) - np.log(doubt / (1 - doubt))) / (deviation / norm.ppf(0.95))
+    shift = more / (deviation / norm.ppf(0.95))
+    dependent, independent = probability * norm.sf(at - shift), (1 - probability) * norm.sf(at)
+    assert dependent + independent < 0.1
+    assert found.high > alone.high
+    assert (found.value, found.low) == (alone.value, alone.low)
+    assert dependent == pytest.approx(0.05, abs=1e-3)
+
+
+def test_hardly_dependent_errors_do_not_change_the_interval() -> None:
+    assert estimate(0.08, 1000, together=(0.04, 3.0)) == estimate(0.08, 1000)
+    told, untold = (estimate(0.08, 1000, wrong=40, known=100, together=(p, 1.5)) for p in (0.5, 0.0))
+    assert told.value > untold.value, "known answers move it further upwards"

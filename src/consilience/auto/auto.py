@@ -53,6 +53,7 @@ _NO_DETAILS: Mapping[str, Any] = {
     "copies": [],
     "error_correlation": 0.0,
     "dependent": 1.0,
+    "if_dependent": 0.0,
     "silence": "random",
 }
 
@@ -124,6 +125,7 @@ def auto(
     if known >= LEAST_KNOWN and a.n_classes > 1:
         pool, taught, found = _taught(sample_and_known(a), crowd, built)
         cautions, details = (*taught, *cautions), {**details, "known_answers": found}
+    details = {**details, "if_dependent": _if_dependent(sample_of(a), pool)}
     posterior, votes = predicted(a, pool)
     return Fit(
         built.model,
@@ -242,6 +244,16 @@ def _taught(part: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tupl
     made = report(*((each.argmax(axis=1) != truth, each.max(axis=1)) for each in (alone, judged)))
     made["shares"] = dict(zip(("votes", "model", "record"), pool.shares, strict=True))
     return pool, contradiction(made), made
+
+
+def _if_dependent(sample: Annotations, pool: Pool) -> float:
+    """Return by how much the log-odds of the mean doubt are larger if annotators err together."""
+    if pool.dependent >= 1:
+        return 0.0
+    blind = sample.with_gold(None)
+    together = replace(pool, dependent=1.0, doubt=constants.DOUBT["assigned"])
+    sure, less = (float(each(blind)[0].max(axis=1).mean()) for each in (pool, together))
+    return max(float(np.log(sure / (1.0 - sure)) - np.log(less / (1.0 - less))), 0.0)
 
 
 def _shared_votes(n_annotators: int, groups: Sequence[Copies]) -> Floats | None:

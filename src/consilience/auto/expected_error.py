@@ -44,29 +44,35 @@ def estimated_error(
         judged &= a.gold < 0
     if not judged.any() or a.n_classes < 2:
         return estimate(0.0, 0)
-    doubt = float(1.0 - _confidence(a, consensus, judged).mean())
+    confidence, together = _confidence(a, consensus, judged)
+    doubt = float(1.0 - confidence.mean())
     if sample is None and "known_answers" in run:
         report = run["known_answers"]
         # without an item's own answer
         sample = report["items"], round(report["error_with"] * report["items"]), report["expected_with"]
     known, wrong, known_doubt = sample or (0, 0, None)
-    return estimate(doubt, int(judged.sum()), wrong=wrong, known=known, known_doubt=known_doubt)
+    n_items = int(judged.sum())
+    return estimate(doubt, n_items, wrong=wrong, known=known, known_doubt=known_doubt, together=together)
 
 
-def _confidence(annotations: Annotations, consensus: Consensus, judged: Bools) -> Floats:
-    """Return the probability of the chosen labels of the judged items, or of those in a sample."""
-    best = consensus.choice.best
+def _confidence(annotations: Annotations, consensus: Consensus, judged: Bools) -> tuple[Floats, tuple[float, float]]:
+    """Return the probability of the chosen labels of the judged items, or of those in a sample.
+
+    Beside it are the probability that annotators err together, and by how much the log-odds of doubt are larger then.
+    """
+    best, details = consensus.choice.best, consensus.run
     if consensus.run["method"] == "auto":
-        return consensus.posterior[judged, best[judged]]
-    items = sampled_items(annotations)
-    opinion = _opinion(annotations.select_items(items))
-    kept = judged[items]
-    return opinion[kept, best[items[kept]]]
+        confidence = consensus.posterior[judged, best[judged]]
+    else:
+        items = sampled_items(annotations)
+        opinion, kept = _opinion(annotations.select_items(items)), judged[items]
+        confidence, details = opinion.posterior[kept, best[items[kept]]], opinion.details
+    return confidence, (details.get("dependent", 0.0), details.get("if_dependent", 0.0))
 
 
-def _opinion(annotations: Annotations) -> Floats:
-    """Return what ``auto`` says of every item without known answers, (N, K)."""
-    return auto(annotations.with_gold(None)).posterior
+def _opinion(annotations: Annotations) -> Fit:
+    """Return what ``auto`` says of every item without known answers."""
+    return auto(annotations.with_gold(None))
 
 
 def compare_with_known(labels: Labels, fit: Fit, again: Callable[[Annotations], Fit]) -> Fit:
@@ -79,7 +85,7 @@ def compare_with_known(labels: Labels, fit: Fit, again: Callable[[Annotations], 
     part = sample_and_known(labels)
     if known_items(part).size < LEAST_KNOWN:
         return fit
-    opinion = _opinion(part)
+    opinion = _opinion(part).posterior
 
     def label(some: Annotations) -> tuple[Codes, Floats]:
         best = again(some).choice.best

@@ -8,6 +8,9 @@ off.  If the known items were picked, say because they are doubtful, that says l
 
     logit e  =  logit c + δ,      δ  ~  Normal(0,  SPREAD² + 1 / (N c (1 - c))),
     w  ~  Binomial(G, e'),        logit e'  =  logit c' + δ + η,      η  ~  Normal(0, PICKED² (logit c' - logit c)²).
+
+If annotators err together, which has some probability, more labels are wrong: SPREAD is larger upwards, so that a
+twentieth of all cases are above the interval.
 """
 
 from __future__ import annotations
@@ -50,17 +53,25 @@ class EstimatedError(NamedTuple):
 
 
 def estimate(
-    doubt: float, n_items: int, *, wrong: int = 0, known: int = 0, known_doubt: float | None = None
+    doubt: float,
+    n_items: int,
+    *,
+    wrong: int = 0,
+    known: int = 0,
+    known_doubt: float | None = None,
+    together: tuple[float, float] = (0.0, 0.0),
 ) -> EstimatedError:
     """Return the estimate from the mean of 1 - confidence, and from known answers if there are any.
 
-    ``known_doubt`` is that mean over the known items; by default as over the others.
+    ``known_doubt`` is that mean over the known items; by default as over the others.  ``together`` has the
+    probability that annotators err together, and by how much the log-odds of ``doubt`` are larger if they do.
     """
     doubt = min(max(doubt, 1e-4), 1.0 - 1e-4)
     centre = _log_odds(doubt)
     deviation = float(np.sqrt(SPREAD**2 + 1.0 / (max(n_items, 1) * doubt * (1.0 - doubt))))
+    upwards = max(deviation, _deviation_above(deviation, *together))
     if not known:
-        value, low, high = (_share(centre + step * deviation) for step in (0.0, -_Z, _Z))
+        value, low, high = (_share(centre + step) for step in (0.0, -_Z * deviation, _Z * upwards))
         return EstimatedError(value, low, high, "labels")
     gap = 0.0 if known_doubt is None else _log_odds(min(max(known_doubt, 1e-4), 1.0 - 1e-4)) - centre
     grid = np.linspace(-12.0, 8.0, 4001)
@@ -68,10 +79,18 @@ def estimate(
     evidence = wrong * -np.logaddexp(0.0, -of_known) + (known - wrong) * -np.logaddexp(0.0, of_known)
     # beyond 4, the known answers say nothing in any case
     likelihood = _blurred(np.exp(evidence - evidence.max()), min(PICKED * abs(gap), 4.0) / (grid[1] - grid[0]))
-    density = likelihood * np.exp(-0.5 * ((grid - centre) / deviation) ** 2)
+    density = likelihood * np.exp(-0.5 * ((grid - centre) / np.where(grid > centre, upwards, deviation)) ** 2)
     below = (np.cumsum(density) - 0.5 * density) / density.sum()
     low, value, high = (_share(float(np.interp(level, below, grid))) for level in _LEVELS)
     return EstimatedError(value, low, high, "known answers")
+
+
+def _deviation_above(deviation: float, probability: float, more: float) -> float:
+    """Return the standard deviation upwards with which a twentieth is above, where some cases are ``more`` off."""
+    from scipy.special import ndtri
+
+    tail = _LEVELS[0] / max(probability, _LEVELS[0])
+    return float((more - deviation * ndtri(tail)) / _Z) if tail < 1 else 0.0
 
 
 def _blurred(values: Floats, deviation: float) -> Floats:
