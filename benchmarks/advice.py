@@ -317,6 +317,7 @@ def whole(name: str, step: int = 1) -> Callable[[int], World]:
 _FEW = "gave fewer than .* of all"
 _TOGETHER, _COPIES, _CHOOSE = "err together", "answer as one", "choose when to speak"
 _UNSTABLE = "should settle"
+_LIKE_CHANCE = "hardly more than|too few to tell"
 _TWO, _CLASS = "only two annotators", "How annotators treat class"
 
 SIMULATED = (
@@ -334,9 +335,9 @@ SIMULATED = (
     Situation("a ring", "No three annotators", ring),
     Situation("everybody guesses", "by guessing", guessers(300), hopeless=True),
     Situation("one class", "Every label is", one_class),
-    Situation("agreement like chance", "hardly more than", weak(25, (0.65, 0.9))),
-    Situation("agreement like chance, poor crowd", "hardly more than", weak(60, (0.6, 0.75)), rounds=2),
-    Situation("agreement like chance, two labels", "hardly more than", weak(150, (0.6, 0.8), 10, 2), rounds=2),
+    Situation("agreement like chance", _LIKE_CHANCE, weak(25, (0.65, 0.9))),
+    Situation("agreement like chance, poor crowd", _LIKE_CHANCE, weak(60, (0.6, 0.75)), rounds=2),
+    Situation("agreement like chance, two labels", _LIKE_CHANCE, weak(150, (0.6, 0.8), 10, 2), rounds=2),
     Situation("slight agreement", "only slightly", weak(90, (0.65, 0.8))),
     Situation("two among spammers", "Only .* agree", among_spammers),
     Situation("two names for one class", "do not tell class", two_names(6000, 4000)),
@@ -366,7 +367,7 @@ PUBLIC = (
     Situation("llmbar, two annotators", _TWO, some_of("llmbar", 2, 2), rounds=2),
     Situation("bluebird, halves", "groups that never", halves_of("bluebird", 6)),
     Situation("dices350, halves", "groups that never", halves_of("dices350", 8), "common items"),
-    Situation("bluebird, two labels an item", "hardly more than", some_of("bluebird", 39, 2), rounds=2),
+    Situation("bluebird, two labels an item", _LIKE_CHANCE, some_of("bluebird", 39, 2), rounds=2),
     Situation("rte, two labels an item", _UNSTABLE, some_of("rte", 164, 2), _UNSTABLE, 2),
     Situation("dog52, two labels an item", _UNSTABLE, some_of("dog52", 52, 2), _UNSTABLE, 2),
     Situation("weather_amt, three labels an item", _UNSTABLE, some_of("weather_amt", 110, 3), _UNSTABLE, 2),

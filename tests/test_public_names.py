@@ -246,7 +246,6 @@ PARAMETERS: dict[str, dict[str, object]] = {
         **_ITERATIVE,
         "order": None,
         "places": None,
-        "shape": None,
         "prior": "learned",
         "weights": None,
         "accelerate": True,

@@ -125,7 +125,7 @@ def test_streamed_labels_are_compared_as_in_memory(crowd: Any) -> None:
     here, streamed = (quiet(crowd.annotations, "ds-em", gold=gold, engine=engine) for engine in ("local", "stream"))
     assert streamed.run["known_answers"] == pytest.approx(here.run["known_answers"])
     assert streamed.estimated_error.basis == "known answers"
-    assert streamed.estimated_error.value == pytest.approx(here.estimated_error.value, abs=0.03)
+    assert streamed.estimated_error.value == pytest.approx(here.estimated_error.value, abs=0.05)
 
 
 def test_parts_have_the_same_classes_and_hold_every_item_once() -> None:

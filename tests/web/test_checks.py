@@ -100,7 +100,8 @@ def test_confidences_on_screen_count_for_auto(tmp_path: Path, labels: Path) -> N
     assert run is not None
     doubt = float(made.now.wrong.mean())
     found = error_of(run, made.now.wrong, known, Checks(20, 8, doubt))
-    assert found.value == pytest.approx(estimate(doubt, 60, wrong=8, known=20).value, abs=1e-6)
+    together = run.run["dependent"], run.run["if_dependent"]
+    assert found.value == pytest.approx(estimate(doubt, 60, wrong=8, known=20, together=together).value, abs=1e-6)
     made.live.stop()
     made.store.close()
 

@@ -20,6 +20,7 @@ from consilience.kernels._arrays import Floats
 from consilience.methods.hierarchical import Hierarchy
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.copies import Copies
+from consilience.moments.label_pairs import annotators_by_content
 
 __all__ = ["DependentErrors", "dependent_errors"]
 
@@ -41,8 +42,10 @@ def dependent_errors(
     are few.
     """
     kept = sample.labels_per_annotator > 0
-    for group in groups:
-        kept[group.members[1:]] = False
+    if groups:
+        place = np.argsort(annotators_by_content(sample))  # which member counts must not depend on the order of rows
+        for group in groups:
+            kept[group.members] &= place[group.members] == place[group.members].min()
     some = sample if kept.all() else sample.select_annotators(kept)
     habits = Hierarchy(some).climb(max_iter=max_iter, tol=constants.ROUGH_TOL).means
     correlation, error = error_correlation(some, habits)

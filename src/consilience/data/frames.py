@@ -78,9 +78,9 @@ def opened(frame: Any) -> Any:
     try:
         return nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError as error:
-        names = list(frame.columns)
+        names = list(map(str, getattr(frame, "column_names", frame.columns)))
         twice = ", ".join(sorted({repr(name) for name in names if names.count(name) > 1})[:8])
-        raise ColumnError(f"the frame has more than one column {twice}; rename all but one") from error
+        raise ColumnError(f"more than one column of the frame is named {twice}; rename all but one") from error
 
 
 def is_frame(data: Any) -> bool:

@@ -74,7 +74,7 @@ def _item(source: Source) -> int | None:
     rows = source.first_rows(_ROWS)
     first = [row[0].strip() for row in rows if row]
     elsewhere = {cell.strip() for row in rows for cell in row[1:]}
-    alone = len(first) > 1 and all(first) and len(set(first)) == len(first)
+    alone = bool(source.names) and len(first) > 1 and all(first) and len(set(first)) == len(first)
     return 0 if alone and sum(name in elsewhere for name in first) < _COMMON * len(first) else None
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Ints
 
-__all__ = ["ItemPairs", "item_pairs", "items_by_content"]
+__all__ = ["ItemPairs", "annotators_by_content", "item_pairs", "items_by_content"]
 
 #: Labels of the sampled items for each pair wanted, if there are so many.  Chosen for time: pairs from many items vary
 #: less than as many pairs from few items.
@@ -69,6 +69,11 @@ def item_pairs(annotations: Annotations, most: int) -> ItemPairs:
 def items_by_content(annotations: Annotations) -> Ints:
     """Return the items in an order that depends neither on rows nor on names; items of equal content are neighbours."""
     return np.argsort(_hashes(annotations).item, kind="stable")
+
+
+def annotators_by_content(annotations: Annotations) -> Ints:
+    """Return the annotators in an order that depends neither on rows nor on names."""
+    return np.argsort(_hashes(annotations).by_annotator, kind="stable")
 
 
 def _all_pairs(indptr: Ints) -> tuple[Ints, Ints]:
