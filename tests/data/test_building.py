@@ -110,9 +110,9 @@ def test_a_frame_without_rows_is_an_error(kind: str) -> None:
 
 def test_two_columns_of_one_name_are_an_error() -> None:
     frame = pd.DataFrame([["p", "a", "x", "y"]], columns=["item", "annotator", "label", "label"])
-    with pytest.raises(ColumnError, match="more than one column 'label'; rename all but one"):
+    with pytest.raises(ColumnError, match="more than one column of the frame is named 'label'; rename all but one"):
         Annotations.from_frame(frame)
-    with pytest.raises(ColumnError, match="more than one column 'label'"):
+    with pytest.raises(ColumnError, match="named 'label'"):
         consilience.aggregate(frame)
 
 
