@@ -134,6 +134,7 @@ EXCEPTIONS = {
     "ConvergenceWarning": ("ConsilienceWarning",),
     "EngineWarning": ("ConsilienceWarning",),
     "FewLabelsWarning": ("ConsilienceWarning",),
+    "VerdictWarning": ("ConsilienceWarning",),
 }
 
 METHODS = [

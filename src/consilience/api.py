@@ -12,6 +12,7 @@ from consilience.auto.expected_error import LATER
 from consilience.data.annotations import Annotations
 from consilience.data.sequences import SequenceAnnotations
 from consilience.data.silence import MEANINGS, MOST_FILLED, filled, is_label
+from consilience.diagnose.runs import warn_of_verdict
 from consilience.engine.place import check_engine, holds_parquet
 from consilience.exceptions import EngineWarning, ParameterError, warn
 from consilience.fitting.em import Callback
@@ -139,18 +140,19 @@ def aggregate(
         {"gold": gold, "seed": seed, "callback": callback, **parameters},
     )
     networked = graph is not None or any(parameters.get(links) is not None for links in ("must_link", "cannot_link"))
+    in_order = isinstance(data, SequenceAnnotations)
     if probabilities is not None or features is not None:
         _check_classifiers(data, method, networked, answers, engine, checkpoint)
-        return call.with_classifiers(probabilities=probabilities, features=features, classifier=classifier)
-    if classifier is not None:
+        found = call.with_classifiers(probabilities=probabilities, features=features, classifier=classifier)
+    elif classifier is not None:
         raise ParameterError("a classifier needs features=…; pass the probabilities of a fitted one as probabilities=…")
-    in_order = isinstance(data, SequenceAnnotations)
-    if not in_order and not networked:
-        return call.of_items(answers, order)
-    _check_structured(answers, order, engine, networked)
-    if in_order and networked:
-        raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
-    return call.of_tokens() if in_order else call.on_graph(graph)
+    elif not in_order and not networked:
+        found = call.of_items(answers, order)
+    else:
+        _check_structured(answers, order, engine, in_order, networked)
+        found = call.of_tokens() if in_order else call.on_graph(graph)
+    warn_of_verdict(found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -302,8 +304,10 @@ def _opened(data: Any, reading: Mapping[str, Any], columns: Mapping[str, str]) -
     return data, reading
 
 
-def _check_structured(answers: str, order: Any, engine: Any, networked: bool) -> None:
+def _check_structured(answers: str, order: Any, engine: Any, in_order: bool, networked: bool) -> None:
     """Raise where tokens in order or items on a graph cannot be combined with the other arguments."""
+    if in_order and networked:
+        raise ParameterError("tokens in order have their neighbours already: give sequences or a graph, not both")
     if answers not in ("auto", "nominal") or order is not None:
         what = repr(answers) if order is None else "an order"
         raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {what}")

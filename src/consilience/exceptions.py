@@ -16,7 +16,8 @@
     ├── DataWarning          something in the data was dropped, merged or left out
     ├── ConvergenceWarning   max_iter was reached before the tolerance was met
     ├── EngineWarning        a run was computed by another engine than requested
-    └── FewLabelsWarning     there is too little data for what was asked
+    ├── FewLabelsWarning     there is too little data for what was asked
+    └── VerdictWarning       the labels do not show who is right, or whether votes would be better
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ __all__ = [
     "IdError",
     "MethodError",
     "ParameterError",
+    "VerdictWarning",
 ]
 
 _PACKAGE = str(Path(__file__).parent)
@@ -102,6 +104,10 @@ class EngineWarning(ConsilienceWarning):
 
 class FewLabelsWarning(ConsilienceWarning):
     """There is too little data for what was asked."""
+
+
+class VerdictWarning(ConsilienceWarning):
+    """The labels do not show who is right, or annotators err together, so that votes may be better."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

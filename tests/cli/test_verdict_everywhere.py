@@ -38,6 +38,7 @@ def test_the_same_verdict_and_number_everywhere(name: str, run: Run, tmp_path: P
     verdicts |= {printed["verdict"], cs.Consensus.load(tmp_path / "run").verdict}
     assert len(verdicts) == 1
     assert decide(consensus).headline in done.out
+    assert "consensus.diagnosis" not in done.err  # the Python warning
     assert printed["advice"] == diagnosis.advice == consensus.diagnosis.advice
     numbers = {consensus.effective_annotators, consensus.health.effective, consensus.diagnosis.effective_annotators}
     numbers |= {diagnosis.effective_annotators, summary["effective_annotators"], printed["effective_annotators"]}

@@ -21,7 +21,7 @@ from tests.diagnose.conftest import crowd, frame_of, healthy, plain
 import consilience as cs
 from consilience.data.annotations import Annotations
 from consilience.diagnose import Diagnosis, diagnose
-from consilience.diagnose.diagnosis import smoothed_factor
+from consilience.diagnose.evidence import smoothed_factor
 from consilience.exceptions import DataError, IdError, ParameterError
 
 

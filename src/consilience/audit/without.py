@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
+from consilience.exceptions import ConsilienceWarning
 from consilience.kernels._arrays import Codes, Floats
 from consilience.runs.consensus import Consensus
 
@@ -39,7 +41,9 @@ def without_each(consensus: Consensus, truth: Codes) -> Without:
     for m in range(a.n_annotators if a.n_annotators > 1 else 0):
         rest = a.select_annotators(np.delete(np.arange(a.n_annotators), m))
         there = rest.labels_per_item > 0
-        run = aggregate(rest, consensus.run["method"], seed=consensus.run["seed"], answers="nominal")
+        with warnings.catch_warnings():  # about a panel that nobody uses
+            warnings.simplefilter("ignore", ConsilienceWarning)
+            run = aggregate(rest, consensus.run["method"], seed=consensus.run["seed"], answers="nominal")
         now, before = run.choice.best[there], consensus.choice.best[there]
         made[0, m] = np.mean(now != before)
         known = truth[there] >= 0

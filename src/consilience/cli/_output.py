@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from consilience.exceptions import ConsilienceWarning
+from consilience.exceptions import ConsilienceWarning, VerdictWarning
 
 if TYPE_CHECKING:
     from consilience.fitting.em import Callback
@@ -187,10 +187,14 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def caught() -> Iterator[list[str]]:
-    """Catch warnings; at the end the list holds the sentences of those of this package, each once."""
+    """Catch warnings; at the end the list holds the sentences of those of this package, each once.
+
+    A verdict is not among them: every run prints its own.
+    """
     sentences: list[str] = []
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", ConsilienceWarning)
+        warnings.simplefilter("ignore", VerdictWarning)
         yield sentences
     sentences += dict.fromkeys(str(w.message) for w in found if issubclass(w.category, ConsilienceWarning))
 

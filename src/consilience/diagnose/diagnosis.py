@@ -19,17 +19,16 @@ from consilience.data.ids import Ids
 from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
-from consilience.diagnose.blocks import BlockStrength, block_strength
-from consilience.diagnose.constants import DRAW_LABELS, DRAWS, MOST_CLASSES, MOST_SEARCHED, MOST_STEPS, SMOOTHING
+from consilience.diagnose.blocks import BlockStrength
+from consilience.diagnose.constants import DRAW_LABELS, DRAWS, MOST_CLASSES, MOST_SEARCHED, MOST_STEPS
 from consilience.diagnose.evidence import Evidence
-from consilience.diagnose.graph import CoLabelGraph, co_label_graph, observed_pairs, single_answers
+from consilience.diagnose.graph import CoLabelGraph
 from consilience.diagnose.guaranteed import Guarantees
 from consilience.diagnose.health import effective_annotators
 from consilience.diagnose.plain import plain, plain_rows
 from consilience.diagnose.rare import merge_rare
-from consilience.diagnose.rules import findings, what_holds
-from consilience.diagnose.scatter import Scatter, scatter
-from consilience.engine.passes import passes_of
+from consilience.diagnose.rules import findings, obstacles, what_holds
+from consilience.diagnose.scatter import Scatter
 from consilience.exceptions import DataError, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Floats
@@ -42,7 +41,7 @@ from consilience.runs.numeric_run import NumericRun
 from consilience.runs.open_run import OpenRun
 from consilience.validation import check_seed
 
-__all__ = ["Diagnosis", "Verdict", "diagnose", "smoothed_factor"]
+__all__ = ["Diagnosis", "Verdict", "diagnose", "first_look"]
 
 Verdict = Literal["identified", "weakly", "not"]
 
@@ -294,26 +293,8 @@ def diagnose(
         independent = effective_annotators(a, model)[0]
     whole = model
     a, model = merge_rare(a, model, MOST_CLASSES)
-    counts = passes_of(a).sweep(model.prior, model.confusions)
-    answers = single_answers(a)
-    pairs = observed_pairs(answers)
-    n_labels = answers.labels_per_annotator
-    n_labels[: a.n_annotators] = a.labels_per_annotator  # repeated answers too
-    evidence = Evidence(
-        annotations=a,
-        answers=answers,
-        pairs=pairs,
-        graph=co_label_graph(pairs, n_labels, seed=seed),
-        blocks=block_strength(answers, pairs),
-        scatter=scatter(
-            smoothed_factor(counts.counts, counts.class_counts),
-            seed=seed,
-            search=K <= MOST_SEARCHED if search is None else search,
-        ),
-        stability=_stability.bootstrap(a, model, draws=bootstrap, seed=seed),
-        items_of_class=counts.class_counts,
-        run=run,
-    )
+    search = K <= MOST_SEARCHED if search is None else search
+    evidence = Evidence(a, model, run, draws=bootstrap, search=search, seed=seed)
     found = findings(evidence)
     verdict: Verdict = ("identified", "weakly", "not")[max((finding.weight for finding in found), default=0)]
     reasons = [finding.reason for finding in found if finding.reason]
@@ -336,8 +317,17 @@ def diagnose(
         origin=a.origin,
         agreement=_agreement(annotations, seed, intervals),
         effective_annotators=independent,
-        guarantees=Guarantees.of(whole, a.n_labels / max(evidence.labelled_items, 1), pairs.totals),
+        guarantees=Guarantees.of(whole, a.n_labels / max(evidence.labelled_items, 1), evidence.pairs.totals),
     )
+
+
+def first_look(annotations: Annotations, consensus: Consensus) -> str | None:
+    """Return the verdict and its first reason if a look at pair blocks, without a bootstrap, shows reason for alarm."""
+    a, model = merge_rare(consensus.model.recoded(annotations), consensus.model, MOST_CLASSES)
+    found = obstacles(Evidence(a, model, consensus.run))
+    if not found:
+        return None
+    return f"{_HEADLINE['not' if found[0].weight == 2 else 'weakly']} {found[0].reason}"
 
 
 def _agreement(annotations: Annotations, seed: int, intervals: bool) -> Agreement | None:
@@ -357,16 +347,6 @@ def _model_of(
     if isinstance(consensus, DawidSkene):
         return consensus, "given", {}
     return consensus.model, str(consensus.run["method"]), consensus.run
-
-
-def smoothed_factor(counts: Floats, class_counts: Floats) -> Floats:
-    """Return H, (M K, K), from smoothed counts; annotators without labels have rows of zeros."""
-    # H stacks A_m D^(1/2)                                              (Ibrahim & Fu 2022, eq. (6))
-    K = class_counts.size
-    confusions = (counts + SMOOTHING) / (counts.sum(axis=1, keepdims=True) + K * SMOOTHING)
-    confusions[counts.sum(axis=(1, 2)) <= 0] = 0.0
-    factor: Floats = (confusions * np.sqrt(class_counts / max(float(class_counts.sum()), 1e-300))).reshape(-1, K)
-    return factor
 
 
 def _range(values: Floats) -> dict[str, float] | None:

@@ -3,34 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.diagnose.blocks import BlockStrength
-from consilience.diagnose.constants import OUTSIDE_NOT, OUTSIDE_NOTE
-from consilience.diagnose.graph import CoLabelGraph, needed_items
-from consilience.diagnose.scatter import Scatter
-from consilience.diagnose.stability import Stability
+from consilience.diagnose.blocks import BlockStrength, block_strength
+from consilience.diagnose.constants import OUTSIDE_NOT, OUTSIDE_NOTE, SMOOTHING
+from consilience.diagnose.graph import CoLabelGraph, co_label_graph, needed_items, observed_pairs, single_answers
+from consilience.diagnose.scatter import Scatter, scatter
+from consilience.diagnose.stability import Stability, bootstrap
+from consilience.engine.passes import passes_of
 from consilience.kernels._arrays import Floats, Ints
+from consilience.kernels.em import Statistics
+from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences
 
-__all__ = ["Evidence", "count", "percent", "round_up", "weigh"]
+__all__ = ["Evidence", "count", "percent", "round_up", "smoothed_factor", "weigh"]
 
 
-class Evidence(NamedTuple):
-    """Input of the rules.  In ``answers``, ``pairs``, ``graph`` and ``blocks`` gold is the last annotator."""
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Input of the rules; each part is computed when a rule first asks for it.
+
+    In ``answers``, ``pairs``, ``graph`` and ``blocks`` gold is the last annotator.
+    """
 
     annotations: Annotations
-    answers: Annotations
-    pairs: CoOccurrences
-    graph: CoLabelGraph
-    blocks: BlockStrength
-    scatter: Scatter
-    stability: Stability
-    items_of_class: Floats
+    model: DawidSkene
     run: Mapping[str, Any]  #: what the run of the model reports, such as ``gain_of_subtypes`` and ``known_answers``
+    draws: int = 0  #: of the bootstrap
+    search: bool = False  #: whether the shortfall is searched for with more than three classes
+    seed: int = 0
+
+    @cached_property
+    def answers(self) -> Annotations:
+        """One answer of each annotator to an item, with gold as the last annotator."""
+        return single_answers(self.annotations)
+
+    @cached_property
+    def pairs(self) -> CoOccurrences:
+        """The observed pair blocks."""
+        return observed_pairs(self.answers)
+
+    @cached_property
+    def graph(self) -> CoLabelGraph:
+        """Annotators who share items."""
+        n_labels = self.answers.labels_per_annotator
+        n_labels[: self.annotations.n_annotators] = self.annotations.labels_per_annotator  # repeated answers too
+        return co_label_graph(self.pairs, n_labels, seed=self.seed)
+
+    @cached_property
+    def blocks(self) -> BlockStrength:
+        """Strength of the pair blocks."""
+        return block_strength(self.answers, self.pairs)
+
+    @cached_property
+    def counts(self) -> Statistics:
+        """Expected labels of each annotator, and items of each class, under the model."""
+        return passes_of(self.annotations).sweep(self.model.prior, self.model.confusions)
+
+    @property
+    def items_of_class(self) -> Floats:
+        """Expected items of each class, (K,)."""
+        return self.counts.class_counts
+
+    @cached_property
+    def scatter(self) -> Scatter:
+        """Class specialists, and the sufficiently scattered condition."""
+        factor = smoothed_factor(self.counts.counts, self.items_of_class)
+        return scatter(factor, seed=self.seed, search=self.search)
+
+    @cached_property
+    def stability(self) -> Stability:
+        """Standard errors under a bootstrap over items."""
+        return bootstrap(self.annotations, self.model, draws=self.draws, seed=self.seed)
 
     @property
     def active(self) -> Ints:
@@ -82,6 +131,16 @@ class Evidence(NamedTuple):
         if who.size > most:
             return f"{', '.join(names)} and {who.size - most} more"
         return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def smoothed_factor(counts: Floats, class_counts: Floats) -> Floats:
+    """Return H, (M K, K), from smoothed counts; annotators without labels have rows of zeros."""
+    # H stacks A_m D^(1/2)                                              (Ibrahim & Fu 2022, eq. (6))
+    K = class_counts.size
+    confusions = (counts + SMOOTHING) / (counts.sum(axis=1, keepdims=True) + K * SMOOTHING)
+    confusions[counts.sum(axis=(1, 2)) <= 0] = 0.0
+    factor: Floats = (confusions * np.sqrt(class_counts / max(float(class_counts.sum()), 1e-300))).reshape(-1, K)
+    return factor
 
 
 def weigh(outside: int, total: int) -> int:

@@ -58,7 +58,7 @@ from consilience.diagnose.evidence import Evidence, count, percent, round_up
 from consilience.kernels._arrays import Ints, code_counts
 from consilience.runs.annotator_table import FEW
 
-__all__ = ["Finding", "contradicted", "findings", "surprising", "what_holds"]
+__all__ = ["Finding", "contradicted", "findings", "obstacles", "surprising", "what_holds"]
 
 
 class Finding(NamedTuple):
@@ -429,6 +429,14 @@ def findings(e: Evidence) -> list[Finding]:
     if all(finding.weight < 2 for finding in found):
         found += [finding for rule in _SECOND for finding in rule(e)]
     return sorted(found, key=lambda finding: -finding.weight)
+
+
+def obstacles(e: Evidence) -> list[Finding]:
+    """Return why the verdict is "not", or that annotators err together, as far as no bootstrap is needed to see it."""
+    of_speakers = e.run.get("silence") == "informative"
+    rules = _OF_SPEAKERS if of_speakers else _FIRST
+    found = [finding for rule in rules for finding in rule(e) if finding.weight == 2 and finding.reason]
+    return found if found or of_speakers else list(_err_together(e))
 
 
 def what_holds(e: Evidence) -> Iterator[str]:
