@@ -20,8 +20,8 @@ from consilience.exceptions import ConsilienceWarning
 from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
 
-#: Of the shares of votes, model and record.
-PRIOR: Any = {"centre": (1.0, 1.0, 0.0), "least": (constants.LEAST_SHARE, constants.LEAST_SHARE, 0.0)}
+#: Of the shares of votes and model.
+PRIOR: Any = {"centre": (1.0, 1.0), "least": (constants.LEAST_SHARE, constants.LEAST_SHARE)}
 
 
 def with_known(a: Annotations, truth: Ints, n: int, seed: int) -> Annotations:
@@ -53,25 +53,31 @@ def wrong_together(N: int, seed: int) -> tuple[Annotations, Ints]:
 # ---- the regression --------------------------------------------------------------------------------------------------
 
 
-def some_features(n: int, K: int, coefficients: Floats, offsets: Floats, seed: int) -> tuple[Floats, Ints]:
-    """Features of ``n`` items, and truths drawn with the probabilities that coefficients and offsets give."""
+def some_lessons(n: int, K: int, seed: int) -> tuple[Floats, Annotations, Ints]:
+    """Features of ``n`` items, labels of four annotators, one in five missing, and truths that depend on both."""
     rng = np.random.default_rng(seed)
-    features = rng.normal(0.0, 1.0, (3, n, K))
-    p = normalised(np.tensordot(coefficients, features, 1) + offsets, 0.0)
-    return features, (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    features, matrix = rng.normal(0.0, 1.0, (2, n, K)), rng.integers(0, K, (n, 4))
+    matrix = np.where(rng.random((n, 4)) < 0.2, -1, matrix)
+    logarithms = np.tensordot([0.6, 1.4], features, 1) + np.linspace(0.0, 0.8, K)
+    for m, weight in enumerate((1.0, -0.5, 0.3, 0.0)):
+        logarithms += weight * (matrix[:, m, None] == np.arange(K))
+    truth = (rng.random((n, 1)) > normalised(logarithms, 0.0).cumsum(axis=1)).sum(axis=1)
+    return features, Annotations.from_matrix(matrix, classes=range(K)), truth
 
 
 def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two classes, no doubt and no prior: logistic regression of the class on the differences of the features."""
+    """Two classes, no doubt and no prior: logistic regression of the class on differences of features and labels."""
     from sklearn.linear_model import LogisticRegression
 
-    features, truth = some_features(300, 2, np.array([0.6, 1.4, 0.3]), np.array([0.0, 0.8]), seed=0)
-    monkeypatch.setattr(constants, "SHARE_PRECISION", 1e-9)
-    monkeypatch.setattr(constants, "OFFSET_PRECISION", 1e-9)
-    shares, offsets = known_answers.regression(features, truth, 0.0, **PRIOR)
+    features, said, truth = some_lessons(600, 2, seed=0)
+    for name in ("SHARE_PRECISION", "OFFSET_PRECISION", "WEIGHT_PRECISION"):
+        monkeypatch.setattr(constants, name, 1e-9)
+    shares, offsets, weights = known_answers.regression(features, truth, 0.0, said=said, **PRIOR)
     differences = (features[:, :, 1] - features[:, :, 0]).T
-    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(differences, truth)
-    np.testing.assert_allclose(shares, theirs.coef_[0], atol=2e-3)
+    signs = np.zeros((said.n_items, said.n_annotators))
+    signs[said.item_of_label(), said.annotator] = 2.0 * said.label - 1.0
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(np.hstack([differences, signs]), truth)
+    np.testing.assert_allclose(np.concatenate([shares, weights]), theirs.coef_[0], atol=2e-3)
     assert offsets[1] - offsets[0] == pytest.approx(theirs.intercept_[0], abs=2e-3)
 
 
@@ -79,30 +85,52 @@ def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("doubt", [0.1, 0.0])
 def test_coefficients_have_the_least_penalised_loss(K: int, doubt: float) -> None:
     """The loss label by label; no point around has a smaller one."""
-    features, truth = some_features(80, K, np.array([1.0, 0.5, 0.0]), np.linspace(-0.5, 0.5, K), seed=K)
-    found = np.concatenate(known_answers.regression(features, truth, doubt, **PRIOR))
-    centre = np.concatenate([[1.0, 1.0], np.zeros(K + 1)])
+    features, said, truth = some_lessons(80, K, seed=K)
+    regression = known_answers.regression(features, truth, doubt, said=said, **PRIOR)
+    found = np.concatenate(regression)
+    centre = np.concatenate([[1.0, 1.0], np.zeros(K + 4)])
 
     def loss(x: Floats) -> float:
-        of_shares = constants.SHARE_PRECISION * ((x - centre)[:3] ** 2).sum()
-        total = 0.5 * of_shares + 0.5 * constants.OFFSET_PRECISION * (x[3:] ** 2).sum()
+        shares, offsets, weights = x[:2], x[2 : 2 + K], x[2 + K :]
+        total = 0.5 * constants.SHARE_PRECISION * ((shares - 1.0) ** 2).sum()
+        total += 0.5 * constants.OFFSET_PRECISION * (offsets**2).sum()
+        total += 0.5 * constants.WEIGHT_PRECISION * np.sqrt(said.n_labels / 80) * (weights**2).sum()
         for n, k in enumerate(truth):
-            weights = np.exp(x[:3] @ features[:, n] + x[3:])
-            total -= np.log((1 - doubt) * weights[k] / weights.sum() + doubt / K)
+            scores = shares @ features[:, n] + offsets
+            for label in range(said.indptr[n], said.indptr[n + 1]):
+                scores[said.label[label]] += weights[said.annotator[label]]
+            odds = np.exp(scores)
+            total -= np.log((1 - doubt) * odds[k] / odds.sum() + doubt / K)
         return float(total)
 
-    assert (found[:3] >= 0).all()
     around = found + np.random.default_rng(0).normal(0.0, 0.05, (200, found.size))
-    around[:, :3] = np.maximum(around[:, :3], 0.0)
+    around[:, :2] = np.maximum(around[:, :2], constants.LEAST_SHARE)
     assert loss(found) <= min(loss(x) for x in around) + 1e-6
     assert loss(found) < loss(centre)
+    # without doubt, the loss at the optimum is that of the probabilities it returns
+    if doubt == 0.0:
+        p = regression.probabilities(features, said, 0.0)
+        assert -np.log(p[np.arange(80), truth]).sum() < loss(centre)
 
 
-def test_a_useless_feature_is_not_turned_around() -> None:
-    """Coefficients are not negative: known answers do not make an annotator's mistakes evidence."""
-    features, truth = some_features(300, 2, np.array([1.0, -1.0, -0.5]), np.zeros(2), seed=1)
-    shares, _ = known_answers.regression(features, truth, 0.055, **PRIOR)
-    np.testing.assert_allclose(shares[1:], [constants.LEAST_SHARE, 0.0], atol=1e-6)
+def test_useless_votes_and_models_are_not_turned_around() -> None:
+    """Shares are not negative, where the opposite of both would predict the known answers."""
+    features, said, truth = some_lessons(300, 2, seed=1)
+    shares, _, _ = known_answers.regression(-features, truth, 0.055, said=said, **PRIOR)
+    np.testing.assert_allclose(shares, constants.LEAST_SHARE, atol=1e-6)
+
+
+def test_annotators_who_err_together_share_a_weight() -> None:
+    """Ten copies of one annotator count together about as much as the annotator alone, not ten times as much."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 400)
+    single = np.where(rng.random(400) < 0.8, truth, 1 - truth)[:, None]
+    flat = np.zeros((2, 400, 2))
+    alone, copied = (
+        known_answers.regression(flat, truth, 0.0, said=Annotations.from_matrix(matrix), **PRIOR).weights.sum()
+        for matrix in (single, np.repeat(single, 10, axis=1))
+    )
+    assert alone < copied < 1.2 * alone
 
 
 def test_offsets_correct_a_class_that_labels_name_too_often() -> None:
@@ -132,8 +160,8 @@ def of_one_label_each(N: int, seed: int) -> tuple[Annotations, Ints]:
     return Annotations.from_matrix(matrix, gold=truth), truth
 
 
-def test_records_leave_out_the_item_that_is_predicted() -> None:
-    """Who says nothing else counts as average; with the item itself, the record would always point to the truth."""
+def test_weights_leave_out_the_item_that_is_predicted() -> None:
+    """Who says nothing else has no weight; with the item itself, the weight would always point to the truth."""
     a, truth = of_one_label_each(60, seed=0)
     plain = Pool(vote_posterior, a.annotator_ids)
     _, judged, _ = learn_from_known(a, plain, lambda _: plain)
@@ -202,7 +230,7 @@ def test_answers_do_not_hurt_where_the_model_is_right(n: int) -> None:
         assert a.gold is not None
         changed.append(np.mean((fit.choice.best != blind.choice.best)[a.gold < 0]))
     assert max(worse) <= 3.0
-    assert np.mean(worse) <= (0.0 if n == 100 else 0.7)
+    assert np.mean(worse) <= (0.0 if n == 100 else 0.3)
     assert np.mean(changed) < 0.05
 
 
@@ -216,17 +244,9 @@ def test_known_items_are_at_their_answer_and_new_items_are_judged_alike() -> Non
     np.testing.assert_allclose(fit.posterior.sum(axis=1), 1.0)
     assert isinstance(fit.predictor, Pool)
     np.testing.assert_allclose(fit.predictor(known)[0], fit.posterior, atol=1e-9)
-    # the record is the log-odds of (hits + ā) / (known + 1), negative ones zero
-    assert fit.predictor.record is not None
-    record, pseudo = fit.predictor.record, constants.RECORD_ANSWERS
-    average = 1.0 / (1.0 + np.exp(-record[-1]))  # an unknown annotator has no answers
-    for m in range(known.n_annotators):
-        mine = known.annotator == m
-        items = known.item_of_label()[mine]
-        gold = known.gold[items]
-        hits, n = int((known.label[mine] == gold)[gold >= 0].sum()), int((gold >= 0).sum())
-        share = (hits + pseudo * average) / (n + pseudo)
-        assert record[m] == pytest.approx(max(0.0, np.log(share / (1 - share))))
+    # the six who share mistakes count less than the three who do not
+    assert fit.predictor.weights is not None
+    assert fit.predictor.weights[:6].max() < fit.predictor.weights[6:].min()
 
 
 def test_what_is_reported_of_the_labels_alone_is_a_run_without_known_answers() -> None:
@@ -261,8 +281,6 @@ def test_four_answers_are_too_few_to_say_anything() -> None:
 
 
 def test_large_crowds_are_refitted_on_a_sample_with_all_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, truth = wrong_together(1200, 2)
-    known = with_known(a, truth, 60, 0)
     seen: list[Any] = []
     original = known_answers.learn_from_known
 
@@ -272,17 +290,23 @@ def test_large_crowds_are_refitted_on_a_sample_with_all_known_answers(monkeypatc
 
     monkeypatch.setattr("consilience.auto.auto.learn_from_known", noted)
     monkeypatch.setattr(constants, "SAMPLE", 3000)
-    fit = quiet(known)
-    (part,) = seen
-    assert part.n_items < 500
-    assert part.gold is not None
-    assert (part.gold >= 0).sum() == 60
-    assert error(fit, known, truth) < 10 < 30 < error(quiet(a), a, truth)
+    errors = []
+    for seed in range(4):
+        a, truth = wrong_together(1200, seed)
+        known = with_known(a, truth, 60, seed)
+        errors.append((error(quiet(known), known, truth), error(quiet(a), a, truth)))
+    assert len(seen) == 4
+    for part in seen:
+        assert part.n_items < 500
+        assert part.gold is not None
+        assert (part.gold >= 0).sum() == 60
+    taught, alone = np.mean(errors, axis=0)
+    assert taught < 10 < 30 < alone
 
 
 # Regression bounds: the measured means of these draws, and one point.
 @pytest.mark.usefixtures("data_folder")
-@pytest.mark.parametrize(("name", "most"), [("llmbar", 18.9), ("duck", 8.6), ("zencrowd_all", 13.1)])
+@pytest.mark.parametrize(("name", "most"), [("llmbar", 13.5), ("duck", 5.0), ("zencrowd_all", 12.6)])
 def test_thirty_answers_on_public_sets(name: str, most: float) -> None:
     a, truth = real_crowd(name)
     errors = []

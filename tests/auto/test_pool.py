@@ -37,7 +37,7 @@ def by_hand(
     dependent: float,
     counted: Floats,
     shares: Floats,
-    record: Floats,
+    weights: Floats,
     offsets: Floats,
     doubt: float,
 ) -> list[float]:
@@ -48,9 +48,9 @@ def by_hand(
     product = []
     for k in range(K):
         v = (1 - constants.FLOOR) * votes[k] + constants.FLOOR / K
-        by_record = math.exp(shares[2] * sum(record[m] for m, x in labels if x == k))
+        by_annotators = math.exp(sum(weights[m] for m, x in labels if x == k))
         of_both = v ** (shares[0] * dependent * exponents[0]) * q[k] ** (shares[1] * exponent)
-        product.append(of_both * by_record * math.exp(offsets[k]))
+        product.append(of_both * by_annotators * math.exp(offsets[k]))
     return [(1 - doubt) * p / sum(product) + doubt / K for p in product]
 
 
@@ -59,17 +59,17 @@ def by_hand(
 def test_probabilities_are_those_of_the_formula(dependent: float, learned: bool) -> None:
     (a, matrix), exponents = crowd(), (0.8, 0.3)
     counted = np.array([1.0, 1.0, 0.5, 0.5, 1.0, 1.0, 1.0])
-    record = np.array([0.3, 1.2, 0.0, 2.0, 0.7, 0.1, 0.4])
-    shares = (0.7, 1.6, 0.9) if learned else (1.0, 1.0, 0.0)
+    weights = np.array([0.3, 1.2, 0.0, -2.0, 0.7, 0.1, 0.4]) if learned else np.zeros(7)
+    shares = (0.7, 1.6) if learned else (1.0, 1.0)
     offsets, doubt = np.array([0.4, -0.3, 0.0]) if learned else np.zeros(3), 0.12
     made = Pool(any_posterior, a.annotator_ids, counted, exponents, dependent, doubt)
     if learned:
-        made = replace(made, shares=shares, offsets=offsets, record=np.append(record, 5.0))
+        made = replace(made, shares=shares, offsets=offsets, weights=weights)
     probabilities, votes = made(a)
     q = any_posterior(a)
     for n, row in enumerate(matrix):
         labels = [(m, int(x)) for m, x in enumerate(row) if x >= 0]
-        expected = by_hand(labels, q[n], exponents, dependent, counted, np.array(shares), record, offsets, doubt)
+        expected = by_hand(labels, q[n], exponents, dependent, counted, np.array(shares), weights, offsets, doubt)
         np.testing.assert_allclose(probabilities[n], expected, rtol=1e-9)
         total = sum(counted[m] for m, _ in labels)
         np.testing.assert_allclose(votes[n], [sum(counted[m] for m, x in labels if x == k) / total for k in range(3)])
@@ -128,7 +128,7 @@ def test_known_truths_are_held_and_items_without_labels_get_the_posterior() -> N
 def test_blocks_of_items_and_the_order_of_annotators_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     a, matrix = crowd(6)
     made = Pool(any_posterior, a.annotator_ids, np.linspace(0.2, 1.0, 7))
-    made = replace(made, shares=(1.0, 0.5, 1.0), offsets=np.array([0.1, 0.0, -0.2]), record=np.arange(8.0))
+    made = replace(made, shares=(1.0, 0.5), offsets=np.array([0.1, 0.0, -0.2]), weights=np.arange(7.0))
     whole, votes = made(a)
     monkeypatch.setattr(pool, "_BLOCK", 7)
     for one, other in zip(made(a), (whole, votes), strict=True):
@@ -141,15 +141,15 @@ def test_blocks_of_items_and_the_order_of_annotators_change_nothing(monkeypatch:
     np.testing.assert_allclose(blind(few)[0], blind(same)[0], rtol=1e-12)
 
 
-def test_unknown_annotators_count_once_and_have_an_average_record() -> None:
+def test_unknown_annotators_count_once_and_have_no_weight() -> None:
     a = Annotations.from_matrix([[0, 1, 2], [1, 1, 0], [2, 0, 0]], annotators=["known", "new", "newer"])
     known = a.annotator_ids.take(np.array([0]))
     q = np.random.default_rng(0).dirichlet(np.ones(3), 3)
-    made = replace(Pool(lambda _: q, known, np.array([0.25])), shares=(1.0, 1.0, 1.0), record=np.array([0.8, 0.5]))
+    made = replace(Pool(lambda _: q, known, np.array([0.25])), weights=np.array([0.8]))
     probabilities, _ = made(a)
-    counted, record = np.array([0.25, 1.0, 1.0]), np.array([0.8, 0.5, 0.5])
+    counted, weights = np.array([0.25, 1.0, 1.0]), np.array([0.8, 0.0, 0.0])
     for n, row in enumerate([[0, 1, 2], [1, 1, 0], [2, 0, 0]]):
         exponents, doubt = constants.EXPONENTS["assigned"], constants.DOUBT["assigned"]
         labels = list(enumerate(row))
-        expected = by_hand(labels, q[n], exponents, 1.0, counted, np.ones(3), record, np.zeros(3), doubt)
+        expected = by_hand(labels, q[n], exponents, 1.0, counted, np.ones(2), weights, np.zeros(3), doubt)
         np.testing.assert_allclose(probabilities[n], expected, rtol=1e-9)

@@ -242,7 +242,7 @@ def _taught(part: Annotations, crowd: _Crowd, built: _Built) -> tuple[Pool, tupl
     assert part.gold is not None
     truth = part.gold[known_items(part)]
     made = report(*((each.argmax(axis=1) != truth, each.max(axis=1)) for each in (alone, judged)))
-    made["shares"] = dict(zip(("votes", "model", "record"), pool.shares, strict=True))
+    made["shares"] = dict(zip(("votes", "model"), pool.shares, strict=True))
     return pool, contradiction(made), made
 
 

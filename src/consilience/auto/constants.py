@@ -69,14 +69,9 @@ FLOOR = 0.01
 
 # ---- known answers ---------------------------------------------------------------------------------------------------
 
-#: Precision of the prior of a share (votes, model, vote by record) and of the offset of a class, and the number of
-#: answers that an average annotator's record is worth.
-#: origin: 28 public sets, 10, 30 and 100 known answers; the last from 12 simulated crowds whose model is right, where
-#: ten answers cost 0.3 points with 2 and 0.7 with 1; alternatives: ``CHOICES`` of ``benchmarks known_answers``, which
-#: chooses them without the judged set and without its family; a strength of the record that is fitted to the known
-#: answers (0.7 points worse with ten), other centres of the prior (within 0.2); sensitivity: mean error with 30 answers
-#: 21.6 to 21.9 %, with 100 20.1 to 20.6 %; an offset precision of 3 costs 8 points with ten answers on trec.
-SHARE_PRECISION, OFFSET_PRECISION, RECORD_ANSWERS = 3.0, 10.0, 2.0
+#: Precision of the prior of a share (votes, model), of the offset of a class, and of the weight of an annotator.
+#: origin: TODO
+SHARE_PRECISION, OFFSET_PRECISION, WEIGHT_PRECISION = 3.0, 10.0, 2.0
 
 #: Least share of votes and model: a few surprising answers lower confidence, but do not leave labels to chance.
 #: origin: by design; alternatives: 0, 0.1, 0.3; sensitivity: at most 0.1 points on the mean.

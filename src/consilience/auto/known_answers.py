@@ -1,25 +1,23 @@
-"""Known answers: how far to trust votes, model and annotators' records, and how common the classes are.
+"""Known answers: how far to trust votes, model and every annotator, and how common the classes are.
 
-A vote in which every annotator counts by their record on the known answers joins the pool,
+With f_v and f_q the logarithms of the two factors of :mod:`consilience.auto.pool`, the probabilities are those of a
+logistic regression,
 
-    s_n(k) = Σ over labels k of item n of  max(0, log a_m / (1 - a_m)),      a_m = (hits + r ā) / (known + r),
+    p_n(k)  ∝  exp(c_v f_v(n, k) + c_q f_q(n, k) + Σ over labels k of item n of w_m + b_k),
 
-where ā is the mean probability of a label in the pool: who answered no item of known truth counts as average.  With f_v
-and f_q the logarithms of the two factors of :mod:`consilience.auto.pool`, the probabilities are those of a logistic
-regression with three nonnegative coefficients and an offset for every class,
-
-    p_n(k)  ∝  exp(c_v f_v(n, k) + c_q f_q(n, k) + c_s s_n(k) + b_k),
-
-fitted to the known answers under a normal prior around c = (1, 1, 0) and b = 0: a handful of answers changes little.
-The offsets correct what the labels say of a class too often or too rarely.  No known answer predicts itself: the model
-of a fifth of them is fitted without that fifth, and the records leave out the item that is predicted.
+fitted to the known answers under a normal prior around c = (1, 1), w = 0 and b = 0: a handful of answers changes
+little.  c is not negative.  The weights w correct what votes and model make of single annotators: all of them are
+fitted together, so that annotators who err together do not count twice.  The offsets b correct what the labels say of
+a class too often or too rarely.  No known answer predicts itself: the model of a fifth of them is fitted without that
+fifth, and so is the regression, where its errors are reported.
 
 ====== ================================ =============
 symbol name                             shape
 ====== ================================ =============
-f, s   ``features``                     (3, known, K)
-c      ``shares``                       (3,)
+f      ``features``                     (F, known, K)
+c      ``shares``                       (F,)
 b      ``offsets``                      (K,)
+w      ``weights``                      (M,)
 ====== ================================ =============
 """
 
@@ -35,9 +33,9 @@ from consilience.auto import constants
 from consilience.auto.pool import Pool, features, label_sums, normalised, votes_of
 from consilience.data.annotations import Annotations
 from consilience.diagnose.left_out import known_items, parts_of_known
-from consilience.kernels._arrays import Codes, Floats
+from consilience.kernels._arrays import Codes, Floats, Ints
 
-__all__ = ["Lessons", "learn_from_known", "learned_from", "records", "regression"]
+__all__ = ["Lessons", "Regression", "learn_from_known", "learned_from", "regression"]
 
 
 class Lessons(NamedTuple):
@@ -45,7 +43,20 @@ class Lessons(NamedTuple):
 
     some: Annotations  #: the items with a known answer and a label
     posterior: Floats  #: of the model, without an item's own answer, (known, K)
-    average: float  #: mean probability of a label
+    parts: Sequence[Ints]  #: the known items divided
+
+
+class Regression(NamedTuple):
+    """Coefficients of the logistic regression."""
+
+    shares: Floats  #: of the features, (F,)
+    offsets: Floats  #: of the classes, (K,)
+    weights: Floats  #: of the annotators, (M,)
+
+    def probabilities(self, features: Floats, said: Annotations, doubt: float) -> Floats:
+        """Return the probabilities of items with these features and labels, (N, K)."""
+        logarithms = np.tensordot(self.shares, features, 1) + self.offsets
+        return normalised(logarithms + label_sums(said, self.weights[said.annotator]), doubt)
 
 
 def learn_from_known(
@@ -60,85 +71,79 @@ def learn_from_known(
     some = annotations.select_items(items)
     assert some.gold is not None
     blind, posterior = some.with_gold(None), np.empty((items.size, annotations.n_classes))
-    for part in parts_of_known(blind, some.gold):
+    parts = parts_of_known(blind, some.gold)
+    for part in parts:
         posterior[part] = refit(annotations.forgetting(items[part])).model(blind.select_items(part))
-    learned, judged = learned_from(Lessons(some, posterior, _average_accuracy(annotations, pool)), pool)
+    learned, judged = learned_from(Lessons(some, posterior, parts), pool)
     alone, _ = refit(annotations.forgetting(items))(blind)
     return learned, judged, alone
 
 
 def learned_from(lessons: Lessons, pool: Pool) -> tuple[Pool, Floats]:
-    """Return the pool with coefficients, offsets and records, and what it says of the known items, (known, K)."""
-    some, posterior, average = lessons
+    """Return the pool with what the known answers teach, and what it says of each without it, (known, K)."""
+    some, posterior, parts = lessons
     assert some.gold is not None
-    truth = some.gold
-    hits, known = records(some)
-    who, right = some.annotator, some.label == truth[some.item_of_label()]
-    own = label_sums(some, _weights(hits[who] - right, known[who] - 1.0, average))
-    votes, n_labels = votes_of(some.with_gold(None), pool.counted)
-    three = np.stack([*features(votes, posterior, n_labels, pool.exponents, pool.dependent), own])
+    blind, truth = some.with_gold(None), some.gold
+    votes, n_labels = votes_of(blind, pool.counted)
+    both = np.stack(features(votes, posterior, n_labels, pool.exponents, pool.dependent))
     # known answers show how far the labels can be trusted: no more doubt than where nothing is wrong with them
     doubt = min(pool.doubt, constants.DOUBT["assigned"])
-    shares, offsets = regression(
-        three, truth, doubt, centre=(1.0, 1.0, 0.0), least=(constants.LEAST_SHARE,) * 2 + (0.0,)
-    )
-    judged = normalised(np.tensordot(shares, three, 1) + offsets, doubt)
-    of_votes, of_model, of_record = shares.tolist()
-    # the last entry is for annotators who are not known at all
-    record = _weights(np.append(hits, 0.0), np.append(known, 0.0), average)
-    learned = replace(pool, shares=(of_votes, of_model, of_record), offsets=offsets, record=record, doubt=doubt)
+
+    def fitted(items: Ints) -> Regression:
+        least = (constants.LEAST_SHARE, constants.LEAST_SHARE)
+        said = blind.select_items(items)
+        return regression(both[:, items], truth[items], doubt, centre=(1.0, 1.0), least=least, said=said)
+
+    everything, judged = np.arange(truth.size), np.empty_like(posterior)
+    for part in parts:
+        without = fitted(np.setdiff1d(everything, part))
+        judged[part] = without.probabilities(both[:, part], blind.select_items(part), doubt)
+    found = fitted(everything)
+    of_votes, of_model = found.shares.tolist()
+    learned = replace(pool, shares=(of_votes, of_model), offsets=found.offsets, weights=found.weights, doubt=doubt)
     return learned, judged
 
 
-def records(some: Annotations) -> tuple[Floats, Floats]:
-    """Return the number of right answers and of all answers about items of known truth, by annotator, (M,) both."""
-    assert some.gold is not None
-    right = (some.label == some.gold[some.item_of_label()]).astype(float)
-    counts = (np.bincount(some.annotator, each, some.n_annotators) for each in (right, np.ones_like(right)))
-    hits, known = (count.astype(np.float64) for count in counts)
-    return hits, known
-
-
-def _average_accuracy(annotations: Annotations, pool: Pool) -> float:
-    """Return the mean probability of a label."""
-    probabilities, _ = pool(annotations)
-    mean = float(probabilities[annotations.item_of_label(), annotations.label].mean())
-    return min(max(mean, 0.01), 0.99)
-
-
-def _weights(hits: Floats, known: Floats, average: float) -> Floats:
-    """Return the weights of annotators' votes by their record, never negative."""
-    pseudo = constants.RECORD_ANSWERS
-    made: Floats = np.log((hits + pseudo * average) / (known - hits + pseudo * (1.0 - average)))
-    return np.maximum(made, 0.0)
-
-
 def regression(
-    features: Floats, truth: Codes, doubt: float, *, centre: Sequence[float], least: Sequence[float]
-) -> tuple[Floats, Floats]:
-    """Return the coefficients of the logistic regression, (F,), and the offsets of the classes, (K,).
+    features: Floats,
+    truth: Codes,
+    doubt: float,
+    *,
+    centre: Sequence[float],
+    least: Sequence[float],
+    said: Annotations,
+) -> Regression:
+    """Fit the logistic regression to items of known ``truth`` with these ``features`` and the labels ``said``.
 
-    ``features`` are (F, known, K); the coefficients have a normal prior around ``centre`` and lower bounds ``least``.
+    The shares of the features have a normal prior around ``centre`` and the lower bounds ``least``.
     """
     from scipy.optimize import minimize
 
-    F, _, K = features.shape
-    rows = np.arange(truth.size)
-    middle = np.concatenate([centre, np.zeros(K)])
-    precision = np.repeat([constants.SHARE_PRECISION, constants.OFFSET_PRECISION], [F, K])
+    F, N, K = features.shape
+    present, who = np.unique(said.annotator, return_inverse=True)
+    cells, rows = said.item_of_label() * K + said.label, np.arange(N)
+    middle = np.concatenate([centre, np.zeros(K + present.size)])
+    # the more labels an item has, the less a single one can say beside the others
+    of_weights = constants.WEIGHT_PRECISION * np.sqrt(said.n_labels / max(N, 1))
+    precision = np.repeat([constants.SHARE_PRECISION, constants.OFFSET_PRECISION, of_weights], [F, K, present.size])
 
     def loss(x: Floats) -> tuple[float, Floats]:
-        q = normalised(np.tensordot(x[:F], features, 1) + x[F:], 0.0)
+        shares, offsets, weights = np.split(x, [F, F + K])
+        sums = np.bincount(cells, weights[who], N * K).reshape(N, K)
+        q = normalised(np.tensordot(shares, features, 1) + sums + offsets, 0.0)
         right = (1.0 - doubt) * q[rows, truth]
         p = right + doubt / K
         # d log p / d logarithms  =  right / p · ([k is true] - q)
         slope = -q
         slope[rows, truth] += 1.0
         slope *= (right / p)[:, None]
-        slopes = np.concatenate([np.tensordot(features, slope, 2), slope.sum(axis=0)])
+        of_annotators = np.bincount(who, slope.ravel()[cells], present.size)
+        slopes = np.concatenate([np.tensordot(features, slope, 2), slope.sum(axis=0), of_annotators])
         away = precision * (x - middle)
         return 0.5 * float(away @ (x - middle)) - float(np.log(p).sum()), away - slopes
 
-    bounds = [(bound, None) for bound in least] + [(None, None)] * K
-    found = minimize(loss, middle, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return np.asarray(found[:F]), np.asarray(found[F:])
+    bounds = [(bound, None) for bound in least] + [(None, None)] * (K + present.size)
+    shares, offsets, found = np.split(minimize(loss, middle, jac=True, method="L-BFGS-B", bounds=bounds).x, [F, F + K])
+    weights = np.zeros(said.n_annotators)
+    weights[present] = found
+    return Regression(shares, offsets, weights)

@@ -14,9 +14,9 @@ trusted, with one exception: as far as they show that errors are independent, gi
 word.  Between the two, the exponents are interpolated (:mod:`consilience.auto.dependent`).  On a scale, r are the
 shares of the levels: with r uniform, the lowest and the highest level would be within every interval.
 
-With known answers, the logarithms of both factors, and the scores of a vote by record, are features of a logistic
-regression (:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``, with an ``offset`` for every
-class.
+With known answers, the logarithms of both factors are features of a logistic regression
+(:mod:`consilience.auto.known_answers`), whose coefficients are the ``shares``, with an ``offset`` for every class and a
+``weight`` for every annotator.
 
 ====== ============================== ============
 symbol name                           shape
@@ -109,9 +109,9 @@ class Pool:
     dependent: float = 1.0
     doubt: float = constants.DOUBT["assigned"]
     rest: Floats | None = None  #: probabilities of the classes where labels say nothing, (K,); uniform if None
-    shares: tuple[float, float, float] = (1.0, 1.0, 0.0)  #: of the votes, the model and the vote by record
+    shares: tuple[float, float] = (1.0, 1.0)  #: of the votes and the model
     offsets: Floats | None = None  #: of the classes, (K,)
-    record: Floats | None = None  #: weights of votes by record, (M + 1,); the last is for unknown annotators
+    weights: Floats | None = None  #: by which a label counts beside votes and model, (M,)
 
     def __call__(self, annotations: Annotations) -> tuple[Floats, Floats]:
         """Return probabilities and vote shares of any items, both (N, K)."""
@@ -135,8 +135,9 @@ class Pool:
         logarithms = self.shares[0] * one + self.shares[1] * other
         if self.offsets is not None:
             logarithms += self.offsets
-        if self.record is not None:  # code -1, the last entry: an unknown annotator is average
-            logarithms += self.shares[2] * label_sums(annotations, self.record[codes][annotations.annotator])
+        if self.weights is not None:
+            weights = np.where(codes >= 0, self.weights[codes], 0.0)
+            logarithms += label_sums(annotations, weights[annotations.annotator])
         silent = annotations.labels_per_item == 0  # nothing to combine
         pooled = normalised(logarithms, self.doubt, self.rest)
         return held(annotations, np.where(silent[:, None], posterior, pooled)), votes

@@ -30,8 +30,8 @@ import numpy as np
 from consilience.auto import constants as auto_constants
 from consilience.auto.expected_error import LATER
 from consilience.auto.fallback import why_not
-from consilience.auto.known_answers import regression
-from consilience.auto.pool import Pool, held, normalised
+from consilience.auto.known_answers import Regression, regression
+from consilience.auto.pool import Pool, held
 from consilience.data.annotations import Annotations
 from consilience.data.ids import Ids
 from consilience.diagnose.constants import ERR_TOGETHER, LEAST_KNOWN
@@ -195,20 +195,20 @@ def _combined(a: Annotations, fit: Fit, pool: Pool, joint: Joint, gain: Gain, fo
     if not gain.clear:
         return _reported(fit, used=False, why="held-out labels are not clearly predicted better with it", **report)
     known, why = known_items(a), "held-out labels are predicted better with it"
-    shares, offsets = (_SHARE, _SHARE), np.zeros(a.n_classes)
+    lessons = Regression(np.array([_SHARE, _SHARE]), np.zeros(a.n_classes), np.zeros(a.n_annotators))
     if known.size >= LEAST_KNOWN:
         pool = _untaught(pool)  # the annotators have learned from the known answers, beside the classifiers
         blind, labels = a.with_gold(None), np.empty_like(joint.opinion)
         for items, model, _ in fold_likelihoods(blind, joint.posterior, folds):
             labels[items] = replace(pool, model=_Weighted(model, pool.counted))(blind.select_items(items))[0]
-        shares, offsets = _learned(a, labels, joint.opinion, known, doubt**2, shares)
+        lessons = _learned(a, labels, joint.opinion, known, doubt**2, (_SHARE, _SHARE))
         why = "known answers show how far to trust it"
-    posterior = _product(pool(a)[0], joint.opinion, shares, offsets, doubt**2)
+    posterior = lessons.probabilities(_logs(pool(a)[0], joint.opinion), a, doubt**2)
     silent = a.labels_per_item == 0  # nothing to combine
     posterior[silent] = joint.opinion[silent]
     posterior = held(a, posterior)
     model = DawidSkene(posterior.mean(axis=0), joint.model.confusions, a.class_ids, a.annotator_ids)
-    report["shares"] = {"labels": shares[0], "classifiers": shares[1]}
+    report["shares"] = _shares(lessons)
     return _reported(
         replace(fit, model=model, posterior=posterior, history=joint.history), used=True, why=why, **report
     )
@@ -223,33 +223,32 @@ def _taught_alone(a: Annotations, fit: Fit, pool: Pool, members: Floats) -> Fit:
     known, doubt, bare = known_items(a), pool.doubt**2, replace(pool, doubt=0.0)
     opinion = _relative(Source.at_its_word(len(members), a.n_classes)(members))
     labels = _untaught(bare)(a.with_gold(None))[0]
-    shares, offsets = _learned(a, labels, opinion, known, doubt, (1.0, 0.0))
-    report = {"shares": {"labels": shares[0], "classifiers": shares[1]}}
-    if shares[1] == 0:
+    lessons = _learned(a, labels, opinion, known, doubt, (1.0, 0.0))
+    report = {"shares": _shares(lessons)}
+    if report["shares"]["classifiers"] == 0:
         return _reported(fit, used=False, why="known answers are not predicted better with it", **report)
-    posterior = held(a, _product(bare(a)[0], opinion, shares, offsets, doubt))
+    posterior = held(a, lessons.probabilities(_logs(bare(a)[0], opinion), a, doubt))
     why = "known answers show how far to trust it"
     return _reported(replace(fit, posterior=posterior), used=True, why=why, **report)
 
 
 def _untaught(pool: Pool) -> Pool:
     """Return the pool without what it learned from the known answers, which predict themselves in it."""
-    return replace(pool, record=None, shares=(1.0, 1.0, 0.0), offsets=None)
+    return replace(pool, weights=None, shares=(1.0, 1.0), offsets=None)
 
 
 def _learned(
     a: Annotations, labels: Floats, opinion: Floats, known: Ints, doubt: float, centre: tuple[float, float]
-) -> tuple[tuple[float, float], Floats]:
-    """Return the exponents of labels and classifiers that known answers teach, and the offsets of the classes."""
+) -> Regression:
+    """Return how known answers combine labels and classifiers."""
     assert a.gold is not None
-    logs = np.stack([_log(labels[known]), _log(opinion[known])])
-    least = auto_constants.LEAST_SHARE, 0.0
-    shares, offsets = regression(logs, a.gold[known], doubt, centre=centre, least=least)
-    return (float(shares[0]), float(shares[1])), offsets
+    said, least = a.select_items(known).with_gold(None), (auto_constants.LEAST_SHARE, 0.0)
+    logs = _logs(labels[known], opinion[known])
+    return regression(logs, a.gold[known], doubt, centre=centre, least=least, said=said)
 
 
-def _product(labels: Floats, opinion: Floats, shares: tuple[float, float], offsets: Floats, doubt: float) -> Floats:
-    return normalised(shares[0] * _log(labels) + shares[1] * _log(opinion) + offsets, doubt)
+def _shares(lessons: Regression) -> dict[str, float]:
+    return dict(zip(("labels", "classifiers"), lessons.shares.tolist(), strict=True))
 
 
 def _relative(opinion: Floats) -> Floats:
@@ -277,8 +276,9 @@ class _Weighted:
         return self.model.posterior(annotations, self.weights)
 
 
-def _log(values: Floats) -> Floats:
-    made: Floats = np.log(np.maximum(values, 1e-12))
+def _logs(labels: Floats, opinion: Floats) -> Floats:
+    """Return the features of the regression, (2, N, K)."""
+    made: Floats = np.log(np.maximum(np.stack([labels, opinion]), 1e-12))
     return made
 
 
