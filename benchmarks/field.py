@@ -29,8 +29,7 @@ from benchmarks.breaking import print_table
 from benchmarks.figures import Figure
 from benchmarks.public import ELEVEN, FAMILIES, Crowd, crowd, expected_error, skipped
 from consilience import metrics
-from consilience.auto import auto as auto_module
-from consilience.auto import constants
+from consilience.auto import constants, crowds
 from consilience.auto.pool import Pool, features, normalised, votes_of
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning
@@ -193,7 +192,7 @@ def without_subtypes() -> AbstractContextManager[object]:
 
 
 def without_copies() -> AbstractContextManager[object]:
-    return patch.object(auto_module, "find_copies", lambda _: ())
+    return patch.object(crowds, "find_copies", lambda _: ())
 
 
 def ways(base: Mapping[str, Evidence], values: Mapping[str, Floats]) -> dict[str, Rows]:

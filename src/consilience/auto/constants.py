@@ -71,7 +71,7 @@ FLOOR = 0.01
 
 #: Precision of the prior of a share (votes, model), of the offset of a class, and of the weight of an annotator, the
 #: latter times the root of the number of labels that an item has.
-#: origin: 28 public sets, 10, 30 and 100 known answers; alternatives: ``CHOICES`` of ``benchmarks known_answers``, which
+#: origin: 28 public sets, 10, 30 and 100 known answers; alternatives: those of ``benchmarks known_answers``, which
 #: chooses them without the judged set and without its family; a vote by record instead of the weights (0.3, 0.8 and 0.6
 #: points worse), or beside them (within 0.2), further models beside the first (within 0.3), weights for every class
 #: (within 0.1), precisions chosen by cross-validation (within 0.2); sensitivity: mean errors move by at most 0.1 points

@@ -1,19 +1,19 @@
 """The default for answers on a scale: the pool of ``auto`` with an ordinal model in the place of the nominal one.
 
-Who shares a vote, how far votes and model are trusted, and what known answers teach is as without the order.  The model
-is :mod:`consilience.methods.ordinal`, whose confusions depart from the scale as far as the labels show.  Doubt is
-spread as the levels are.
+Who shares a vote, and how far votes and model are trusted, is as without the order; known answers are compared with the
+ordinal model.  That is :mod:`consilience.methods.ordinal`, whose confusions depart from the scale as far as the labels
+show.  Doubt is spread as the levels are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from consilience.auto.auto import auto
-from consilience.auto.places import predicted
-from consilience.auto.pool import Pool
+from consilience.auto.auto import pooled
+from consilience.auto.crowds import Annotators, Built
+from consilience.data.annotations import Annotations
 from consilience.engine.passes import Labels
 from consilience.fitting.em import Callback
 from consilience.fitting.fit import Fit
@@ -37,28 +37,37 @@ def ordinal_auto(
     show nothing of who is right, there is no model, and the order changes nothing.
     """
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
-    nominal = auto(annotations, silence="random", random_state=random_state, **options)
-    if not isinstance(nominal.predictor, Pool) or nominal.details.get("chosen") == "labels":
-        return nominal
-    fit = ordinal(annotations, order=order, weights=nominal.predictor.counted, **options)
-    assert isinstance(fit.predictor, PlacesModel)
-    predictor = replace(nominal.predictor, model=fit.predictor.posterior, rest=fit.model.prior)
-    posterior, votes = predicted(annotations, predictor)
-    finer = "items differ within a level" if fit.details["places"] > 1 else "items of a level are alike"
-    details = {
-        **nominal.details,
-        "chosen": "ordinal+votes",
-        "why": f"{nominal.details['why']}; the model knows the order of the levels ({finer})",
-        **{name: fit.details[name] for name in ("places", "strength")},
-    }
-    converged = nominal.converged and fit.converged
-    cautions = (*nominal.cautions, *fit.cautions)
-    return replace(
-        fit,
-        posterior=posterior,
-        converged=converged,
-        cautions=cautions,
-        hint=votes,
-        predictor=predictor,
-        details=details,
-    )
+    return pooled(annotations, _Raters(Annotators(annotations, options, random_state), order, options))
+
+
+@dataclass(frozen=True)
+class _Raters:
+    """Annotators whose answers have an order."""
+
+    annotators: Annotators  #: the same without the order
+    order: Sequence[Any] | None
+    options: Mapping[str, Any]
+    assigned: bool = True
+
+    def build(self, annotations: Labels, sample: Annotations) -> Built:
+        """Return the pool of votes and ordinal model."""
+        nominal = self.annotators.build(annotations, sample)
+        fit = ordinal(annotations, order=self.order, weights=self.annotators.weights, **self.options)
+        assert isinstance(fit.predictor, PlacesModel)
+        finer = "items differ within a level" if fit.details["places"] > 1 else "items of a level are alike"
+        details = {
+            **nominal.details,
+            "chosen": "ordinal+votes",
+            "why": f"{nominal.details['why']}; the model knows the order of the levels ({finer})",
+            **{name: fit.details[name] for name in ("places", "strength")},
+        }
+        return Built(
+            replace(nominal.pool, model=fit.predictor.posterior, rest=fit.model.prior),
+            fit.model,
+            fit.log_likelihood,
+            nominal.converged and fit.converged,
+            fit.history,
+            details,
+            (*nominal.cautions, *fit.cautions),
+            nominal.evidence,
+        )
