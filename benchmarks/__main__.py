@@ -23,9 +23,9 @@ SETS = {
     # all tables and figures of the five documents, the slowest first, as two or more run side by side; BENCH_TRIALS and
     # CONSILIENCE_TRIALS make it shorter
     "seeds": (
-        *("ensembles", "pmf_tables", "sketched_clustering", "networks", "thesis_moments", "provable_nmf", "joint_pmf"),
-        *("sequences", "conll", "adversaries", "sketch_kinds", "table7", "crowds_by_pairs", "classifier_settings"),
-        *("movielens", "table6", "convergence", "scattered"),
+        *("sketched_clustering", "sketch_kinds", "ensembles", "provable_nmf", "thesis_moments", "pmf_tables"),
+        *("adversaries", "networks", "crowds_by_pairs", "sequences", "conll", "movielens", "classifier_settings"),
+        *("table7", "joint_pmf", "convergence", "table6", "scattered"),
     ),
     # speed and memory next to peers
     "bench": ("reading", "exports", "em_pass", "whole_fit", "memory", "pairs", "accuracy"),
