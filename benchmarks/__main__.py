@@ -20,13 +20,12 @@ from benchmarks.figures import Figure, print_all
 
 #: Sets by name.
 SETS = {
-    # all tables and figures of the five documents; BENCH_TRIALS and CONSILIENCE_TRIALS make it shorter
+    # all tables and figures of the five documents, the slowest first, as two or more run side by side; BENCH_TRIALS and
+    # CONSILIENCE_TRIALS make it shorter
     "seeds": (
-        *("table6", "table7", "crowds_by_pairs", "convergence", "scattered", "ensembles", "classifier_settings"),
-        *("joint_pmf", "pmf_tables", "movielens"),
-        "provable_nmf",
-        *("sketch_kinds", "sketched_clustering", "adversaries", "thesis_moments"),
-        *("sequences", "conll", "networks"),
+        *("sketched_clustering", "sketch_kinds", "ensembles", "provable_nmf", "thesis_moments", "pmf_tables"),
+        *("adversaries", "networks", "crowds_by_pairs", "sequences", "conll", "movielens", "classifier_settings"),
+        *("table7", "joint_pmf", "convergence", "table6", "scattered"),
     ),
     # speed and memory next to peers
     "bench": ("reading", "exports", "em_pass", "whole_fit", "memory", "pairs", "accuracy"),

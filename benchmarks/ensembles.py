@@ -31,8 +31,8 @@ zeros), and the most frequent class from a model.
 
 :mod:`benchmarks.classifier_settings` shows what other settings of Credit and Car give.
 
-``BENCH_TRIALS`` sets the number of trials, ``BENCH_SECONDS`` the time limit of a method.  The labels of the classifiers
-are cached in ``benchmarks/out``.
+``BENCH_TRIALS`` sets the number of trials, ``BENCH_SECONDS`` the processor time that a method may take.  The labels of
+the classifiers are cached in ``benchmarks/out``.
 """
 
 from __future__ import annotations

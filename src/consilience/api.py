@@ -245,14 +245,17 @@ class _Call:
         """Aggregate labels of items whose neighbours are known."""
         from consilience.structured.network_consensus import aggregate_network
 
+        if self.place["checkpoint"] is not None:
+            raise ParameterError("networks keep no checkpoint")
         annotations, start = self._in_memory(), () if self.method == "auto" else (self.method,)
+        more = {"engine": self.place["engine"], "scheduler": self.place["scheduler"], **self.rest}
         if is_label(self.silence, annotations.class_ids):
             given = {"silence": self.silence, "given_labels": annotations.n_labels}
-            found = aggregate_network(filled(annotations, self.silence), graph, *start, **self.rest)
+            found = aggregate_network(filled(annotations, self.silence), graph, *start, **more)
             return found.with_run({**found.run, **given})
         if self.silence not in (None, "auto", "random"):
             raise ParameterError(f"on a graph, silence must be a label or 'random', not {self.silence!r}")
-        return aggregate_network(annotations, graph, *start, **self.rest)
+        return aggregate_network(annotations, graph, *start, **more)
 
     def with_classifiers(self, **classifiers: Any) -> Consensus:
         """Aggregate labels together with probabilities or features of the items."""
@@ -312,11 +315,9 @@ def _check_structured(answers: str, order: Any, engine: Any, in_order: bool, net
         what = repr(answers) if order is None else "an order"
         raise ParameterError(f"tokens in order and items on a graph have nominal answers, not {what}")
     check_engine(engine)
-    if engine == "stream" or (engine != "local" and networked):
-        kind = "sequences cannot be streamed"
-        if networked:
-            kind = "networks need all labels and edges in memory, since neighbours depend on each other: use 'local'"
-        raise ParameterError(f"{kind}, not {engine!r}")
+    if engine == "stream":
+        kind = "networks" if networked else "sequences"
+        raise ParameterError(f"{kind} cannot be streamed, since neighbours depend on each other: use 'local' or 'dask'")
 
 
 def _check_classifiers(data: Any, method: str, networked: bool, answers: str, engine: Any, checkpoint: Any) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import consilience as cs
-from consilience.engine.dask import Cluster, OnCluster, connect, cut_for
+from consilience.datasets.networks import simulate_network
+from consilience.engine.dask import Cluster, Group, OnCluster, connect, cut_for
 from consilience.engine.passes import InMemory
 from consilience.engine.place import spilled
 from consilience.exceptions import EngineError, EngineWarning, ParameterError
@@ -108,6 +109,24 @@ def test_sequences_on_dask_are_those_in_memory(client: Any, method: str) -> None
     if method != "auto":
         model = cs.SequenceConsensus(method=method, engine=client, **options).fit(crowd)
         assert model.history_ == here.run["history"]
+
+
+@pytest.mark.parametrize("method", ["ds-em", "sml"])
+def test_networks_on_dask_are_those_in_memory(client: Any, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers make the passes of a crowd method that runs everywhere."""
+    drawn = simulate_network(2000, 10, 2, degree=4, agreement=0.8, labels_per_item=3, seed=1)
+    asked, each = [], Group.each
+
+    def noted(self: Group, what: str, *given: Any, **more: Any) -> list[Any]:
+        asked.append(what)
+        return each(self, what, *given, **more)
+
+    monkeypatch.setattr(Group, "each", noted)
+    here = cs.aggregate(drawn.annotations, method, graph=drawn.edges)
+    there = cs.aggregate(drawn.annotations, method, graph=drawn.edges, engine=client)
+    assert ("parts" in asked) == (method == "ds-em")
+    assert there.model == here.model
+    assert np.array_equal(there.posterior, here.posterior)
 
 
 def test_tables_on_dask_are_those_in_memory(client: Any) -> None:

@@ -72,8 +72,10 @@ def test_contradictions_are_refused() -> None:
         cs.aggregate(annotations, must_link=[(0, 1), (1, 2)], cannot_link=[(0, 2)])
     with pytest.raises(DataError, match="different known answers"):
         cs.aggregate(annotations, must_link=[(0, 1)], gold={0: 0, 1: 1})
-    with pytest.raises(ParameterError, match="memory"):
-        cs.aggregate(annotations, must_link=[(0, 1)], engine="dask")
+    with pytest.raises(ParameterError, match="networks cannot be streamed"):
+        cs.aggregate(annotations, must_link=[(0, 1)], engine="stream")
+    with pytest.raises(ParameterError, match="checkpoint"):
+        cs.aggregate(annotations, must_link=[(0, 1)], checkpoint="kept")
 
 
 def test_fifty_cannot_links_halve_the_error() -> None:

@@ -48,6 +48,7 @@ def test_the_class_passes_every_parameter_on(network: NetworkSimulation, monkeyp
         "sweeps": 5,
         "potentials": np.eye(2),
         "callback": print,
+        "engine": "dask",
     }
     NetworkConsensus(**given).fit(network.annotations, graph=network.edges)
     assert seen == given

@@ -27,6 +27,12 @@ def drawn_dimensions(dimensions: tuple[int, ...], noise: float, offset: float = 
     return data + noise * rng.standard_normal(data.shape), np.repeat(np.arange(len(dimensions)), 150), bases
 
 
+@pytest.mark.parametrize("shape", [(300, 40), (200, 100), (400, 1000)])
+def test_dimensions_need_no_more_samples_than_features(shape: tuple[int, int]) -> None:
+    drawn = simulate_subspaces(*shape, 4, 3, noise=0.1, random_state=0)
+    assert fit_subspaces(drawn.data, drawn.truth, 4).dimensions.tolist() == [3, 3, 3, 3]
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.2])
 @pytest.mark.parametrize("affine", [False, True])
 def test_dimensions_and_bases_are_recovered(noise: float, affine: bool) -> None:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from consilience.data.annotations import Annotations
 from consilience.diagnose.left_out import estimated_error, left_out
 from consilience.diagnose.runs import LATER
+from consilience.engine.dask import placed
 from consilience.engine.progress import Callback
 from consilience.exceptions import ParameterError
 from consilience.io.coercion import as_annotations
@@ -45,6 +46,8 @@ def aggregate_network(
     gold: Any = None,
     seed: int | None = 0,
     callback: Callback | None = None,
+    engine: Any = "local",
+    scheduler: Any = None,
     **parameters: Any,
 ) -> Consensus:
     """Aggregate labels of items on a graph into labels with probabilities.
@@ -58,8 +61,8 @@ def aggregate_network(
         matrix, or the result of :func:`nearest_neighbours`.
     method
         The crowd method to start from, with or without the suffix ``+network``.
-    gold, seed, callback
-        As for :func:`consilience.aggregate`.
+    gold, seed, callback, engine, scheduler
+        As for :func:`consilience.aggregate`.  On Dask, the workers make the passes of the crowd method.
     **parameters
         Those of :class:`consilience.NetworkConsensus`, such as ``delta`` and ``inference``.
     """
@@ -71,14 +74,16 @@ def aggregate_network(
     joined = None if graph is None else as_graph(graph, annotations)
     start = method.removesuffix(SUFFIX)
     options: dict[str, Any] = {"method": start, "random_state": seed, "callback": callback, **parameters}
-    fit = network_em(annotations, joined, **options)
     a = annotations
 
     def label(some: Annotations) -> tuple[Codes, Floats]:
         found = network_em(some, joined, **options)
         return found.choice.best, found.posterior[np.arange(some.n_items), found.choice.best]
 
-    known, contradicted = left_out(a, label)
+    with placed(engine, scheduler) as cluster:
+        options["engine"] = cluster.client if cluster else "local"
+        fit = network_em(a, joined, **options)
+        known, contradicted = left_out(a, label)
     fit = replace(fit, cautions=(*contradicted, *fit.cautions))
     warn_of([*cautions_of(a, alone=False), *fit.cautions])
     given = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
@@ -141,6 +146,9 @@ class NetworkConsensus(AsPublished, CrowdEstimator):
         Seed of the crowd method.
     callback
         Called after every pass; ends the fit by returning True.
+    engine
+        Where the crowd method runs: "local" (this process), "dask" (the current Dask client, or local processes), or a
+        Dask client.  Passes over the graph run in this process.
 
     Attributes
     ----------
@@ -180,6 +188,7 @@ class NetworkConsensus(AsPublished, CrowdEstimator):
     tol: float = 1e-6
     random_state: Any = None
     callback: Callback | None = None
+    engine: Any = "local"
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None, gold: Any = None, true_labels: Any = None) -> Self:
         """Learn the annotators, and the labels of items given their neighbours.

@@ -43,6 +43,7 @@ from typing import Any, Literal
 import numpy as np
 
 from consilience.data.annotations import Annotations
+from consilience.engine.dask import placed
 from consilience.engine.progress import Callback, Progress
 from consilience.exceptions import DataError, FewLabelsWarning, ParameterError
 from consilience.fitting.fit import Fit, crowd_confusion, unconverged
@@ -97,6 +98,7 @@ def network_em(
     tol: float = 1e-6,
     random_state: Any = 0,
     callback: Callback | None = None,
+    engine: Any = "local",
 ) -> Fit:
     """Fit annotators and labels of items on a graph; gold items keep their gold label.
 
@@ -117,7 +119,7 @@ def network_em(
         joined = without_pairs(joined, apart)
         if not joined.n_edges:
             coupling = 0.0
-    start = method if isinstance(method, Fit) else _crowd_fit(method, annotations, random_state)
+    start = method if isinstance(method, Fit) else _crowd_fit(method, annotations, random_state, engine)
     if isinstance(coupling, np.ndarray):  # drop edges without strength
         low, high, weight = joined.edges()
         kept = coupling[low] + coupling[high] > 0
@@ -160,7 +162,7 @@ def network_em(
     fitted = em(begin, np.ascontiguousarray(q[order][:, here]), max_iter, tol, callback)
     posterior = fitted.posterior[rank]
     if correlation == "auto" and fitted.details["correlation"] > 0:
-        modest = _crowd_fit("auto", annotations, random_state).posterior[:, here]
+        modest = _crowd_fit("auto", annotations, random_state, engine).posterior[:, here]
         # links are known, so items with links keep what follows from them
         averaged = joined.joined if apart is None else joined.joined & ~apart.joined
         posterior = np.where(averaged[rank, None], (posterior + modest) / 2, posterior)
@@ -264,7 +266,7 @@ def _merged_fit(annotations: Annotations, graph: Any, must_link: Any, **options:
     items = merged_annotations(annotations, group)
     if graph is None and options["cannot_link"] is None:  # the merged items are independent
         method = "auto" if options["method"] == "majority" else options["method"]
-        fit = _crowd_fit(method, items, options["random_state"])
+        fit = _crowd_fit(method, items, options["random_state"], options["engine"])
     else:
         fit = network_em(items, merged_graph(_graph_or_none(graph, annotations, must_link), group), **options)
     return replace(fit, posterior=fit.posterior[group], hint=None if fit.hint is None else fit.hint[group])
@@ -278,9 +280,9 @@ def _graph_or_none(graph: Any, annotations: Annotations, links: Any) -> Graph:
     return as_graph(graph, annotations)
 
 
-def _crowd_fit(method: str, annotations: Annotations, random_state: Any) -> Fit:
-    seeded = {"random_state": random_state} if "random_state" in registry.resolve(method)[0].parameters else {}
-    return registry.fit(method, annotations, **seeded)
+def _crowd_fit(method: str, annotations: Annotations, random_state: Any, engine: Any) -> Fit:
+    with placed(engine) as cluster:
+        return registry.fit_at(cluster, method, annotations, random_state)
 
 
 def _coupling(delta: Any, annotations: Annotations) -> float | Floats | None:

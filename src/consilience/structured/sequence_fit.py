@@ -15,9 +15,8 @@ from typing import Any
 from consilience.data.sequences import SequenceAnnotations
 from consilience.data.silence import filled
 from consilience.engine.checkpoint import Checkpoint, Keeper
-from consilience.engine.dask import Cluster, OnCluster, placed
+from consilience.engine.dask import placed
 from consilience.engine.fingerprint import digest_of_array, fingerprint
-from consilience.engine.passes import InMemory
 from consilience.engine.progress import Callback
 from consilience.exceptions import ConvergenceWarning, ParameterError
 from consilience.factor.transitions import fit_transitions
@@ -99,7 +98,7 @@ def fit_sequences(
         passes: dict[str, Any] = {"max_iter": max_iter, "callback": callback, "cluster": cluster}
         if sequences.silence is not None:
             return fit_silent(sequences, never, tol=tol, **passes)
-        crowd = _crowd_fit(sequences, base, random_state, cluster)
+        crowd = registry.fit_at(cluster, base, sequences.tokens, random_state)
         if method == "auto":
             return fit_auto(sequences, crowd, never, tol=tol, **passes)
         first = fit_hmm(sequences, crowd, never)
@@ -122,14 +121,6 @@ def _filled(sequences: SequenceAnnotations) -> SequenceAnnotations:
     return replace(
         sequences, tokens=filled(sequences.tokens, sequences.tokens.class_ids[sequences.silence]), silence=None
     )
-
-
-def _crowd_fit(sequences: SequenceAnnotations, method: str, random_state: Any, cluster: Cluster | None) -> Fit:
-    chosen, _, _ = registry.resolve(method)
-    seeded = {"random_state": random_state} if "random_state" in chosen.parameters else {}
-    if cluster is None or not chosen.everywhere:
-        return registry.fit(method, sequences.tokens, **seeded)
-    return registry.fit(method, sequences.tokens, place=lambda a: OnCluster(InMemory(a), cluster), **seeded)
 
 
 def fit_hmm(sequences: SequenceAnnotations, crowd: Fit, never: Never | None = None) -> ChainFit:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import consilience.methods
 from consilience.data.annotations import Annotations
-from consilience.engine.passes import Labels, Passes
+from consilience.engine.passes import InMemory, Labels, Passes
 from consilience.exceptions import MethodError, ParameterError, did_you_mean
 from consilience.fitting.fit import Fit
 from consilience.memory import available_bytes
@@ -24,7 +24,10 @@ from consilience.methods.base.method import Method
 from consilience.methods.base.refinement import plain_em, refine
 from consilience.validation import check_names, check_parameters, keywords
 
-__all__ = ["METHODS", "REFINED", "REFINEMENTS", "Method", "fit", "refinement_parameters", "resolve"]
+if TYPE_CHECKING:  # only on a cluster
+    from consilience.engine.dask import Cluster
+
+__all__ = ["METHODS", "REFINED", "REFINEMENTS", "Method", "fit", "fit_at", "refinement_parameters", "resolve"]
 
 #: Suffix of a method that EM refines.
 REFINED = "+em"
@@ -120,6 +123,17 @@ def fit(name: str, annotations: Labels, *, place: Place = nullcontext, **options
             taken = refinement_parameters(suffix)
             found = REFINEMENTS[suffix](placed, found, **{k: v for k, v in options.items() if k in taken})
     return found if inner is annotations else found.among(classes, used)
+
+
+def fit_at(cluster: Cluster | None, name: str, annotations: Annotations, random_state: Any) -> Fit:
+    """Run a method, its passes on the workers of a cluster if there is one and the method runs everywhere."""
+    method, _, _ = resolve(name)
+    options: dict[str, Any] = {"random_state": random_state} if "random_state" in method.parameters else {}
+    if cluster is not None and method.everywhere:
+        from consilience.engine.dask import OnCluster
+
+        options["place"] = lambda inner: OnCluster(InMemory(inner), cluster)
+    return fit(name, annotations, **options)
 
 
 def _check_memory(annotations: Labels) -> None:
