@@ -11,7 +11,7 @@ import click
 
 from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
-from consilience.cli.aggregate import reading_options
+from consilience.cli.aggregate import ANSWERS, levels, reading_options
 
 if TYPE_CHECKING:
     from consilience.compare.compare import Step
@@ -27,6 +27,8 @@ __all__ = ["command"]
     "--truth", type=click.Path(), required=True, help="File of true labels (item, label) to measure errors against."
 )
 @click.option("--methods", default="all", show_default=True, help="Names separated by commas; +em refines any.")
+@click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
+@click.option("--order", metavar="LOW,…,HIGH", help="The levels of a scale from low to high, separated by commas.")
 @click.option("--seeds", default=5, show_default=True, help="Number of runs of a random method.")
 @click.option(
     "--jobs", default=1, show_default=True, help="Methods to run at a time; with more than one, times are longer."
@@ -42,6 +44,8 @@ def command(
     labels: str,
     truth: str,
     methods: str,
+    answers: str,
+    order: str | None,
     seeds: int,
     jobs: int,
     timeout: float | None,
@@ -71,7 +75,8 @@ def command(
         known = cs.read_truth(truth, encoding=reading["encoding"], like=annotations)
         with _progress() as callback:
             options: dict[str, Any] = {"seeds": seeds, "jobs": jobs, "timeout": timeout, "callback": callback}
-            found = compare(annotations, known, methods=methods, **options)
+            treated: dict[str, Any] = {"answers": answers, "order": levels(order)}
+            found = compare(annotations, known, methods=methods, **treated, **options)
     _output.show_notes(list(dict.fromkeys([*found.notes, *sentences])))
     if isinstance(found, ValueComparison):
         if out is not None or plot is not None or printed not in (None, "json"):

@@ -8,7 +8,7 @@ import click
 
 from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
-from consilience.cli.aggregate import ANSWERS, SEED, reading_options
+from consilience.cli.aggregate import ANSWERS, SEED, levels, reading_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,12 +59,11 @@ def command(
     with _output.quiet(), _output.reading(labels):  # the notes are printed below
         annotations = cs.read(labels, **reading)
     with _output.waiting("examining who agrees with whom"):
-        levels = None if order is None else [level.strip() for level in order.split(",")]
-        _, taken = take_answers(annotations, answers, method, order=levels)
+        _, taken = take_answers(annotations, answers, method, order=levels(order))
         run: Any = None
         if taken.kind != "nominal":
             with _output.quiet():
-                run = cs.aggregate(annotations, method, answers=taken.kind, seed=seed, order=levels)
+                run = cs.aggregate(annotations, method, answers=taken.kind, seed=seed, order=levels(order))
             annotations = run.annotations if taken.kind == "ordinal" else annotations
         found: Any
         if taken.kind in ("nominal", "ordinal"):
