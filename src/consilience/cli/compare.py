@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,9 +107,12 @@ def _show_values(found: ValueComparison, csv_: str | None, *, as_json: bool) -> 
         show_json(found.to_dict())
         return
     columns = found.columns()
-    names = [name for name, values in columns.items() if any(values.to_pylist())]
+    names = [name for name, values in columns.items() if name != "note" and any(values.to_pylist())]
     rows = list(zip(*(columns[name].to_pylist() for name in names), strict=True))
-    show_table(Console(highlight=False), "Methods, smallest error first", rows, names, most=len(rows))
+    # spaces let long headings break between words
+    headings = [name.replace("_", " ") for name in names]
+    show_table(Console(highlight=False), "Methods, smallest error first", rows, headings, most=len(rows))
+    _show_remarks(found.rows)
     if csv_ is not None:
         click.echo(f"\nWritten: {csv_}")
 
@@ -158,15 +161,15 @@ def _progress() -> Iterator[Callable[[Step], None]]:
 def _show(found: Comparison) -> None:
     """Print a comparison: errors, costs and remarks."""
     from rich.console import Console
-    from rich.text import Text
 
-    from consilience.cli._output import safe, show_table
+    from consilience.cli._output import show_table
     from consilience.compare.comparison_text import HEADINGS, cells
 
     facts = found.facts
+    called = "levels" if facts["answers"] == "ordinal" else "classes"
     console = Console(highlight=False, soft_wrap=True)
     console.print(
-        f"{facts['labels']} labels of {facts['N']} items by {facts['M']} annotators, {facts['K']} classes; "
+        f"{facts['labels']} labels of {facts['N']} items by {facts['M']} annotators, {facts['K']} {called}; "
         f"{facts['judged']} items judged",
         markup=False,
     )
@@ -186,9 +189,20 @@ def _show(found: Comparison) -> None:
         for row in found.summaries
     ]
     show_table(tables, "What they cost", costs, ("method", "seconds", "memory", "runs", "status"), most=len(costs))
-    remarks = [row for row in found.summaries if row["note"]]
+    _show_remarks(found.summaries)
+
+
+def _show_remarks(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print the notes of the methods that have one."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from consilience.cli._output import safe
+
+    console = Console(highlight=False, soft_wrap=True)
+    remarks = [row for row in rows if row["note"]]
     if remarks:
         console.print(Text("\nRemarks", style="bold"))
     for row in remarks:
-        status = "" if row["status"] == "done" else f" ({row['status']})"
+        status = "" if row.get("status", "done") == "done" else f" ({row['status']})"
         console.print(Text(safe(f"- {row['method']}{status}: {row['note']}")))

@@ -21,6 +21,7 @@ from consilience.compare.supervise import Task
 from consilience.compare.trial import save_labels
 from consilience.compare.values import compare_values
 from consilience.data.annotations import Annotations
+from consilience.diagnose.open_answers import without_answers
 from consilience.exceptions import DataError, DataWarning, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes

@@ -62,9 +62,7 @@ _ARRAYS = ("indptr", "annotator", "label", "gold", "truth")
 _WARM = 1 << 16
 
 
-def save_labels(
-    path: str | os.PathLike[str], annotations: Annotations, truth: Codes, kind: Kind = "nominal"
-) -> None:
+def save_labels(path: str | os.PathLike[str], annotations: Annotations, truth: Codes, kind: Kind = "nominal") -> None:
     """Write the labels of a trial, without the names of items, and what their answers mean."""
     a = annotations
     content = {
