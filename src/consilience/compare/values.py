@@ -93,7 +93,10 @@ def compare_values(annotations: Annotations, truth: Any, taken: Taken, methods: 
     known = _METHODS[kind]
     names = known if methods in (None, "all") else tuple(methods.split(",") if isinstance(methods, str) else methods)
     if strange := [name for name in names if name not in known]:
-        raise ParameterError(f"for answers={kind!r}, the methods are {', '.join(known)}, not {strange[0]!r}")
+        raise ParameterError(
+            f"for answers={kind!r}, the methods are {', '.join(known)}, not {strange[0]!r}; others are for classes "
+            "(answers='nominal')"
+        )
     measure: Callable[..., dict[str, float]] = _numbers if kind == "numeric" else _options
     rows = []
     for name in names:
