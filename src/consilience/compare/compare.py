@@ -153,10 +153,10 @@ def _run(
             closing(supervise.run(named, labels, jobs=jobs, timeout=timeout)) as apart,
             closing(candidates.run(own, annotations, truth, timeout)) as here,
         ):
-            for task, kind, row in chain(apart, here):
-                if kind == "begun":
+            for task, event, row in chain(apart, here):
+                if event == "begun":
                     running.append(task.method)
-                elif kind == "ended":
+                elif event == "ended":
                     running.remove(task.method)
                     continue
                 if row is not None:
