@@ -162,7 +162,7 @@ MODULES = {"crowd-kit": "crowdkit"}
 
 
 def child(path: str, title: str) -> dict[str, Any]:
-    annotations, truth = load_labels(path)
+    annotations, truth, _ = load_labels(path)
     with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
         warnings.simplefilter("ignore")
         work = CONTENDERS[title].prepare(annotations)

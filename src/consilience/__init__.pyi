@@ -21,7 +21,6 @@ from consilience.data.annotations import Annotations as Annotations
 from consilience.data.sequences import SequenceAnnotations as SequenceAnnotations
 from consilience.datasets import simulate as simulate
 from consilience.diagnose import Diagnosis as Diagnosis
-from consilience.diagnose import diagnose as diagnose
 from consilience.diagnose.agreement import Agreement as Agreement
 from consilience.diagnose.agreement import agreement as agreement
 from consilience.diagnose.plan import Plan as Plan
@@ -79,6 +78,7 @@ from consilience.models.hidden_markov import HiddenMarkov as HiddenMarkov
 from consilience.models.multi import MultiModel as MultiModel
 from consilience.models.numeric import NumericModel as NumericModel
 from consilience.models.open_answers import OpenModel as OpenModel
+from consilience.planning import diagnose as diagnose
 from consilience.planning import plan as plan
 from consilience.pmf.classifier import JointPMFClassifier as JointPMFClassifier
 from consilience.pmf.ensemble import EnsembleClustering as EnsembleClustering

@@ -170,15 +170,15 @@ class _Call:
     def of_items(self, answers: str, order: Any) -> Consensus:
         """Aggregate labels of independent items, according to what their answers mean."""
         engine = self.place["engine"]
-        # with a checkpoint, labels are scanned into its folder
-        scan = None if self.place["checkpoint"] else self._scanned
-        options: dict[str, Any] = {"engine": engine, "reading": self.reading, "order": order, "scan": scan}
+        options: dict[str, Any] = {"engine": engine, "reading": self.reading, "order": order, "scan": self._scanned}
         data, taken = take_answers(self.data, answers, self.method, **options)
         call, streamed = replace(self, data=data), not isinstance(data, Annotations)
         if streamed and data is not self.data:  # scanned, with known answers
             call = replace(call, rest={**self.rest, "gold": None})
         if taken.kind == "nominal":
             return call.of_classes(taken)
+        if taken.kind == "ordinal" and self.place["checkpoint"] is not None:
+            raise ParameterError("answers='ordinal' keeps no checkpoint; leave checkpoint=… out, or say 'nominal'")
         if taken.kind == "ordinal" and streamed:
             return call.of_streamed_levels(taken, order)
         if engine != "local":
@@ -200,8 +200,6 @@ class _Call:
         """Aggregate levels of a scale."""
         from consilience.answers.ordinal_consensus import aggregate_ordinal
 
-        if self.place["checkpoint"] is not None:
-            raise ParameterError("answers='ordinal' keeps no checkpoint")
         data = self._including_items(self.data)
         return aggregate_ordinal(data, taken, self.method, order=order, silence=self.silence, **self.rest)
 
@@ -283,10 +281,17 @@ class _Call:
         return annotations.including(_items(self.items, item=annotations.origin.item))
 
     def _scanned(self, data: Any) -> Any:
-        """Return labels that are to be streamed, on disk."""
+        """Return labels that are to be streamed, on disk; with a checkpoint, in its folder."""
         where = {name: self.place[name] for name in ("engine", "memory")}
         known = {name: self.rest[name] for name in ("gold", "callback")}
-        return labels_at(data, saved=None, reading=self.reading, **where, **known)
+        saved = None
+        if self.place["checkpoint"] is not None:
+            from consilience.engine.checkpoint import Checkpoint
+
+            kept = {name: value for name, value in self.rest.items() if name not in ("gold", "seed", "callback")}
+            of = {"method": self.method, "parameters": {**kept, **_given(silence=self.silence)}}
+            saved = Checkpoint(self.place["checkpoint"], {**of, "seed": self.rest["seed"]})
+        return labels_at(data, saved=saved, reading=self.reading, **where, **known)
 
 
 def _opened(data: Any, reading: Mapping[str, Any], columns: Mapping[str, str]) -> tuple[Any, Mapping[str, Any]]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from inspect import signature
+from importlib import import_module
+from inspect import Signature, signature
 from types import ModuleType
 from typing import Any
 
@@ -16,11 +17,23 @@ __all__ = ["make_callable"]
 
 class _CallablePackage(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.__dict__["_function"](*arguments, **options)
+        return self._function(*arguments, **options)
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(self._function)
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        made: Callable[..., Any] = getattr(import_module(self.__dict__["_home"]), self.__name__.rpartition(".")[2])
+        return made
 
 
-def make_callable(package: str, function: Callable[..., Any]) -> None:
-    """Make an imported package callable: it runs ``function`` and has its signature."""
+def make_callable(package: str, home: str) -> None:
+    """Make an imported package callable: it runs the function of its name in the module ``home``, which may be above.
+
+    It is imported when it is called first.
+    """
     module = sys.modules[package]
-    module.__dict__.update(_function=function, __signature__=signature(function))
+    module.__dict__["_home"] = home
     module.__class__ = _CallablePackage

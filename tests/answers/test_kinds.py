@@ -137,3 +137,14 @@ def test_a_file_that_states_the_kind(tmp_path: Path, kind: str, value: list[obje
     found = examine_answers(cs.read(path))
     assert found.kind == taken
     assert said in found.reason
+
+
+@pytest.mark.parametrize(("values", "taken"), [([1, 2, 3], "ordinal"), (["1", "2", "3"], "nominal")])
+def test_whole_numbers_in_argilla_are_ratings(tmp_path: Path, values: list[object], taken: str) -> None:
+    records = [
+        {"id": n, "q.responses": [values[n % 3], values[(n + n // 3) % 3]], "q.responses.users": ["u", "v"]}
+        for n in range(9)
+    ]
+    path = tmp_path / "records.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    assert examine_answers(cs.read(path)).kind == taken

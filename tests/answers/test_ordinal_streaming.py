@@ -122,3 +122,14 @@ def test_scanned_sets_are_refused(tmp_path: Path) -> None:
         scanned = cs.scan(file)
     with pytest.raises(ParameterError, match="cannot be scanned, which leaves out answers that tick nothing"):
         cs.aggregate(scanned, answers="multi")
+
+
+def test_a_checkpoint_makes_no_classes_of_levels(frame: pd.DataFrame, tmp_path: Path) -> None:
+    (tmp_path / "numbered").mkdir()
+    levels = frame.assign(label=[WORDS.index(word) for word in frame["label"]])
+    levels.to_parquet(tmp_path / "numbered" / "part.parquet")
+    with pytest.raises(ParameterError, match="answers='ordinal' keeps no checkpoint"):
+        cs.aggregate(tmp_path / "numbered", checkpoint=tmp_path / "kept")
+    with pytest.warns(EngineWarning, match="keeps no checkpoint on its way"):
+        found = cs.aggregate(tmp_path / "numbered", answers="nominal", checkpoint=tmp_path / "kept")
+    assert found.run["answers"] == "nominal"

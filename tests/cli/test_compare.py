@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.cli.conftest import Result, Run, strict_json, write
 
 import consilience as cs
 import consilience.cli
 from consilience.compare import comparison_plot, supervise
+from consilience.compare.trial import load_labels
 from consilience.exceptions import DataWarning
 from consilience.methods.base import registry
 
@@ -47,7 +49,9 @@ def supervised(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     bins = [{"count": 20, "confidence": 15.0, "right": 14}] * 15
 
     def run(tasks: Any, labels: Path, **options: Any) -> Iterator[supervise.Event]:
+        kind, classes = load_labels(labels)[2], load_labels(labels)[0].classes.tolist()
         asked.append({"methods": [task.method for task in tasks], "seeds": tasks[-1].seeds, **options})
+        asked[-1] |= {"answers": kind, "classes": classes}
         for task in tasks:
             yield supervise.Event(task, "begun")
             for seed in task.seeds:
@@ -100,7 +104,29 @@ def test_options_reach_the_comparison(
     first, second = supervised
     assert first["methods"] == list(registry.METHODS)
     assert (first["jobs"], first["timeout"]) == (1, None)
-    assert second == {"methods": ["auto", "symnmf+em"], "seeds": (0, 1), "jobs": 2, "timeout": 1.5}
+    told = {"methods": ["auto", "symnmf+em"], "seeds": (0, 1), "jobs": 2, "timeout": 1.5}
+    assert second == {**told, "answers": "nominal", "classes": [0, 1, 2]}
+
+
+def test_answers_are_treated_as_aggregate_does(compared: Run, supervised: list[dict[str, Any]], tmp_path: Path) -> None:
+    drawn = cs.datasets.simulate_scale(300, 10, 5, seed=3)
+    names = np.array(["very low", "low", "medium", "high", "very high"])
+    labels, truth = tmp_path / "labels.csv", tmp_path / "truth.csv"
+    frame = drawn.annotations.to_frame("pandas")
+    frame.assign(label=names[frame["label"]]).to_csv(labels, index=False)
+    write(truth, enumerate(names[drawn.truth].tolist()), "item,label")
+    for answers, as_levels in (("auto", True), ("ordinal", True), ("nominal", False)):
+        done = compared(labels, "--truth", truth, "--methods", "majority", "--answers", answers, "--json")
+        assert done.status == 0
+        assert ("labels are treated as a scale from very low to very high" in done.err) == (answers == "auto")
+        kind, classes = ("ordinal", names.tolist()) if as_levels else ("nominal", sorted(names))
+        assert (supervised[-1]["answers"], supervised[-1]["classes"]) == (kind, classes)
+        assert strict_json(done.out)["answers"] == kind
+    downwards = ("--order", ",".join(names[::-1]))
+    assert compared(labels, "--truth", truth, "--methods", "majority", *downwards).status == 0
+    assert supervised[-1]["classes"] == names[::-1].tolist()
+    refused = compared(labels, "--truth", truth, "--answers", "open", *downwards)
+    assert (refused.status, "order=… is for answers='ordinal'" in refused.err) == (2, True)
 
 
 @pytest.mark.usefixtures("supervised")

@@ -59,3 +59,10 @@ def test_levels_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
     assert "labels are treated as a scale from 0.5 to 2.0" in done.err
     assert " 1.5 " in done.out
     assert "1.500" not in done.out
+
+
+def test_plan_and_diagnosis_know_the_order(run: Run, tmp_path: Path) -> None:
+    labels = write(tmp_path, LETTERS)
+    for verb in (("plan", labels, "--budget", 3), ("diagnose", labels, "--bootstrap", 0)):
+        assert "--order low,medium,high" in run(*verb, "--answers", "ordinal").err
+        assert run(*verb, "--order", "G,P,R,X").status == 0

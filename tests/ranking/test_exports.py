@@ -127,6 +127,23 @@ def test_argilla_ranking(tmp_path: Path, nested: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_argilla_2_has_orders_of_names(tmp_path: Path, nested: bool) -> None:
+    orders = {"u": ["b", "a", "c"], "v": ["a", "b", "c"]}
+    record: dict[str, Any] = {"id": "r1"}
+    if nested:
+        answers = [{"user_id": user, "value": order} for user, order in orders.items()]
+        record |= {"fields": {}, "suggestions": {}, "responses": {"order": answers}}
+    else:
+        record |= {"order.responses": [*orders.values()], "order.responses.users": [*orders]}
+    path = written(tmp_path, [record], lines=not nested)
+    beaten = {"u": ["ba", "bc", "ac"], "v": ["ab", "ac", "bc"]}
+    expected = [(who, *sorted(pair), pair[0]) for who, pairs in beaten.items() for pair in pairs]
+    assert won(read_comparisons(path)) == sorted(expected, key=str)
+    with pytest.raises(DataError, match=r"'order' \(ranking\).*cs\.rank"):
+        cs.read(path)
+
+
 def test_reading_labels_points_to_rank(tmp_path: Path) -> None:
     ranks = [{"rank": 1, "value": "a"}, {"rank": 2, "value": "b"}]
     record = {"id": "r", "order.responses": [ranks], "order.responses.users": ["u"], "order.responses.status": [None]}

@@ -83,6 +83,16 @@ def test_predictions_follow_the_frequencies(frame: pd.DataFrame, ranking: cs.Ran
     assert np.isfinite(p).all()
 
 
+def test_predictions_use_lengths_as_the_fit_does() -> None:
+    drawn = simulate_comparisons(6, 4, 400, length=1.0, ties=0.5, seed=3).comparisons.to_pandas()
+    found = cs.rank(drawn)
+    data, p = found.comparisons, found.predict(drawn)
+    fitted = found.model.probabilities(data.first, data.second, data.judge, data.side, data.length)
+    log_fitted = np.log(fitted[np.arange(400), 1 - data.outcome]).sum()
+    log_predicted = np.log([p.loc[n, won] for n, won in enumerate(drawn["winner"])]).sum()
+    assert log_predicted == pytest.approx(log_fitted, rel=1e-9)
+
+
 def test_pairs_have_the_better_item_on_the_left(frame: pd.DataFrame, ranking: cs.Ranking) -> None:
     pairs = ranking.pairs
     score = ranking.scores.set_index("item")["score"]

@@ -183,11 +183,11 @@ def take_answers(
     engine, reading, order
         As for :func:`consilience.aggregate`.
     scan
-        Returns labels that are to be streamed as :class:`consilience.Scanned`; without it they are taken as nominal.
+        Returns labels that are to be streamed as :class:`consilience.Scanned`; without it they are read into memory.
     """
     one_of("answers", answers, ("auto", *get_args(Kind)))
     is_path = isinstance(data, str | os.PathLike)
-    streamed = engine == "stream" or (holds_parquet(data) if is_path else _is_scanned(data))
+    streamed = scan is not None and (engine == "stream" or (holds_parquet(data) if is_path else _is_scanned(data)))
     if answers == "auto":
         answers = next((kind for kind, own in _METHOD.items() if method in own), answers)
     if answers == "auto" and (order is not None or method.split("+")[0] == ORDINAL_METHOD):
@@ -198,9 +198,9 @@ def take_answers(
         if answers in _METHOD and method not in ("auto", *_METHOD[answers]):
             own = " or ".join(map(repr, _METHOD[answers]))
             raise ParameterError(f"answers={answers!r} is for the method 'auto' or {own}, not {method!r}")
-    elif answers == "nominal" or method != "auto" or (streamed and scan is None):
+    elif answers == "nominal" or method != "auto":
         return data, Taken("nominal")
-    if streamed and scan is not None:
+    if scan is not None and streamed:
         scanned = scan(data)
         taken = _examine_sample(scanned) if answers == "auto" else Taken(cast("Kind", answers))
         if taken.kind == "nominal" or not _fits_in_memory(scanned, taken.kind):
@@ -215,7 +215,7 @@ def take_answers(
         # read again: a scan leaves out answers that tick nothing
     with quiet_about_blanks():
         annotations = as_annotations(data, **((reading or {}) if is_path else {}))
-    if not streamed or scan is None:
+    if not streamed:
         annotations, taken = _as_written(annotations, answers, order)
     if taken.kind != "multi" and annotations is not data:
         warn_of_blanks(annotations)

@@ -8,4 +8,4 @@ from consilience.callable_package import make_callable
 
 __all__ = ["Audit", "audit"]
 
-make_callable(__name__, audit)
+make_callable(__name__, "consilience.audit.audit")

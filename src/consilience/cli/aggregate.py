@@ -11,7 +11,7 @@ import click
 from consilience.cli._help import READING, Sectioned
 from consilience.cli._input import LABELS
 
-__all__ = ["ANSWERS", "SEED", "command", "reading_options", "run_aggregate"]
+__all__ = ["ANSWERS", "SEED", "command", "levels", "reading_options", "run_aggregate"]
 
 _NOT_BOTH = "--edges and --item are for items; --sequence and --position for tokens in order"
 _COLUMNS = ("item", "annotator", "label")
@@ -35,6 +35,11 @@ _MORE = ("groups", "rule", "field", "inference")
 def integer(value: Any) -> int:
     """Return a seed that every method takes.  As a function, it keeps the range out of the help."""
     return int(click.IntRange(0, 2**32 - 1).convert(value, None, None))
+
+
+def levels(order: str | None) -> list[str] | None:
+    """Return the levels that an option names, separated by commas."""
+    return None if order is None else [level.strip() for level in order.split(",")]
 
 
 SEED = integer
@@ -172,7 +177,7 @@ def command(
     reading = {name: options.pop(name) for name in READING}
     parameters = {name: value for name in (*_PARAMETERS, *_MORE) if (value := options.pop(name)) is not None}
     if "order" in parameters:
-        parameters["order"] = [level.strip() for level in parameters["order"].split(",")]
+        parameters["order"] = levels(parameters["order"])
     options |= {"title": Path(labels).name, "encoding": reading["encoding"]}
     if in_order and (networked or reading["item"] is not None):
         raise click.UsageError(_NOT_BOTH)

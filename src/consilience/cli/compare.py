@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import click
 
 from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
-from consilience.cli.aggregate import reading_options
+from consilience.cli.aggregate import ANSWERS, levels, reading_options
 
 if TYPE_CHECKING:
     from consilience.compare.compare import Step
@@ -27,6 +27,8 @@ __all__ = ["command"]
     "--truth", type=click.Path(), required=True, help="File of true labels (item, label) to measure errors against."
 )
 @click.option("--methods", default="all", show_default=True, help="Names separated by commas; +em refines any.")
+@click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
+@click.option("--order", metavar="LOW,…,HIGH", help="The levels of a scale from low to high, separated by commas.")
 @click.option("--seeds", default=5, show_default=True, help="Number of runs of a random method.")
 @click.option(
     "--jobs", default=1, show_default=True, help="Methods to run at a time; with more than one, times are longer."
@@ -42,6 +44,8 @@ def command(
     labels: str,
     truth: str,
     methods: str,
+    answers: str,
+    order: str | None,
     seeds: int,
     jobs: int,
     timeout: float | None,
@@ -71,7 +75,8 @@ def command(
         known = cs.read_truth(truth, encoding=reading["encoding"], like=annotations)
         with _progress() as callback:
             options: dict[str, Any] = {"seeds": seeds, "jobs": jobs, "timeout": timeout, "callback": callback}
-            found = compare(annotations, known, methods=methods, **options)
+            treated: dict[str, Any] = {"answers": answers, "order": levels(order)}
+            found = compare(annotations, known, methods=methods, **treated, **options)
     _output.show_notes(list(dict.fromkeys([*found.notes, *sentences])))
     if isinstance(found, ValueComparison):
         if out is not None or plot is not None or printed not in (None, "json"):
@@ -102,9 +107,12 @@ def _show_values(found: ValueComparison, csv_: str | None, *, as_json: bool) -> 
         show_json(found.to_dict())
         return
     columns = found.columns()
-    names = [name for name, values in columns.items() if any(values.to_pylist())]
+    names = [name for name, values in columns.items() if name != "note" and any(values.to_pylist())]
     rows = list(zip(*(columns[name].to_pylist() for name in names), strict=True))
-    show_table(Console(highlight=False), "Methods, smallest error first", rows, names, most=len(rows))
+    # spaces let long headings break between words
+    headings = [name.replace("_", " ") for name in names]
+    show_table(Console(highlight=False), "Methods, smallest error first", rows, headings, most=len(rows))
+    _show_remarks(found.rows)
     if csv_ is not None:
         click.echo(f"\nWritten: {csv_}")
 
@@ -153,15 +161,15 @@ def _progress() -> Iterator[Callable[[Step], None]]:
 def _show(found: Comparison) -> None:
     """Print a comparison: errors, costs and remarks."""
     from rich.console import Console
-    from rich.text import Text
 
-    from consilience.cli._output import safe, show_table
+    from consilience.cli._output import show_table
     from consilience.compare.comparison_text import HEADINGS, cells
 
     facts = found.facts
+    called = "levels" if facts["answers"] == "ordinal" else "classes"
     console = Console(highlight=False, soft_wrap=True)
     console.print(
-        f"{facts['labels']} labels of {facts['N']} items by {facts['M']} annotators, {facts['K']} classes; "
+        f"{facts['labels']} labels of {facts['N']} items by {facts['M']} annotators, {facts['K']} {called}; "
         f"{facts['judged']} items judged",
         markup=False,
     )
@@ -181,9 +189,20 @@ def _show(found: Comparison) -> None:
         for row in found.summaries
     ]
     show_table(tables, "What they cost", costs, ("method", "seconds", "memory", "runs", "status"), most=len(costs))
-    remarks = [row for row in found.summaries if row["note"]]
+    _show_remarks(found.summaries)
+
+
+def _show_remarks(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print the notes of the methods that have one."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from consilience.cli._output import safe
+
+    console = Console(highlight=False, soft_wrap=True)
+    remarks = [row for row in rows if row["note"]]
     if remarks:
         console.print(Text("\nRemarks", style="bold"))
     for row in remarks:
-        status = "" if row["status"] == "done" else f" ({row['status']})"
+        status = "" if row.get("status", "done") == "done" else f" ({row['status']})"
         console.print(Text(safe(f"- {row['method']}{status}: {row['note']}")))

@@ -8,7 +8,7 @@ import click
 
 from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS
-from consilience.cli.aggregate import ANSWERS, SEED, reading_options
+from consilience.cli.aggregate import ANSWERS, SEED, levels, reading_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,27 +52,19 @@ def command(
     items.
     """
     import consilience as cs
-    from consilience.answers.kinds import take_answers
     from consilience.cli import _output
-    from consilience.diagnose import Diagnosis, diagnose
+    from consilience.data.set_labels import as_sets
+    from consilience.diagnose import Diagnosis
+    from consilience.diagnose.multi import MultiDiagnosis
 
     with _output.quiet(), _output.reading(labels):  # the notes are printed below
         annotations = cs.read(labels, **reading)
-    with _output.waiting("examining who agrees with whom"):
-        levels = None if order is None else [level.strip() for level in order.split(",")]
-        _, taken = take_answers(annotations, answers, method, order=levels)
-        run: Any = None
-        if taken.kind != "nominal":
-            with _output.quiet():
-                run = cs.aggregate(annotations, method, answers=taken.kind, seed=seed, order=levels)
-            annotations = run.annotations if taken.kind == "ordinal" else annotations
-        found: Any
-        if taken.kind in ("nominal", "ordinal"):
-            found = diagnose(annotations, consensus=run, method=method, bootstrap=bootstrap, seed=seed)
-        else:
-            found = run.diagnosis
-        notes = [*(annotations if run is None else run).origin.notes, *filter(None, (taken.reason, taken.hint))]
-    _output.show_notes(notes)
+    with _output.waiting("examining who agrees with whom"), _output.caught() as sentences:
+        treated: dict[str, Any] = {"answers": answers, "order": levels(order), "method": method}
+        found: Any = cs.diagnose(annotations, bootstrap=bootstrap, seed=seed, **treated)
+    # answers without a label tick nothing, if labels name several options
+    origin = (as_sets(annotations) if isinstance(found, MultiDiagnosis) else annotations).origin
+    _output.show_notes([*origin.notes, *sentences])
     if as_json:
         _output.show_json(found.to_dict())
     elif isinstance(found, Diagnosis):

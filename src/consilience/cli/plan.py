@@ -9,7 +9,7 @@ import click
 
 from consilience.cli._help import Sectioned
 from consilience.cli._input import LABELS_OR_RANKING
-from consilience.cli.aggregate import ANSWERS, SEED, reading_options
+from consilience.cli.aggregate import ANSWERS, SEED, levels, reading_options
 
 if TYPE_CHECKING:
     from consilience.diagnose.plan import Plan
@@ -35,6 +35,7 @@ __all__ = ["command", "per_annotator"]
 )
 @click.option("--gold", type=click.Path(), help="File of known answers (item, label), which are kept as they are.")
 @click.option("--answers", type=ANSWERS, default="auto", show_default=True, help="What answers mean, as for aggregate.")
+@click.option("--order", metavar="LOW,…,HIGH", help="The levels of a scale from low to high, separated by commas.")
 @click.option(
     "--ceiling",
     type=float,
@@ -55,6 +56,7 @@ def command(
     questions: int,
     gold: str | None,
     answers: str,
+    order: str | None,
     ceiling: float | None,
     delta: float | None,
     person: float | None,
@@ -106,7 +108,7 @@ def command(
             _show_routing(routing, annotations.origin.notes, out, as_json)
             return
         assert budget is not None
-        with _output.waiting("planning"):
+        with _output.waiting("planning"), _output.caught() as sentences:
             found = cs.plan(
                 annotations,
                 budget,
@@ -115,12 +117,13 @@ def command(
                 allow_flagged=allow_flagged,
                 gold=questions,
                 answers=answers,
+                order=levels(order),
                 method=method,
                 seed=seed,
             )
     if out is not None:
         found.save(out)
-    _output.show_notes([*found.origin.notes, *found.notes])
+    _output.show_notes(list(dict.fromkeys([*found.origin.notes, *sentences, *found.notes])))
     if as_json:
         _output.show_json(found.to_dict())
         return

@@ -8,4 +8,4 @@ from consilience.compare.comparison import Comparison
 
 __all__ = ["Comparison", "compare"]
 
-make_callable(__name__, compare)
+make_callable(__name__, "consilience.compare.compare")

@@ -115,7 +115,8 @@ def judge_any(annotations: Annotations, truth: Codes, found: Any) -> dict[str, A
             raise DataError("the consensus is of other items, or of the same in another order")
         if found.model.classes != annotations.class_ids:
             raise DataError("the consensus has other classes, or the same in another order")
-        return judge_labels(found.choice.best, found.posterior, truth)
+        table, labels, known = found.judged_by(truth)
+        return judge_labels(labels, table, known)
     posterior = _probabilities(annotations, found)
     if posterior is not None:
         return judge_labels(choose(posterior, posterior.mean(axis=0)).best, posterior, truth)

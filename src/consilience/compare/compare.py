@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilience.answers.kinds import Kind
-from consilience.answers.numeric.kind import looks_numeric
+from consilience.answers.kinds import Kind, take_answers
+from consilience.answers.ordinal_consensus import in_order
 from consilience.compare import candidates, supervise
 from consilience.compare.candidates import Candidate, candidate_of
 from consilience.compare.comparison import Comparison
@@ -21,8 +21,8 @@ from consilience.compare.supervise import Task
 from consilience.compare.trial import save_labels
 from consilience.compare.values import compare_values
 from consilience.data.annotations import Annotations
-from consilience.data.option_sets import looks_like_sets
-from consilience.exceptions import DataError, ParameterError
+from consilience.diagnose.open_answers import without_answers
+from consilience.exceptions import DataError, DataWarning, ParameterError
 from consilience.io.coercion import as_annotations
 from consilience.kernels._arrays import Codes
 from consilience.methods.base import registry
@@ -46,6 +46,8 @@ def compare(
     truth: Any,
     *,
     methods: Any = None,
+    answers: str = "auto",
+    order: Any = None,
     seeds: int | Sequence[int] = 1,
     jobs: int = 1,
     timeout: float | None = None,
@@ -90,16 +92,21 @@ def compare(
     >>> compare(crowd.annotations, crowd.truth, methods="majority,ds-em")
     <Comparison: 2 methods on 300 items, best ds-em (1.67 % wrong)>
     """
+    data, taken = take_answers(data, answers, "auto", order=order)
     annotations = as_annotations(data)
-    if (kind := _kind(annotations)) is not None:
-        return compare_values(annotations, _read_truth(annotations, truth), kind, methods)
+    if taken.kind in ("numeric", "multi"):
+        return compare_values(annotations, _read_truth(annotations, truth), taken, methods)
+    if taken.kind == "ordinal":
+        annotations, _ = in_order(annotations, order)
     chosen = _chosen(methods)
     tasks = {Task(name, _seeds_of(name, candidate, seeds)): candidate for name, candidate in chosen.items()}
     _check(jobs, timeout)
     codes = _judged(annotations, truth)
-    cautions = cautions_of(annotations)
+    # answers that differ between items have no frequencies that could be rare
+    cautions = cautions_of(without_answers(annotations) if taken.kind == "open" else annotations)
+    cautions = [*([(taken.reason, DataWarning)] if taken.reason else []), *cautions]
     warn_of(cautions)
-    notes = [*annotations.origin.notes, *(sentence for sentence, _ in cautions)]
+    notes = [*annotations.origin.notes, *filter(None, [taken.hint]), *(sentence for sentence, _ in cautions)]
     jobs = max(1, min(jobs, sum(candidate is None for candidate in chosen.values())))
     if own := [name for name, candidate in chosen.items() if candidate is not None]:
         notes.append(f"{', '.join(own)} ran in this process: seconds include what is loaded and compiled on first use")
@@ -107,8 +114,9 @@ def compare(
         notes.append(f"{jobs} methods ran at a time and slowed each other down: for comparable seconds, use jobs=1")
     return Comparison(
         tuple(task.method for task in tasks),
-        tuple(_run(tasks, annotations, codes, jobs, timeout, callback)),
+        tuple(_run(tasks, annotations, codes, taken.kind, jobs, timeout, callback)),
         {
+            "answers": taken.kind,
             "N": annotations.n_items,
             "M": annotations.n_annotators,
             "K": annotations.n_classes,
@@ -126,6 +134,7 @@ def _run(
     tasks: Mapping[Task, Candidate | None],
     annotations: Annotations,
     truth: Codes,
+    kind: Kind,
     jobs: int,
     timeout: float | None,
     callback: Callable[[Step], Any] | None,
@@ -137,17 +146,17 @@ def _run(
     wanted = [(task.method, seed) for task in tasks for seed in task.seeds]
     with tempfile.TemporaryDirectory(prefix="consilience-", ignore_cleanup_errors=True) as folder:
         labels = Path(folder) / "labels.npz"
-        save_labels(labels, annotations, truth)
+        save_labels(labels, annotations, truth, kind)
         own = {task: candidate for task, candidate in tasks.items() if candidate is not None}
         named = [task for task in tasks if task not in own]
         with (
             closing(supervise.run(named, labels, jobs=jobs, timeout=timeout)) as apart,
             closing(candidates.run(own, annotations, truth, timeout)) as here,
         ):
-            for task, kind, row in chain(apart, here):
-                if kind == "begun":
+            for task, event, row in chain(apart, here):
+                if event == "begun":
                     running.append(task.method)
-                elif kind == "ended":
+                elif event == "ended":
                     running.remove(task.method)
                     continue
                 if row is not None:
@@ -213,13 +222,6 @@ def _check(jobs: Any, timeout: Any) -> None:
     # somewhat below the limit of a timer
     if timeout is not None and not (isinstance(timeout, int | float | np.number) and 0 < timeout <= 4e6):
         raise ParameterError(f"timeout must be a number of seconds above 0 (at most 4000000), or None, not {timeout!r}")
-
-
-def _kind(annotations: Annotations) -> Kind | None:
-    """Return the kind of answers that have no classes, None for classes."""
-    if looks_like_sets(annotations):
-        return "multi"
-    return "numeric" if annotations.origin.answers == "numeric" or looks_numeric(annotations) else None
 
 
 def _read_truth(annotations: Annotations, truth: Any) -> Any:

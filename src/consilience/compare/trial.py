@@ -31,6 +31,9 @@ from typing import Any
 import numpy as np
 
 from consilience import metrics
+from consilience.answers.kinds import OPEN_METHOD, Kind, Taken
+from consilience.answers.open_consensus import aggregate_open
+from consilience.answers.ordinal_consensus import fit_levels
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
 from consilience.exceptions import MethodError
@@ -38,6 +41,7 @@ from consilience.files import load_arrays, save_arrays
 from consilience.fitting.fit import Fit
 from consilience.kernels._arrays import Codes, Floats
 from consilience.methods.base import registry
+from consilience.runs.open_run import OpenRun
 
 __all__ = [
     "judge",
@@ -58,11 +62,12 @@ _ARRAYS = ("indptr", "annotator", "label", "gold", "truth")
 _WARM = 1 << 16
 
 
-def save_labels(path: str | os.PathLike[str], annotations: Annotations, truth: Codes) -> None:
-    """Write the labels of a trial, without the names of items."""
+def save_labels(path: str | os.PathLike[str], annotations: Annotations, truth: Codes, kind: Kind = "nominal") -> None:
+    """Write the labels of a trial, without the names of items, and what their answers mean."""
     a = annotations
     content = {
         **_FORMAT,
+        "answers": kind,
         "annotators": a.annotator_ids.to_json()["names"],
         "classes": a.class_ids.to_json()["names"],
         "columns": [a.origin.item, a.origin.annotator, a.origin.label],
@@ -71,7 +76,7 @@ def save_labels(path: str | os.PathLike[str], annotations: Annotations, truth: C
     save_arrays(path, content, indptr=a.indptr, annotator=a.annotator, label=a.label, gold=gold, truth=truth)
 
 
-def load_labels(path: str | os.PathLike[str]) -> tuple[Annotations, Codes]:
+def load_labels(path: str | os.PathLike[str]) -> tuple[Annotations, Codes, Kind]:
     """Read a file written by :func:`save_labels`."""
     content, arrays = load_arrays(path, _FORMAT, _ARRAYS, "the labels of a trial")
     annotations = Annotations(
@@ -84,7 +89,7 @@ def load_labels(path: str | os.PathLike[str]) -> tuple[Annotations, Codes]:
         gold=arrays["gold"] if arrays["gold"].size else None,
         origin=Origin(*content["columns"]),
     )
-    return annotations, arrays["truth"]
+    return annotations, arrays["truth"], content["answers"]
 
 
 def release() -> None:
@@ -111,7 +116,15 @@ def peak() -> int | None:
     return unit * int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def _warm_up(name: str, annotations: Annotations, options: dict[str, Any]) -> None:
+def _run(name: str, annotations: Annotations, kind: Kind, **options: Any) -> Fit | OpenRun:
+    """Run a method by name as :func:`consilience.aggregate` does."""
+    if kind == "open" and name in ("auto", OPEN_METHOD):
+        return aggregate_open(annotations, Taken(kind), callback=options.get("callback"))
+    fit = fit_levels if kind == "ordinal" else registry.fit
+    return fit(name, annotations, **options)
+
+
+def _warm_up(name: str, annotations: Annotations, kind: Kind, options: dict[str, Any]) -> None:
     """Run one pass of a method over a part of the items, to load and compile what it uses; ignore failures."""
     a = annotations
     step = max(1, a.n_labels // _WARM)
@@ -122,14 +135,19 @@ def _warm_up(name: str, annotations: Annotations, options: dict[str, Any]) -> No
         rare = [int(np.argmax(a.label == k)) for k in np.flatnonzero(absent)[:100]]
         items = np.union1d(items, np.searchsorted(a.indptr, rare, side="right") - 1)
     with suppress(Exception):
-        registry.fit(name, a.select_items(items), callback=lambda _state: True, **options)
+        _run(name, a.select_items(items), kind, callback=lambda _state: True, **options)
 
 
-def trial(name: str, annotations: Annotations, truth: Codes, seed: int | None, held: int | None) -> dict[str, Any]:
+def trial(
+    name: str,
+    annotations: Annotations,
+    truth: Codes,
+    seed: int | None,
+    held: int | None,
+    kind: Kind = "nominal",
+) -> dict[str, Any]:
     """Fit a method by name once and judge it; ``held`` is as in :func:`measured`."""
-    return measured(
-        partial(registry.fit, name, annotations, **_seeded(seed)), lambda fit: judge(fit, truth), seed, held
-    )
+    return measured(partial(_run, name, annotations, kind, **_seeded(seed)), lambda fit: judge(fit, truth), seed, held)
 
 
 def measured(
@@ -156,8 +174,11 @@ def measured(
         return {"seed": seed, "status": "failed", "note": f"{type(error).__name__}: {error}".rstrip(": ")}
 
 
-def judge(fit: Fit, truth: Codes) -> dict[str, Any]:
+def judge(fit: Fit | OpenRun, truth: Codes) -> dict[str, Any]:
     """Compare a fit with the truth (-1: not judged)."""
+    if isinstance(fit, OpenRun):
+        posterior, labels, known = fit.judged_by(truth)
+        return judge_labels(labels, posterior, known)
     notes = filter(None, (fit.details.get("why"), *(sentence for sentence, _ in fit.cautions)))
     return judge_labels(fit.choice.best, fit.posterior, truth, "; ".join(notes))
 
@@ -193,13 +214,13 @@ def main(path: str, name: str, seeds: list[int | None]) -> None:
     send = _own_channel()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")
-    annotations, truth = load_labels(path)
-    _warm_up(name, annotations, _seeded(seeds[0]))
+    annotations, truth, kind = load_labels(path)
+    _warm_up(name, annotations, kind, _seeded(seeds[0]))
     release()
     held = peak()
     send({"ready": True})
     for seed in seeds:
-        send(trial(name, annotations, truth, seed, held))
+        send(trial(name, annotations, truth, seed, held, kind))
 
 
 def _own_channel() -> Callable[[dict[str, Any]], None]:

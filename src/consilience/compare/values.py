@@ -22,7 +22,7 @@ from consilience.answers.numeric.slips import item_medians
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.set_labels import as_sets
-from consilience.exceptions import ConsilienceError, ConsilienceWarning, ParameterError
+from consilience.exceptions import ConsilienceError, ConsilienceWarning, DataWarning, ParameterError, warn
 from consilience.files import atomic_file
 from consilience.runs.numeric_run import values_by_item
 
@@ -87,12 +87,16 @@ class ValueComparison:
         return f"<ValueComparison: {len(self.rows)} methods, best {first['method']} ({what} {figure:.4g})>"
 
 
-def compare_values(annotations: Annotations, truth: Any, kind: Kind, methods: Any = None) -> ValueComparison:
+def compare_values(annotations: Annotations, truth: Any, taken: Taken, methods: Any = None) -> ValueComparison:
     """Measure every method for numbers or several options against a truth."""
+    kind = taken.kind
     known = _METHODS[kind]
     names = known if methods in (None, "all") else tuple(methods.split(",") if isinstance(methods, str) else methods)
     if strange := [name for name in names if name not in known]:
-        raise ParameterError(f"for answers={kind!r}, the methods are {', '.join(known)}, not {strange[0]!r}")
+        raise ParameterError(
+            f"for answers={kind!r}, the methods are {', '.join(known)}, not {strange[0]!r}; others are for classes "
+            "(answers='nominal')"
+        )
     measure: Callable[..., dict[str, float]] = _numbers if kind == "numeric" else _options
     rows = []
     for name in names:
@@ -111,7 +115,9 @@ def compare_values(annotations: Annotations, truth: Any, kind: Kind, methods: An
     first = _FIGURES[kind][0]
     rows.sort(key=lambda row: row.get(first, np.inf))
     origin = annotations.origin if kind == "numeric" else as_sets(annotations).origin  # blank answers are answers
-    return ValueComparison(kind, tuple(rows), origin.notes, origin)
+    if taken.reason:
+        warn(taken.reason, DataWarning)
+    return ValueComparison(kind, tuple(rows), (*origin.notes, *filter(None, [taken.reason])), origin)
 
 
 def _numbers(a: Annotations, truth: Any, name: str) -> dict[str, float]:

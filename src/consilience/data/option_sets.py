@@ -21,7 +21,6 @@ from consilience.kernels._arrays import Bools, Codes, Ints
 
 __all__ = [
     "SEPARATOR",
-    "SETS_INSTEAD",
     "OptionSets",
     "joined_lists",
     "joined_options",
@@ -33,12 +32,6 @@ __all__ = [
 
 #: Between the options of an answer.
 SEPARATOR = "|"
-
-#: How an error ends where labels name several options, and what to do.
-SETS_INSTEAD = (
-    "but these labels name several options, joined by '|': aggregate them with answers='multi', and look at the "
-    "run's labels, options and diagnosis"
-)
 
 #: Labels that name several options are taken for sets if at least so many different ones do, and if at least this share
 #: of their options is also part of another label.

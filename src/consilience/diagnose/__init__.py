@@ -7,4 +7,4 @@ from consilience.diagnose.diagnosis import Diagnosis, diagnose
 
 __all__ = ["Diagnosis", "diagnose"]
 
-make_callable(__name__, diagnose)
+make_callable(__name__, "consilience.planning")  # for all kinds of answers, a layer above

@@ -16,7 +16,6 @@ import pyarrow as pa
 from consilience.data import frames as _frames
 from consilience.data.annotations import Annotations, Origin
 from consilience.data.ids import Ids
-from consilience.data.option_sets import SETS_INSTEAD, looks_like_sets
 from consilience.diagnose import stability as _stability
 from consilience.diagnose.agreement import Agreement, agreement
 from consilience.diagnose.blocks import BlockStrength
@@ -232,34 +231,7 @@ def diagnose(
     intervals: bool = True,
     seed: int = 0,
 ) -> Diagnosis:
-    """Diagnose whether the labels determine the model, with reasons and advice on what to collect.
-
-    Parameters
-    ----------
-    data
-        Annotations, a long frame, an (items × annotators) matrix with NaN or -1 for missing, or the path of a file.
-    consensus
-        A consensus (or its model) of the same annotators, instead of a new fit.
-    method
-        Method to fit where no consensus is given.
-    bootstrap
-        Number of fits to items drawn with replacement; 0 for none.  By default 20, or none where they would take more
-        than a second or two.
-    search
-        Whether to compute, with more than three classes, how far the confusions are from sufficiently scattered.  It is
-        slow with many classes, and matters only where items have two labels at most.  By default up to six classes.
-    intervals
-        Whether coefficients of agreement get intervals, which are slow with many labels.
-    seed
-        Seed of the draws.
-
-    Examples
-    --------
-    >>> import consilience as cs
-    >>> crowd = cs.simulate(500, 10, 2, labels_per_item=5, experts=0.3)
-    >>> diagnose(crowd.annotations)
-    <Diagnosis: identified, 10 annotators, 2 classes>
-    """
+    """Diagnose labels with classes, or a consensus of any answers; :func:`consilience.diagnose` has the parameters."""
     check_seed(seed)
     annotations = as_annotations(data)
     if annotations.n_labels == 0:
@@ -277,8 +249,6 @@ def diagnose(
         from consilience.io.sets import read_sets
 
         return diagnose_multi(read_sets(annotations), consensus)  # type: ignore[return-value]
-    if consensus is None and looks_like_sets(annotations):
-        raise DataError(f"diagnose needs one label from each annotator, {SETS_INSTEAD}")
     model, used, run = _model_of(annotations, consensus, method)
     annotations = model.recoded(annotations)
     if annotations.n_annotators != len(model.annotators):

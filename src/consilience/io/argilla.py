@@ -3,7 +3,7 @@
 ========== ============================================================================================
 item       ``id`` of the record
 annotator  ``….responses.users``
-label      ``….responses`` to one question
+label      ``….responses`` to one question; whole numbers are ratings, as labels are texts
 left out   responses with the status ``discarded`` or ``draft``; suggestions
 ========== ============================================================================================
 """
@@ -57,6 +57,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         rows += [(record.get(item or "id"), user, _label(said)) for user, said, _ in given]
         states += [state for _, _, state in given]
         shown += [text_in(record.get("fields"), described=True) or text_in(record)] * len(given)
+    values = [said for record in records for _, said, _ in _responses(record, wanted) if said is not None]
     empty = np.array([state == _NONE for state in states], np.bool_)
     dropped = np.array([state in DROPPED for state in states], np.bool_)
     items, users, labels = columns_of(rows, ("id", "user", "response"), source.name)
@@ -70,6 +71,7 @@ def read(source: Source, item: str | None, question: str | None) -> Export:
         row="response",
         text=texts_of(shown),
         question=wanted,
+        answers="ordinal" if all(type(said) is int for said in values) else "",
     )
 
 
@@ -92,12 +94,17 @@ def _rankings(records: list[dict[str, Any]]) -> dict[str, str]:
     return {
         name: _RANKING
         for name in _questions(records)
-        if any(_is_order(said) for record in records for _, said, _ in _responses(record, name))
+        if _are_orders([said for record in records for _, said, _ in _responses(record, name)])
     }
 
 
-def _is_order(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(one, dict) and "rank" in one for one in value)
+def _are_orders(answers: list[Any]) -> bool:
+    """Whether answers are orders: names with ranks (Argilla 1), or the same names in different orders (Argilla 2)."""
+    listed = [said for said in answers if isinstance(said, list) and said]
+    if any(isinstance(one, dict) and "rank" in one for said in listed for one in said):
+        return True
+    orders = {tuple(map(str, said)) for said in listed}
+    return len(orders) > 1 and len({frozenset(order) for order in orders}) == 1
 
 
 def rankings(source: Source, question: str | None) -> tuple[str, Iterator[tuple[dict[str, Any], list[Response]]]]:

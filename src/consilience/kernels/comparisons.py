@@ -12,7 +12,7 @@ symbol     name                                                            shape
 i, j, m    ``first``, ``second``, ``judge``                                (C,) int32
 d          ``side``: 1 if i was on the left, -1 if on the right            (C,) int8
 y          ``outcome``: 1 if i won, -1 if j won, 0 for a tie               (C,) int8
-x          ``length``: log-length of i's text minus that of j's            (C,) or (0,)
+x          ``length``: advantage of i by the length of its text            (C,) or (0,)
 -          ``weight``: how much the comparison counts; empty if all count  (C,) or (0,)
            the same
 s          ``scores``                                                      (N,)

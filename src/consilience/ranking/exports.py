@@ -159,8 +159,10 @@ def argilla_rows(source: Source, given: Mapping[str, str | None], question: str 
 
 
 def _ranks(said: Any) -> Iterator[tuple[Any, int]]:
-    for one in said if isinstance(said, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("rank"), int) and isinstance(one.get("value"), str | int):
+    for place, one in enumerate(said if isinstance(said, list) else (), 1):
+        if isinstance(one, str):
+            yield one, place
+        elif isinstance(one, dict) and isinstance(one.get("rank"), int) and isinstance(one.get("value"), str | int):
             yield one["value"], one["rank"]
 
 

@@ -62,7 +62,7 @@ class BradleyTerry:
         """Return the probabilities that ``first`` wins, that they tie, and that ``second`` wins, (C, 3).
 
         ``judge`` is a code for each comparison, -1 for the average judge; ``side`` is 1 if ``first`` is on the left,
-        -1 if it is on the right, 0 for the mean of both; ``length`` is the difference of their log-lengths.
+        -1 if it is on the right, 0 for the mean of both; ``length`` is the advantage of ``first`` by its length.
         """
         u = np.vstack([self.judges, self.average])[-1 if judge is None else judge]
         eta = u[..., 0] * (self.scores[first] - self.scores[second]) + length * u[..., 2]

@@ -21,7 +21,7 @@ from consilience.files import atomic_folder, check_checksums, load_arrays, save_
 from consilience.kernels._arrays import Floats, Ints
 from consilience.ranking import advice as _advice
 from consilience.ranking import tables
-from consilience.ranking.comparisons import Comparisons, find_columns
+from consilience.ranking.comparisons import Comparisons, find_columns, length_advantage
 from consilience.ranking.model import BradleyTerry, Effects, outcome_probabilities
 from consilience.ranking.pairs import pair_columns
 
@@ -160,7 +160,7 @@ class Ranking:
         length: Any = 0.0
         if "left_length" in by:
             one, two = (np.log1p(np.asarray(by[role], np.float64)) for role in ("left_length", "right_length"))
-            length = np.nan_to_num(one - two)
+            length = np.nan_to_num(length_advantage(one - two))
         padded = np.append(self.model.scores, 0.0)  # code -1 is an average item
         model = BradleyTerry(padded, *(getattr(self.model, name) for name in _OTHERS))
         p = model.probabilities(left, right, judge, np.ones(left.size), length)

@@ -117,7 +117,7 @@ def _flags(model: BradleyTerry, sd: Floats, low: Floats, high: Floats) -> list[s
     mark((high >= 0) & (high < GUESSING) & differ, "guesses")
     for p, words in ((1, ("prefers left", "prefers right")), (2, ("prefers long", "prefers short"))):
         if model.effects.common[p] or model.effects.own[p]:
-            value = model.judges[:, p] * (np.log(2.0) if p == 2 else 1.0)
+            value = model.judges[:, p] * (length_advantage(np.log(2.0)) if p == 2 else 1.0)
             sure = np.abs(model.judges[:, p]) > z * sd[:, p]
             mark(sure & (value > LEANING), words[0])
             mark(sure & (value < -LEANING), words[1])

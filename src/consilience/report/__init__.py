@@ -7,4 +7,4 @@ from consilience.report.page import quick_diagnosis, render, report
 
 __all__ = ["quick_diagnosis", "render", "report"]
 
-make_callable(__name__, report)
+make_callable(__name__, "consilience.report.page")
