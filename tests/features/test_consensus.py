@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 import consilience as cs
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError
-from consilience.features.inputs import probability_rows
+from consilience.features.inputs import feature_rows, probability_rows
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +198,15 @@ def test_rows_in_doubt_are_warned_of() -> None:
     long = pd.DataFrame({"item": item, "annotator": annotator, "label": labels[[3, 1, 2, 0]].ravel()})
     with pytest.warns(DataWarning, match="the first is item 3"):
         cs.aggregate(long, features=np.eye(4))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_texts_in_a_file_may_contain_line_ends(tmp_path: Any, ending: Any) -> None:
+    frame = pd.DataFrame({"item": [0, 1, 2], "text": ["one\nline, and another", 'a "quote"', "a\r\nb"]})
+    frame.to_csv(tmp_path / f"texts.{ending}", index=False, sep="," if ending == "csv" else "\t")
+    labels = cs.Annotations.from_matrix(np.array([[0, 1], [1, 1], [0, 0]]))
+    _, texts = feature_rows(tmp_path / f"texts.{ending}", labels)
+    assert texts.tolist() == frame["text"].tolist()
 
 
 def test_gaps_in_features(digits: Any) -> None:

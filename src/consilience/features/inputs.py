@@ -128,7 +128,7 @@ def _table(given: Any, annotations: Annotations, what: str) -> _Table | None:
             item = _item_column(columns, own, where)
             return {"item": item} | {f"of {name}": name for name in columns if name != item}
 
-        read = read_columns(given, None, "utf-8", find, f"holds no {what}")
+        read = read_columns(given, None, "utf-8", find, f"holds no {what}", line_ends=True)
         is_text_item = pa.types.is_string(annotations.item_ids.to_arrow().type)
         codes, ids = read.coded("item", as_text=is_text_item)
         _complete(codes, where)
