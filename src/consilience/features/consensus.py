@@ -218,16 +218,17 @@ def _taught_alone(a: Annotations, fit: Fit, pool: Pool, members: Floats) -> Fit:
     """Return the fit of annotators who err together, with a share of the classifiers that known answers decide.
 
     The classifiers are fitted to the consensus of the labels once: refitted to their own opinion, they would confirm
-    the common errors.
+    the common errors.  The labels have learned from the known answers already, so the classifiers get rather too small
+    a share than too large a one.
     """
-    known, doubt, bare = known_items(a), pool.doubt**2, replace(pool, doubt=0.0)
+    doubt = pool.doubt**2
     opinion = _relative(Source.at_its_word(len(members), a.n_classes)(members))
-    labels = _untaught(bare)(a.with_gold(None))[0]
-    shares, offsets = _learned(a, labels, opinion, known, doubt, (1.0, 0.0))
+    labels = replace(pool, doubt=0.0)(a.with_gold(None))[0]
+    shares, offsets = _learned(a, labels, opinion, known_items(a), doubt, (1.0, 0.0))
     report = {"shares": {"labels": shares[0], "classifiers": shares[1]}}
     if shares[1] == 0:
         return _reported(fit, used=False, why="known answers are not predicted better with it", **report)
-    posterior = held(a, _product(bare(a)[0], opinion, shares, offsets, doubt))
+    posterior = held(a, _product(labels, opinion, shares, offsets, doubt))
     why = "known answers show how far to trust it"
     return _reported(replace(fit, posterior=posterior), used=True, why=why, **report)
 
