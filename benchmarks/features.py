@@ -3,8 +3,9 @@
 * ``cifar10h_model``: k answers for each image, drawn from the counts of people's answers, and the probabilities of a
   network.  The product rule multiplies them with the vote shares.
 * ``music`` and scikit-learn's digits with a simulated crowd: the consensus with and without features.
-* ``ws_*``: labelling functions with texts.  A TF-IDF model is trained with nine tenths of the training part and tested
-  on the test part and on the other tenth.  Without known answers features do not change the consensus of functions.
+* ``ws_*``: labelling functions with texts.  Without known answers features do not change the consensus of functions;
+  with thirty, texts should help and noise should cost nothing.  A TF-IDF model is trained with nine tenths of the
+  training part and tested on the test part and on the other tenth.
 * Time of features next to one fit of the classifier.
 
 CROWDLAB and Snorkel are measured where they are installed: ``make features`` runs this in their environment.
@@ -175,6 +176,25 @@ def features() -> Iterator[Figure]:
         yield Figure(f"{name}: points that noise costs", found[2][0] - found[0][0], 0.3)
 
 
+def with_known_answers() -> Iterator[Figure]:
+    """Yield what texts, or noise, cost beside labelling functions and thirty known answers, on the other items."""
+    for name in TEXTS:
+        a, X, truth, parts = texts(name)
+        rows = np.flatnonzero((parts != "test") & (a.labels_per_item > 0))
+        some, true = a.select_items(rows), truth[rows]
+        noise = np.random.default_rng(0).normal(size=(rows.size, 20))
+        errors = []
+        for seed in range(DRAWS):
+            known, rest = np.split(np.random.default_rng(50 + seed).permutation(rows.size), [30])
+            taught = some.with_gold({some.items[n]: some.classes[true[n]] for n in known})
+            runs = [quiet(posterior, taught, features=x) for x in (None, X[rows], noise)]
+            errors.append([scores(p[rest], true[rest])[0] for p in runs])
+        without, texts_, noise_ = np.mean(errors, axis=0)
+        yield Figure(f"{name}, 30 known answers: error % without texts", without)
+        yield Figure(f"{name}, 30 known answers: points that texts cost", texts_ - without, 0.3)
+        yield Figure(f"{name}, 30 known answers: points that noise costs", noise_ - without, 0.3)
+
+
 # ---- from labelling functions to a classifier --------------------------------------------------------------
 
 
@@ -305,8 +325,17 @@ def label_errors() -> Iterator[Figure]:
         yield Figure(f"label errors in digits, {per_item} labels, 10 % wrong: recall", hits / int(wrong.sum()))
 
 
+def label_errors_of_people() -> Iterator[Figure]:
+    a, rows, truth = music()
+    found, true = quiet(cs.label_errors, a, features=rows), dict(zip(a.items, a.classes[truth], strict=True))
+    labels = zip(found[a.origin.item], found[a.origin.label], strict=True)
+    hits = sum(true[item] != label for item, label in labels)
+    yield Figure("label errors in music: precision", hits / len(found))
+    yield Figure("label errors in music: recall", hits / int((a.label != truth[a.item_of_label()]).sum()))
+
+
 def run() -> list[Figure]:
     made = [*label_errors(), *speed()]
     if skipped():
         return made
-    return [*made, *features(), *from_functions(), *probabilities()]
+    return [*made, *label_errors_of_people(), *features(), *with_known_answers(), *from_functions(), *probabilities()]
