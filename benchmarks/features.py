@@ -3,8 +3,10 @@
 * ``cifar10h_model``: k answers for each image, drawn from the counts of people's answers, and the probabilities of a
   network.  The product rule multiplies them with the vote shares.
 * ``music`` and scikit-learn's digits with a simulated crowd: the consensus with and without features.
-* ``ws_*``: labelling functions with texts.  A TF-IDF model is trained with nine tenths of the training part and tested
-  on the test part and on the other tenth.  Without known answers features do not change the consensus of functions.
+* ``ws_*``: labelling functions with texts.  Without known answers features do not change the consensus of functions;
+  with thirty, texts should help and noise should cost nothing.  A TF-IDF model is trained with nine tenths of the
+  training part and tested on the test part and on the other tenth.
+* Simulated crowds who err together in a region of the features.
 * Time of features next to one fit of the classifier.
 
 CROWDLAB and Snorkel are measured where they are installed: ``make features`` runs this in their environment.
@@ -175,6 +177,64 @@ def features() -> Iterator[Figure]:
         yield Figure(f"{name}: points that noise costs", found[2][0] - found[0][0], 0.3)
 
 
+def with_known_answers() -> Iterator[Figure]:
+    """Yield what texts, or noise, cost beside labelling functions and thirty known answers, on the other items."""
+    for name in TEXTS:
+        a, X, truth, parts = texts(name)
+        rows = np.flatnonzero((parts != "test") & (a.labels_per_item > 0))
+        some, true = a.select_items(rows), truth[rows]
+        noise = np.random.default_rng(0).normal(size=(rows.size, 20))
+        errors = []
+        for seed in range(DRAWS):
+            known, rest = np.split(np.random.default_rng(50 + seed).permutation(rows.size), [30])
+            taught = some.with_gold({some.items[n]: some.classes[true[n]] for n in known})
+            runs = [quiet(posterior, taught, features=x) for x in (None, X[rows], noise)]
+            errors.append([scores(p[rest], true[rest])[0] for p in runs])
+        without, texts_, noise_ = np.mean(errors, axis=0)
+        yield Figure(f"{name}, 30 known answers: error % without texts", without)
+        yield Figure(f"{name}, 30 known answers: points that texts cost", texts_ - without, 0.3)
+        yield Figure(f"{name}, 30 known answers: points that noise costs", noise_ - without, 0.3)
+
+
+# ---- annotators who err together in a region of the features -------------------------------------------------
+
+
+def fooled(X: Floats, truth: Codes, share: float, per_item: int) -> Annotations:
+    """Return labels of twenty annotators, a ``share`` of whom name the next class in a fifth of the space."""
+    rng, K, M = np.random.default_rng([int(10 * share), per_item]), int(truth.max()) + 1, 20
+    side = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-9) @ rng.normal(size=X.shape[1])
+    right = rng.random((truth.size, M)) < rng.uniform(0.5, 0.9, M)
+    said = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, K, right.shape)) % K)
+    wrong = (side > np.quantile(side, 0.8))[:, None] & (rng.random(M) < share)
+    said = np.where(wrong, (truth[:, None] + 1) % K, said)
+    seen = np.argsort(np.argsort(rng.random(said.shape), axis=1), axis=1) < per_item
+    return Annotations.from_matrix(np.where(seen, said, -1), classes=list(range(K)))
+
+
+def regions() -> Iterator[Figure]:
+    from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+
+    gains = []
+    for load in (load_digits, load_breast_cancer, load_iris, load_wine):
+        X, truth = load(return_X_y=True)
+        rows = np.sort(np.random.default_rng(0).permutation(truth.size)[:600])
+        for share in (0.3, 0.5):
+            for per_item in (3, 7):
+                a = fooled(X[rows], truth[rows], share, per_item)
+                runs = [quiet(cs.aggregate, a, features=x) for x in (None, X[rows])]
+                without, error = (scores(run.posterior, truth[rows])[0] for run in runs)
+                used = runs[1].run["classifier"]["used"]
+                print(
+                    f"{load.__name__:20s} {share:.1f} {per_item:2d} {without:6.1f} {error:6.1f}  used: {used}",
+                    flush=True,
+                )
+                gains.append(without - error)
+    yield Figure("errors in a region: crowds of 16 with lower error", float(np.sum(np.array(gains) > 0)))
+    yield Figure("errors in a region: crowds of 16 with an error higher by 0.3", float(np.sum(np.array(gains) < -0.3)))
+    yield Figure("errors in a region: mean gain, points", float(np.mean(gains)), up=True)
+    yield Figure("errors in a region: largest cost, points", float(-np.min(gains)), 0.3)
+
+
 # ---- from labelling functions to a classifier --------------------------------------------------------------
 
 
@@ -261,6 +321,7 @@ def from_functions() -> Iterator[Figure]:
         less = mean["votes"] - mean["auto"]
         yield Figure(f"{name}: end model, points below training on votes", float(less[1]), target, up=True)
         less = mean["votes"] - mean["30 known"]
+        yield Figure(f"{name}: with 30 known answers, on the test part", float(less[1]), up=True)
         yield Figure(f"{name}: with 30 known answers, on the tenth left out", float(less[2]), up=True)
 
 
@@ -305,8 +366,17 @@ def label_errors() -> Iterator[Figure]:
         yield Figure(f"label errors in digits, {per_item} labels, 10 % wrong: recall", hits / int(wrong.sum()))
 
 
+def label_errors_of_people() -> Iterator[Figure]:
+    a, rows, truth = music()
+    found, true = quiet(cs.label_errors, a, features=rows), dict(zip(a.items, a.classes[truth], strict=True))
+    labels = zip(found[a.origin.item], found[a.origin.label], strict=True)
+    hits = sum(true[item] != label for item, label in labels)
+    yield Figure("label errors in music: precision", hits / len(found))
+    yield Figure("label errors in music: recall", hits / int((a.label != truth[a.item_of_label()]).sum()))
+
+
 def run() -> list[Figure]:
-    made = [*label_errors(), *speed()]
+    made = [*label_errors(), *regions(), *speed()]
     if skipped():
         return made
-    return [*made, *features(), *from_functions(), *probabilities()]
+    return [*made, *label_errors_of_people(), *features(), *with_known_answers(), *from_functions(), *probabilities()]

@@ -77,6 +77,7 @@ def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch)
     signs = np.zeros((said.n_items, said.n_annotators))
     signs[said.item_of_label(), said.annotator] = 2.0 * said.label - 1.0
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(np.hstack([differences, signs]), truth)
+    assert weights is not None
     np.testing.assert_allclose(np.concatenate([shares, weights]), theirs.coef_[0], atol=2e-3)
     assert offsets[1] - offsets[0] == pytest.approx(theirs.intercept_[0], abs=2e-3)
 
@@ -87,7 +88,8 @@ def test_coefficients_have_the_least_penalised_loss(K: int, doubt: float) -> Non
     """The loss label by label; no point around has a smaller one."""
     features, said, truth = some_lessons(80, K, seed=K)
     regression = known_answers.regression(features, truth, doubt, said=said, **PRIOR)
-    found = np.concatenate(regression)
+    assert regression.weights is not None
+    found = np.concatenate([regression.shares, regression.offsets, regression.weights])
     centre = np.concatenate([[1.0, 1.0], np.zeros(K + 4)])
 
     def loss(x: Floats) -> float:
@@ -126,10 +128,12 @@ def test_annotators_who_err_together_share_a_weight() -> None:
     truth = rng.integers(0, 2, 400)
     single = np.where(rng.random(400) < 0.8, truth, 1 - truth)[:, None]
     flat = np.zeros((2, 400, 2))
-    alone, copied = (
-        known_answers.regression(flat, truth, 0.0, said=Annotations.from_matrix(matrix), **PRIOR).weights.sum()
-        for matrix in (single, np.repeat(single, 10, axis=1))
-    )
+    sums = []
+    for matrix in (single, np.repeat(single, 10, axis=1)):
+        found = known_answers.regression(flat, truth, 0.0, said=Annotations.from_matrix(matrix), **PRIOR)
+        assert found.weights is not None
+        sums.append(float(found.weights.sum()))
+    alone, copied = sums
     assert alone < copied < 1.2 * alone
 
 

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 import consilience as cs
 from consilience.exceptions import ColumnError, DataError, DataWarning, IdError, ParameterError
-from consilience.features.inputs import probability_rows
+from consilience.features.inputs import feature_rows, probability_rows
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +149,20 @@ def test_labelling_functions_need_known_answers() -> None:
     assert taught.run["classifier"]["shares"]["classifiers"] > 0.1
 
 
+@pytest.mark.filterwarnings("ignore:on your 93 known answers")
+def test_noise_beside_labelling_functions_and_known_answers_costs_nothing() -> None:
+    # class 0 is named far too often, which the known answers correct: once, not again beside the noise
+    rng = np.random.default_rng(2)
+    truth, named = rng.integers(4, size=600), np.arange(8) % 4
+    rate = np.where(named == 0, 0.5, np.where(truth[:, None] == named, 0.4, 0.12))
+    matrix = np.where(rng.random((600, 8)) < rate, named, -1)
+    noise, known = rng.normal(size=(600, 10)), np.where(np.arange(600) < 100, truth, -1)
+    plain, noisy = (cs.aggregate(matrix, silence="informative", gold=known, features=x) for x in (None, noise))
+    wrong, more = (np.mean(run.posterior[100:].argmax(axis=1) != truth[100:]) for run in (plain, noisy))
+    assert noisy.run["classifier"]["used"]
+    assert more < wrong + 0.01
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -198,6 +212,15 @@ def test_rows_in_doubt_are_warned_of() -> None:
     long = pd.DataFrame({"item": item, "annotator": annotator, "label": labels[[3, 1, 2, 0]].ravel()})
     with pytest.warns(DataWarning, match="the first is item 3"):
         cs.aggregate(long, features=np.eye(4))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_texts_in_a_file_may_contain_line_ends(tmp_path: Any, ending: Any) -> None:
+    frame = pd.DataFrame({"item": [0, 1, 2], "text": ["one\nline, and another", 'a "quote"', "a\r\nb"]})
+    frame.to_csv(tmp_path / f"texts.{ending}", index=False, sep="," if ending == "csv" else "\t")
+    labels = cs.Annotations.from_matrix(np.array([[0, 1], [1, 1], [0, 0]]))
+    _, texts = feature_rows(tmp_path / f"texts.{ending}", labels)
+    assert texts.tolist() == frame["text"].tolist()
 
 
 def test_gaps_in_features(digits: Any) -> None:

@@ -97,8 +97,9 @@ def test_long_frames_are_matched_by_name() -> None:
     assert (by_name.labels_ == truth).mean() > 0.9
     for items, words in (
         (names[:200], "no row for 100 labelled items, such as 'i2"),
-        ([*names[:199], "i0"], "'i0' several times"),
-        (range(200), "none of the 200 names"),
+        ([*names[:199], "i0"], "'i0' in several rows"),
+        ([*names[:199], None], "no id in row 200"),
+        (range(200), "none of the 200 items in items=…"),
         (names[:50], "200 rows, but items=… has 50"),
     ):
         with pytest.raises(DataError, match=words):

@@ -117,6 +117,15 @@ def test_gain_is_clear_for_a_good_classifier_only() -> None:
     assert not held_out_gain(a, folds, useless, alone).clear
 
 
+def test_a_classifier_that_adds_nothing_to_many_labels_still_counts() -> None:
+    crowd, p, _ = with_classifier(600, labels=10, sharpness=0.5)
+    a = crowd.annotations
+    joint, alone = fit_joint(a, lambda q: p[None], vote_posterior(a)), labels_alone(a, vote_posterior(a), 20)
+    gain = held_out_gain(a, np.arange(600) % 3, joint, alone)
+    assert -2 * gain.error < gain.nats < 0  # by chance: ten labels have said everything
+    assert gain.clear
+
+
 def test_likelihood_and_its_scale() -> None:
     crowd, _, _ = with_classifier(50, labels=3)
     a = crowd.annotations

@@ -38,7 +38,7 @@ def test_temperature_is_recovered(exponent: Any) -> None:
 
 def test_confusion_is_recovered() -> None:
     # the classifier calls two of the classes by each other's name
-    _, p, likelihood = draw(20_000, 3, 1)
+    _, p, likelihood = draw(5_000, 3, 1)
     found = fit_source(p[:, [1, 0, 2]][None], likelihood, Source.at_its_word(1, 3), rounds=60)
     assert found.confusion.argmax(axis=1).tolist() == [1, 0, 2]
     assert np.abs(found(p[:, [1, 0, 2]][None]) - p).mean() < 0.05
@@ -55,7 +55,7 @@ def test_useless_classifier_says_the_shares_of_the_classes() -> None:
 
 
 def test_good_member_counts_and_useless_one_does_not() -> None:
-    _, p, likelihood = draw(20_000, 3, 3)
+    _, p, likelihood = draw(5_000, 3, 3)
     noise = np.random.default_rng(0).dirichlet(np.ones(3), len(p))
     found = fit_source(np.stack([noise, p]), likelihood, Source.at_its_word(2, 3), rounds=20)
     assert found.weights[0] < 0.1

@@ -195,7 +195,7 @@ def _combined(a: Annotations, fit: Fit, pool: Pool, joint: Joint, gain: Gain, fo
     if not gain.clear:
         return _reported(fit, used=False, why="held-out labels are not clearly predicted better with it", **report)
     known, why = known_items(a), "held-out labels are predicted better with it"
-    lessons = Regression(np.array([_SHARE, _SHARE]), np.zeros(a.n_classes), np.zeros(a.n_annotators))
+    lessons = Regression(np.array([_SHARE, _SHARE]), np.zeros(a.n_classes))
     if known.size >= LEAST_KNOWN:
         pool = _untaught(pool)  # the annotators have learned from the known answers, beside the classifiers
         blind, labels = a.with_gold(None), np.empty_like(joint.opinion)
@@ -218,16 +218,17 @@ def _taught_alone(a: Annotations, fit: Fit, pool: Pool, members: Floats) -> Fit:
     """Return the fit of annotators who err together, with a share of the classifiers that known answers decide.
 
     The classifiers are fitted to the consensus of the labels once: refitted to their own opinion, they would confirm
-    the common errors.
+    the common errors.  The labels have learned from the known answers already, so the classifiers get rather too small
+    a share than too large a one.
     """
-    known, doubt, bare = known_items(a), pool.doubt**2, replace(pool, doubt=0.0)
+    doubt = pool.doubt**2
     opinion = _relative(Source.at_its_word(len(members), a.n_classes)(members))
-    labels = _untaught(bare)(a.with_gold(None))[0]
-    lessons = _learned(a, labels, opinion, known, doubt, (1.0, 0.0))
+    labels = replace(pool, doubt=0.0)(a.with_gold(None))[0]
+    lessons = _learned(a, labels, opinion, known_items(a), doubt, (1.0, 0.0))
     report = {"shares": _shares(lessons)}
     if report["shares"]["classifiers"] == 0:
         return _reported(fit, used=False, why="known answers are not predicted better with it", **report)
-    posterior = held(a, lessons.probabilities(_logs(bare(a)[0], opinion), a, doubt))
+    posterior = held(a, lessons.probabilities(_logs(labels, opinion), a, doubt))
     why = "known answers show how far to trust it"
     return _reported(replace(fit, posterior=posterior), used=True, why=why, **report)
 
@@ -242,9 +243,8 @@ def _learned(
 ) -> Regression:
     """Return how known answers combine labels and classifiers."""
     assert a.gold is not None
-    said, least = a.select_items(known).with_gold(None), (auto_constants.LEAST_SHARE, 0.0)
-    logs = _logs(labels[known], opinion[known])
-    return regression(logs, a.gold[known], doubt, centre=centre, least=least, said=said)
+    least = auto_constants.LEAST_SHARE, 0.0
+    return regression(_logs(labels[known], opinion[known]), a.gold[known], doubt, centre=centre, least=least)
 
 
 def _shares(lessons: Regression) -> dict[str, float]:

@@ -58,6 +58,7 @@ NEIGHBOURS, MOST_FOR_NEIGHBOURS = 10, 20_000
 #: origin: time; alternatives: none; sensitivity: not measured.
 MOST_HELD_OUT, HELD_OUT_STEPS = 20_000, 5
 
-#: Standard errors by which held-out labels must be more probable with the classifiers.
+#: Standard errors by which held-out labels must be more probable given the classifiers, and by which they may be less
+#: probable given the classifiers and the other labels.
 #: origin: convention; alternatives: none; sensitivity: random features never passed on nine sets.
 CLEAR_GAIN = 2.0

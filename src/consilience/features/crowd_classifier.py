@@ -10,12 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from consilience.data import frames
 from consilience.data.annotations import Annotations
-from consilience.data.ids import Ids, encode, to_column
+from consilience.data.truth import item_column
 from consilience.engine.progress import Callback
 from consilience.exceptions import ConvergenceWarning, DataError, IdError, ParameterError, warn
 from consilience.features import constants
 from consilience.features.cross_fitting import check_classifier, cross_fit, draw_folds, fit_soft, predict_among
 from consilience.features.held_out import held_out_gain, labels_alone
+from consilience.features.inputs import joined
 from consilience.features.joint import Joint, doubted_votes, fit_joint
 from consilience.models.dawid_skene import DawidSkene
 from consilience.validation import numpy_seed, whole
@@ -204,7 +205,7 @@ def _annotations(labels: Any, N: int, items: Any, model: DawidSkene | None = Non
             names["annotators"] = list(model.annotators)
         made = Annotations.from_matrix(matrix, **names)
     if items is not None:
-        return _in_order(made, to_column(items if hasattr(items, "dtype") else list(items), "items"), N)
+        return _in_order(made, item_column(items, made.origin.item), N)
     if made.n_items != N:
         raise DataError(
             f"X has {N} rows, but the labels are of {made.n_items} items. Name the rows with items=…, those without "
@@ -215,19 +216,12 @@ def _annotations(labels: Any, N: int, items: Any, model: DawidSkene | None = Non
 
 def _in_order(annotations: Annotations, wanted: Any, N: int) -> Annotations:
     """Return labels of the wanted items, one for each row of X, in their order."""
-    codes, names = encode(wanted)
-    if len(codes) != N:
-        raise DataError(f"X has {N} rows, but items=… has {len(codes)} names; give one for each row")
-    if len(names) < N:
-        twice = names[int(np.argmax(np.bincount(codes) > 1))]
-        raise DataError(f"items=… has {twice!r} several times; give one row of X for each item")
-    if not (found := annotations.item_ids.codes_of(wanted) >= 0).any():
-        raise IdError(f"none of the {N} names in items=… is among the labelled items; are the ids the same?")
-    if (absent := annotations.n_items - int(found.sum())) > 0:
-        there = Ids(wanted).codes_of(annotations.item_ids.to_arrow()) >= 0
+    if len(wanted) != N:
+        raise DataError(f"X has {N} rows, but items=… has {len(wanted)} names; give one for each row")
+    both, rows = joined(annotations, wanted, "items=…")
+    if (absent := np.flatnonzero(rows < 0)).size:
         raise IdError(
-            f"X has no row for {absent} labelled items, such as {annotations.items[int(np.argmin(there))]!r}. Add "
-            "their rows, or leave out the labels of these items"
+            f"X has no row for {absent.size} labelled items, such as {both.items[absent[0]]!r}. Add their rows, or "
+            "leave out the labels of these items"
         )
-    made = annotations.including(wanted)
-    return made.select_items(made.item_ids.codes_of(wanted))
+    return both.select_items(both.item_ids.codes_of(wanted))

@@ -14,7 +14,7 @@ the labels of an item are more probable given g_n than given its mean π, all of
 
     log Σ_k g_n(k) Π A_m(i, k)  -  log Σ_k π(k) Π A_m(i, k),
 
-and whether the gain beside other labels is not below zero.
+and whether the gain beside other labels is not clearly below zero.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Gain:
     @property
     def clear(self) -> bool:
         """Whether the classifiers clearly say something about the labels, and nothing that misleads."""
-        return self.by_itself > constants.CLEAR_GAIN * self.by_itself_error and self.nats > 0
+        misleads = self.nats < -constants.CLEAR_GAIN * self.error
+        return self.by_itself > constants.CLEAR_GAIN * self.by_itself_error and not misleads
 
 
 def held_out_gain(annotations: Annotations, folds: Ints, joint: Joint, alone: Floats) -> Gain:

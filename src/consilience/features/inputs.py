@@ -22,7 +22,7 @@ from consilience.exceptions import ColumnError, DataError, DataWarning, IdError,
 from consilience.io.tables import read_columns
 from consilience.kernels._arrays import Floats, Ints
 
-__all__ = ["feature_rows", "is_text", "probability_rows"]
+__all__ = ["feature_rows", "is_text", "joined", "probability_rows"]
 
 #: Difference from one of a sum of rounded probabilities.
 _ROUNDING = 0.02
@@ -64,7 +64,7 @@ def probability_rows(given: Any, annotations: Annotations) -> tuple[Annotations,
             f"{', '.join(map(repr, [*table.columns][:10]))}"
         )
     values = np.column_stack([_numbers(table.columns[name], name, table.what) for name in names])
-    a, rows = _joined(a, table)
+    a, rows = joined(a, table.items, table.what)
     made = np.full((a.n_items, a.n_classes), 1.0 / a.n_classes)
     made[rows >= 0] = _checked(values, table.what)[rows[rows >= 0]]
     return a, made
@@ -100,7 +100,7 @@ def feature_rows(given: Any, annotations: Annotations) -> tuple[Annotations, Any
             f"{table.what}: expected columns of numbers, or one column of texts; {words[0]!r} is not of numbers. "
             "Encode it, or leave columns out"
         )
-    a, at = _joined(a, table)
+    a, at = joined(a, table.items, table.what)
     if (absent := np.flatnonzero(at < 0)).size:
         raise IdError(
             f"{table.what} has no row for {absent.size} items, such as {a.item_ids[int(absent[0])]!r}. Add them "
@@ -128,7 +128,7 @@ def _table(given: Any, annotations: Annotations, what: str) -> _Table | None:
             item = _item_column(columns, own, where)
             return {"item": item} | {f"of {name}": name for name in columns if name != item}
 
-        read = read_columns(given, None, "utf-8", find, f"holds no {what}")
+        read = read_columns(given, None, "utf-8", find, f"holds no {what}", line_ends=True)
         is_text_item = pa.types.is_string(annotations.item_ids.to_arrow().type)
         codes, ids = read.coded("item", as_text=is_text_item)
         _complete(codes, where)
@@ -188,18 +188,16 @@ def _complete(codes: Ints, where: str) -> None:
         raise IdError(f"{where} has no item in {name_rows(rows)}")
 
 
-def _joined(annotations: Annotations, table: _Table) -> tuple[Annotations, Ints]:
-    """Return the labels with all items of a table, and the row of every item, -1 where there is none."""
-    codes, names = encode(table.items)
+def joined(annotations: Annotations, items: pa.Array, what: str) -> tuple[Annotations, Ints]:
+    """Return the labels with all ``items`` of a table, and the row of every item, -1 where there is none."""
+    codes, names = encode(items)
     if len(names) < len(codes):
         twice = names[int(np.argmax(np.bincount(codes) > 1))]
-        raise DataError(f"{table.what} has item {twice!r} in several rows; one row for each item is expected")
-    if not (annotations.item_ids.codes_of(table.items) >= 0).any():
-        raise IdError(
-            f"none of the {len(names)} items of {table.what} is among the labelled items; are the ids the same?"
-        )
-    both = annotations.including(table.items)
-    return both, Ids(table.items).codes_of(both.item_ids.to_arrow())
+        raise DataError(f"{what} has item {twice!r} in several rows; one row for each item is expected")
+    if not (annotations.item_ids.codes_of(items) >= 0).any():
+        raise IdError(f"none of the {len(names)} items in {what} is among the labelled items; are the ids the same?")
+    both = annotations.including(items)
+    return both, Ids(items).codes_of(both.item_ids.to_arrow())
 
 
 def _typed(column: pa.ChunkedArray) -> pa.ChunkedArray:

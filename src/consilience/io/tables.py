@@ -54,8 +54,13 @@ def read_columns(
     encoding: str,
     find: Callable[[list[str]], dict[str, str]],
     purpose: str,
+    *,
+    line_ends: bool = False,
 ) -> Columns:
-    """Read the columns that ``find`` chooses, by role; a table without rows is an error, with the ``purpose``."""
+    """Read the columns that ``find`` chooses, by role; a table without rows is an error, with the ``purpose``.
+
+    Values may contain ``line_ends`` where they are texts; elsewhere a quote was not closed.
+    """
     source, form = table_format(path, format, encoding)
     names: dict[str, str] = {}
 
@@ -63,7 +68,8 @@ def read_columns(
         names.update(find(columns))
         return list(names.values())
 
-    table = form.read(source, pick)
+    texts = line_ends and form.untyped
+    table = source.columns(pick([*source.names])) if texts else form.read(source, pick)
     if table.num_rows == 0:
         raise DataError(f"{source.name} has no rows: it {purpose}")
     return Columns(source.path, table, names, form.untyped)
