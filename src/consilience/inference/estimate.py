@@ -225,7 +225,8 @@ def _range(panel: _Panel, what: str, level: float) -> Estimate:
     """Return the range of the figure if no more labels are wrong than the upper end of the estimated error."""
     a, p, values = panel.annotations, panel.consensus.posterior, panel.values
     said = p @ values
-    reach = panel.consensus.estimated_error.high * float(values.max() - values.min())
+    wrong = panel.consensus.estimated_error.high
+    reach = wrong * float(values.max() - values.min())
     low, high = max(said.mean() - reach, values.min()), min(said.mean() + reach, values.max())
     source = Source(a.item_ids, float(said.var()) / a.n_items, float((p @ values**2 - said**2).mean()), a.origin.frame)
-    return Estimate(None, float(low), float(high), level, "labels", what, a.n_items, source=source)
+    return Estimate(None, float(low), float(high), level, "labels", what, a.n_items, source=source, wrong=wrong)
