@@ -201,3 +201,5 @@ def test_what_does_not_fit_is_an_error() -> None:
         cs.audit(consensus, length=dict.fromkeys(range(50), "long"))
     with pytest.raises(ParameterError, match="judges names 'nobody'"):
         cs.audit(consensus, judges={"nobody": "x"})
+    with pytest.raises(ParameterError, match="families needs authors"):
+        cs.audit(consensus, families={"judge 0": "x"})

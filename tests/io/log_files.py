@@ -278,7 +278,8 @@ LOGS: dict[str, Example] = {
         {
             "model/samples_sst2_2026-01-05T10-00-00.1.jsonl": as_lines(
                 _doc(0, "bad", [["-0.1", "True"], ["-4.4", "False"]]) | {"arguments": _REQUESTS},
-                _doc(1, "good", [["-3.1", "False"], ["-0.4", "True"]]) | {"arguments": _REQUESTS},
+                _doc(1, " good", [[-3.1, False], [-0.4, True]])
+                | {"arguments": [["A film", " good"], ["A film", " bad"]]},
                 _doc(2, "good", [["-3.1", "False"]]),
             ),
             "model/log.txt": b"done",

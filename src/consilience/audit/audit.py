@@ -114,6 +114,8 @@ def audit(
             for name, value in (("order", order), ("author", author), ("length", length))
         )
         judges, costs = judges or found_in["judges"], found_in.get("costs") if costs is None else costs
+    if families is not None and author is None:
+        raise ParameterError("families needs authors: give author=…, or a frame with a column author")
     if not isinstance(data, Consensus):
         data = as_annotations(data)
         require_classes(data, "audit")

@@ -6,7 +6,8 @@ from __future__ import annotations
 #: origin: by design; sensitivity: none where more are known.
 FEWEST = 10
 #: Known answers of the rarer kind (such as wins, if most answers lose) that one predictor of an estimate takes, and
-#: both: with fewer, the coefficients fit anything, and intervals cover too little.
+#: both: with fewer, the coefficients fit anything, and intervals cover too little.  Below the first, the panel does not
+#: count in a group either, and intervals are Clopper and Pearson's.
 #: origin: the first, coverage on ten public sets with 10 to 50 known answers, of 2 to 5; the second, that of 14
 #: simulated panels with shares of 5 to 50 %; alternatives: 6 (92 % where 15 has 95), 20 (no better);
 #: sensitivity: half-widths up to 2 % larger with 20 to 50 known answers; none with more unless a kind is rare.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from consilience.inference.known import blind_consensus, known_answers
 from consilience.inference.predictors import panel_predictors
 from consilience.inference.regression_estimate import (
     Bounds,
-    Fitted,
+    MeanEstimate,
     fit_predictors,
     mean_estimate,
     parts_of_variance,
@@ -130,7 +131,8 @@ def estimate(
         most = max(float(np.ptp(panel.values)), float(np.abs(y[sample]).max()))
         bounds = Bounds(-most, most, difference=True)
     systems = 1 if versus is None else 2
-    affordable = systems * sum(_rarer(y[sample], bounds) >= enough * systems for enough in RARER)
+    needed = [enough * systems for enough in RARER]
+    affordable = systems * sum(_rarer(y[sample], bounds) >= enough for enough in needed)
     fitted = fit_predictors(y[sample], sample, predictors[:, :affordable], stratum)
     design: dict[str, Any] = {"strata": stratum, "clusters": cluster, "bounds": bounds}
     whole = mean_estimate(fitted, sample, np.arange(a.n_items), level, **design)
@@ -138,7 +140,13 @@ def estimate(
         raise DataError("every stratum needs at least two known answers (in two clusters, if there are clusters)")
     alone = fit_predictors(y[sample], sample, predictors[:, :0], stratum)
     humans = mean_estimate(alone, sample, np.arange(a.n_items), level, **design)
-    groups = None if by is None else _groups(by, a, fitted, sample, level, design)
+
+    def of_group(within: Ints) -> MeanEstimate | None:
+        # answers of one kind do not show what the panel explains, and its spread among few known answers is too small
+        told = _rarer(y[within][~np.isnan(y[within])], bounds) >= needed[0]
+        return mean_estimate(fitted if told else alone, sample, within, level, **design)
+
+    groups = None if by is None else _groups(by, a, y, of_group)
     source = Source(a.item_ids, *parts_of_variance(fitted, sample, strata=stratum, clusters=cluster), a.origin.frame)
     return Estimate(*whole[:3], level, "known answers", what, a.n_items, whole.known, humans, groups, source)
 
@@ -193,14 +201,7 @@ def _codes(given: Any, annotations: Annotations, what: str) -> tuple[Ints | None
     return made, list(ids)
 
 
-def _groups(
-    by: Any,
-    annotations: Annotations,
-    fitted: Fitted,
-    sample: Ints,
-    level: float,
-    design: dict[str, Any],
-) -> Any:
+def _groups(by: Any, annotations: Annotations, y: Floats, estimated: Callable[[Ints], MeanEstimate | None]) -> Any:
     codes, names = _codes(by, annotations, "by")
     assert codes is not None
     if (without := int((codes < 0).sum())) > 0:
@@ -208,8 +209,8 @@ def _groups(
     rows: dict[str, list[Any]] = {name: [] for name in ("group", "value", "low", "high", "known", "items")}
     for g, name in enumerate(names):
         within = np.flatnonzero(codes == g)
-        found = mean_estimate(fitted, sample, within, level, **design) if within.size else None
-        known = int(np.isin(sample, within).sum())
+        found = estimated(within) if within.size else None
+        known = int((~np.isnan(y[within])).sum())
         three = (np.nan,) * 3 if found is None else found[:3]
         for column, value in zip(rows.values(), (name, *three, known, within.size), strict=True):
             column.append(value)
@@ -224,7 +225,8 @@ def _range(panel: _Panel, what: str, level: float) -> Estimate:
     """Return the range of the figure if no more labels are wrong than the upper end of the estimated error."""
     a, p, values = panel.annotations, panel.consensus.posterior, panel.values
     said = p @ values
-    reach = panel.consensus.estimated_error.high * float(values.max() - values.min())
+    wrong = panel.consensus.estimated_error.high
+    reach = wrong * float(values.max() - values.min())
     low, high = max(said.mean() - reach, values.min()), min(said.mean() + reach, values.max())
     source = Source(a.item_ids, float(said.var()) / a.n_items, float((p @ values**2 - said**2).mean()), a.origin.frame)
-    return Estimate(None, float(low), float(high), level, "labels", what, a.n_items, source=source)
+    return Estimate(None, float(low), float(high), level, "labels", what, a.n_items, source=source, wrong=wrong)

@@ -21,14 +21,22 @@ of their variances V_h = (N_h / N)² s²_h / n_h has by Satterthwaite (1946),  (
 Without predictors, the same is the estimate from the sample alone.
 
 The interval of a share is Wilson's (1927), for as many items as would have this variance, n' = θ (1 - θ) / variance:
-all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  A single known
-answer that labels do not explain is possible even if there is none, so s²_h / n_h is at least 1 / n_h², or the variance
-of a share of n_h items (or clusters) if it is smaller.  A difference of two shares has θ ± t · error with the same
-least variance.
+all shares p with  |p - θ| ≤ t √(p (1 - p) / n').  Near 0 and 1 it covers where θ ± t · error does not.  If fewer than
+``RARER[0]`` of the n' items are of the rarer kind, it is Clopper and Pearson's (1934) for  n' (t_(n_s - 1) / t)²  items
+(Korn & Graubard 1998): Wilson's covers as little as 85 % there.  A single known answer that labels do not explain is
+possible even if there is none, so s²_h / n_h is at least 1 / n_h², or the variance of a share of n_h items (or
+clusters) if it is smaller.  A difference of two shares has θ ± t · error; where fewer than 2 ``RARER[0]`` answers
+differ, one more that differs each way adds 2 / n_h² to s²_h / n_h (Bonett & Price 2012).
 
 A. N. Angelopoulos, J. C. Duchi and T. Zrnic, "PPI++: efficient prediction-powered inference" (2023).
+D. G. Bonett and R. M. Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on
+paired data" (2012).
+C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial"
+(1934).
 J. G. MacKinnon and H. White, "Some heteroskedasticity-consistent covariance matrix estimators" (1985).
 F. E. Satterthwaite, "An approximate distribution of estimates of variance components" (1946).
+E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of positive counts
+estimated from survey data" (1998).
 C.-E. Särndal, B. Swensson and J. Wretman, "Model assisted survey sampling" (1992), chapter 6.
 E. B. Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
 """
@@ -39,6 +47,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consilience.inference.constants import RARER
 from consilience.kernels._arrays import Floats, Ints
 
 __all__ = ["Bounds", "Fitted", "MeanEstimate", "fit_predictors", "mean_estimate", "parts_of_variance"]
@@ -141,18 +150,19 @@ def mean_estimate(
         freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
     freedom = max(freedom - (fitted.slopes if whole else 0), 1.0)
     if bounds is not None and bounds.high > bounds.low:
-        variances = np.maximum(variances, shares**2 * _least_variance(means, numbers, bounds))
+        variances = shares**2 * _not_too_small(spreads, means, numbers, bounds)
     variance = float(variances.sum()) + _variance_of_mean(predicted, units[within])[0]
     return _interval(float(shares @ means), variance, freedom, level, mine.size, bounds)
 
 
-def _least_variance(means: Floats, numbers: Floats, bounds: Bounds) -> Floats:
-    """Return the least variance of the mean of the answers of every stratum: one that is not explained is possible."""
+def _not_too_small(variances: Floats, means: Floats, numbers: Floats, bounds: Bounds) -> Floats:
+    """Return the variances of the means of the strata, with what few known answers of a kind do not show."""
     width = bounds.high - bounds.low
-    if bounds.difference:  # one known answer that differs moves it by half of its range, divided by n
-        return np.asarray((0.5 * width / numbers) ** 2)
+    if bounds.difference:  # an answer that differs moves the mean by half of the range, divided by n
+        one = (0.5 * width / numbers) ** 2
+        return np.asarray(np.where(variances < 2 * RARER[0] * one, variances + 2.0 * one, variances))
     share = np.clip((means - bounds.low) / width, 0.5 / numbers, 1.0 - 0.5 / numbers)
-    return np.asarray(width**2 * np.minimum(1.0 / numbers**2, share * (1.0 - share) / numbers))
+    return np.maximum(variances, width**2 * np.minimum(1.0 / numbers**2, share * (1.0 - share) / numbers))
 
 
 def parts_of_variance(
@@ -208,8 +218,23 @@ def _interval(
         return MeanEstimate(value, low, high, error, known)
     share = float(np.clip((value - least) / width, 0.0, 1.0))
     near = float(np.clip(share, 0.5 / known, 1.0 - 0.5 / known))
-    low, high = _wilson(share, variance / width**2 / (near * (1.0 - near)), quantile)
+    per_item = variance / width**2 / (near * (1.0 - near))
+    if min(share, 1.0 - share) < RARER[0] * per_item:
+        few = (float(t.ppf(0.5 + level / 2.0, known - 1)) / quantile) ** 2
+        low, high = _clopper_pearson(share, few / per_item, level)
+    else:
+        low, high = _wilson(share, per_item, quantile)
     return MeanEstimate(least + width * share, least + width * low, least + width * high, error, known)
+
+
+def _clopper_pearson(share: float, items: float, level: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of a share of so many items, which need be no whole number."""
+    from scipy.stats import beta
+
+    one, other = share * items, (1.0 - share) * items
+    tail = 0.5 - level / 2.0
+    low = float(beta.ppf(tail, one, other + 1.0)) if one > 0 else 0.0
+    return low, float(beta.ppf(1.0 - tail, one + 1.0, other)) if other > 0 else 1.0
 
 
 def _wilson(share: float, per_item: float, quantile: float) -> tuple[float, float]:

@@ -41,6 +41,7 @@ class Estimate:
     humans: MeanEstimate | None = None  #: the same from the known answers alone
     groups: Any = None  #: frame with a row for each group: group, value, low, high, known, items
     source: Source | None = field(default=None, repr=False)
+    wrong: float | None = None  #: share of the consensus that is wrong at most, for the range
 
     @property
     def half_width(self) -> float:
@@ -100,7 +101,8 @@ class Estimate:
     def __str__(self) -> str:
         interval = f"{self.low:.3f} to {self.high:.3f}"
         if self.value is None:
-            return f"{self.what}: {interval}, if no more labels are wrong than the labels alone suggest"
+            wrong = f"at most {self.wrong:.0%} of the consensus is wrong"
+            return f"{self.what}: {interval}, if {wrong}, as the labels alone suggest"
         return f"{self.what}: {self.value:.3f} ({interval}, {self.level:.0%} interval from {self.basis})"
 
     def _source(self) -> Source:

@@ -49,7 +49,7 @@ def _verdicts(source: Source) -> Iterator[Verdict]:
     for record in records:
         question = str(record.get("filter")) if several else ANSWER
         target = record.get("target")
-        gold = str(target) if isinstance(target, str | int | float) else None
+        gold = str(target).strip() if isinstance(target, str | int | float) else None
         answer = _answer(record.get("filtered_resps"))
         if gold is not None and not gold.lstrip("-").isdigit() and _is_choice(record.get("filtered_resps")):
             answer = _continuation(record.get("arguments"), answer)
@@ -86,6 +86,8 @@ def _is_likelihood(said: Any) -> bool:
 
 def _continuation(arguments: Any, number: str | None) -> str | None:
     """Return the text of a choice, the second argument of its request."""
-    request = arguments.get(f"gen_args_{number}") if isinstance(arguments, dict) else None
-    text = request.get("arg_1") if isinstance(request, dict) else None
-    return text.strip() or None if isinstance(text, str) else number
+    try:  # a list of pairs before version 0.4.3
+        request = arguments[f"gen_args_{number}"] if isinstance(arguments, dict) else arguments[int(number or 0)]
+        return str(request["arg_1"] if isinstance(request, dict) else request[1]).strip() or None
+    except (KeyError, IndexError, TypeError):
+        return number
