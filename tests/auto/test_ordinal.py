@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from consilience.auto import known_answers
 from consilience.auto.auto import auto
 from consilience.auto.ordinal import ordinal_auto
 from consilience.auto.pool import Pool
 from consilience.data.annotations import Annotations
 from consilience.datasets import simulate_scale
+from consilience.diagnose.left_out import known_items
 from consilience.methods.ordinal import ordinal
 
 
@@ -46,6 +49,31 @@ def test_copies_share_one_vote() -> None:
     plain = ordinal_auto(a)
     wrong = [float((each.posterior.argmax(axis=1) != crowd.truth).mean()) for each in (found, plain)]
     assert wrong[0] < wrong[1] + 0.03
+
+
+def test_known_answers_are_compared_with_the_ordinal_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = simulate_scale(300, 20, 4, seed=4)
+    known = {crowd.annotations.items[n]: crowd.annotations.classes[crowd.truth[n]] for n in range(0, 300, 10)}
+    seen: list[Any] = []
+    original = known_answers.learned_from
+
+    def noted(lessons: known_answers.Lessons, pool: Pool) -> Any:
+        seen.append((lessons, pool))
+        return original(lessons, pool)
+
+    monkeypatch.setattr(known_answers, "learned_from", noted)
+    a = crowd.annotations.with_gold(known)
+    found = ordinal_auto(a)
+    ((lessons, pool),) = seen
+    one = lessons.parts[0]
+    items = known_items(a)[one]
+    blind = a.forgetting(items)
+    fit = ordinal(blind, tol=1e-6)
+    np.testing.assert_allclose(lessons.posterior[one], fit.posterior[items], atol=1e-6)
+    assert pool.rest is not None
+    assert isinstance(found.predictor, Pool)
+    assert found.predictor.weights is None
+    assert found.details["known_answers"]["items"] == 30
 
 
 @pytest.mark.parametrize("M", [1, 2])

@@ -8,7 +8,7 @@ show.  Doubt is spread as the levels are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from consilience.auto.auto import pooled
@@ -37,21 +37,23 @@ def ordinal_auto(
     show nothing of who is right, there is no model, and the order changes nothing.
     """
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback}
-    return pooled(annotations, _Raters(Annotators(annotations, options, random_state), order, options))
+    return pooled(annotations, _Raters(annotations, order, options, random_state))
 
 
-@dataclass(frozen=True)
 class _Raters:
     """Annotators whose answers have an order."""
 
-    annotators: Annotators  #: the same without the order
-    order: Sequence[Any] | None
-    options: Mapping[str, Any]
-    assigned: bool = True
+    assigned = True
+
+    def __init__(
+        self, annotations: Labels, order: Sequence[Any] | None, options: Mapping[str, Any], random_state: Any
+    ) -> None:
+        self.annotators, self.order, self.options = Annotators(annotations, options, random_state), order, options
+        self.nominal: Built | None = None
 
     def build(self, annotations: Labels, sample: Annotations) -> Built:
-        """Return the pool of votes and ordinal model."""
-        nominal = self.annotators.build(annotations, sample)
+        """Return the pool of votes and ordinal model; how far each is trusted is decided at the first call."""
+        nominal = self.nominal = self.nominal or self.annotators.build(annotations, sample)
         fit = ordinal(annotations, order=self.order, weights=self.annotators.weights, **self.options)
         assert isinstance(fit.predictor, PlacesModel)
         finer = "items differ within a level" if fit.details["places"] > 1 else "items of a level are alike"
