@@ -32,6 +32,8 @@ __all__ = ["JUDGED", "Later", "consensus_of", "labels_at", "run_method", "run_su
 
 #: Labels of the sample by which a streamed run with probabilities of its own is diagnosed.
 JUDGED = 500_000
+#: Step of the progress of refits without known answers.
+_COMPARING = "comparing with known answers"
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,10 @@ class _Task:
         """Return the fit with what known answers show, if there are any."""
         if self.later is None or self.later.compare is None:
             return fit
-        return self.later.compare(data, fit, lambda some: registry.fit(self.method, some, **self._options))
+        options, tell = self._options, self.callback
+        if tell is not None:
+            options["callback"] = lambda state: tell(state._replace(step=_COMPARING))
+        return self.later.compare(data, fit, lambda some: registry.fit(self.method, some, **options))
 
     def streamed(self, scanned: Scanned) -> Consensus:
         """Run with labels on disk."""
