@@ -285,21 +285,6 @@ def test_published_figures(name: str) -> None:
 # ---- nothing but what was said counts -----------------------------------------------------------------------
 
 
-def test_order_and_names_change_nothing() -> None:
-    a, _ = correlated(1, n_items=200, M=8)
-    frame = a.to_frame("pandas")
-    a = Annotations.from_frame(frame)
-    plain = ebcc(a, starts=3, tol=1e-9)
-    by_item = dict(zip(a.items.tolist(), plain.posterior, strict=True))
-    mixed = frame.sample(frac=1, random_state=1)
-    renamed = mixed.assign(annotator=100 - mixed["annotator"], label=mixed["label"].map({0: 2, 1: 0, 2: 1}))
-    for other, classes in ((mixed, [0, 1, 2]), (renamed, [2, 0, 1])):
-        b = Annotations.from_frame(other)
-        again = ebcc(b, starts=3, tol=1e-9)
-        expected = np.array([by_item[item] for item in b.items.tolist()])
-        np.testing.assert_allclose(again.posterior[:, classes], expected, atol=1e-4)
-
-
 def test_the_seed_decides() -> None:
     a, _ = correlated(2, n_items=150)
     one, two, other = (ebcc(a, starts=2, max_iter=15, tol=0, random_state=s) for s in (1, 1, 2))

@@ -60,7 +60,7 @@ def learn_from_known(
     some = annotations.select_items(items)
     assert some.gold is not None
     blind, posterior = some.with_gold(None), np.empty((items.size, annotations.n_classes))
-    for part in parts_of_known(blind, some.gold):
+    for part in parts_of_known(annotations, items):
         posterior[part] = refit(annotations.forgetting(items[part])).model(blind.select_items(part))
     learned, judged = learned_from(Lessons(some, posterior, _average_accuracy(annotations, pool)), pool)
     alone, _ = refit(annotations.forgetting(items))(blind)

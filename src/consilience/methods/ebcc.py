@@ -325,8 +325,8 @@ def _starts(
 
 def _in_order(statistics: Statistics, rng: np.random.Generator) -> tuple[Any, ...]:
     """Return an order of annotators and classes that depends on the labels, not on names or the order of rows."""
-    counts = np.round(statistics.counts, 6)
+    counts = np.round(statistics.counts, 9)
     classes = np.argsort(np.round(statistics.class_counts, 6), kind="stable")
     mixed = counts[:, classes][:, :, classes].reshape(len(counts), -1) @ rng.random(classes.size**2)
-    annotators = np.argsort(np.round(mixed, 4), kind="stable")
+    annotators = np.argsort(np.round(mixed, 9), kind="stable")
     return np.ix_(annotators, classes, classes)
