@@ -68,7 +68,7 @@ def run_method(
     The parameters are those of :func:`consilience.aggregate`; ``later`` adds the diagnosis and the annotators' health,
     and ``revise`` changes the fit of labels in memory.
     """
-    check_engine(engine)
+    check_engine(engine, scheduler)
     begun = time.perf_counter()
     registry.resolve(method)
     saved = None
