@@ -163,7 +163,7 @@ def test_one_item_with_very_many_labels_has_few_pairs_and_triples(monkeypatch: p
 def test_few_labels_with_a_rare_class_do_not_ruin_the_votes() -> None:
     """Moments of 100 items are noise: on their own they take half of the items of some crowds for the rare class."""
     errors, kept = [], []
-    for seed in range(5):
+    for seed in range(100, 105):
         rng = np.random.default_rng(seed)
         right = np.sort(rng.dirichlet(np.ones(2), (10, 2)), axis=2)[:, :, ::-1]
         confusions = np.stack([right[:, 0], right[:, 1, ::-1]], axis=2)

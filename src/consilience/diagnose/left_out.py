@@ -45,7 +45,7 @@ def parts_of_known(annotations: Annotations, items: Ints) -> list[Ints]:
     truth, K = a.gold[items], a.n_classes
     votes = vote_posterior(a.select_items(items).with_gold(None))[np.arange(items.size), truth]
     frequency = np.bincount(a.label, minlength=K), np.bincount(truth, minlength=K)
-    order = np.lexsort((np.argsort(items_by_content(a))[items], votes, *(each[truth] for each in frequency)))
+    order = np.lexsort((np.argsort(items_by_content(a))[items], votes, *(-each[truth] for each in frequency)))
     n = min(FOLDS, items.size)
     return [np.sort(order[first::n]) for first in range(n)]
 

@@ -45,7 +45,8 @@ def count_pairs(
 
     Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: on how many items m said a and j said b.  ``passed`` are
     the blocks of items to count, by default all of them; ``done`` is called after each.  Of an item with more than
-    ``most`` labels, all pairs of so many are used, and one pair of each of the others.
+    ``most`` labels, all pairs of so many are used, and one pair of each of the others unless ``most`` is below
+    ``MOST_LABELS``.
     """
     M, K = n_annotators, n_classes
     data = indptr, annotator, label
@@ -180,7 +181,8 @@ def _by_sorting(
 ) -> tuple[Codes, Codes]:
     degrees = np.diff(indptr)
     lengths = np.minimum(degrees, most)
-    start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2 + degrees - lengths)])
+    others = (degrees - lengths) * (most >= MOST_LABELS)
+    start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2 + others)])
     keys = np.empty(int(start[-1]), np.uint64)
     listed = f"int64[] {annotator.dtype}[] {label.dtype}[] int64[] int64 int64 int64 int64 int64 uint64[]!"
     list_keys = kernel(_list_keys, listed)
@@ -255,7 +257,7 @@ def _list_keys(
         used = min(degree, most)
         for one in range(used):
             i = low + (one if used == degree else one * degree // used)
-            between = 0 if used == degree else low + (one + 1) * degree // used - i - 1
+            between = 0 if used == degree or most < MOST_LABELS else low + (one + 1) * degree // used - i - 1
             # with all that were taken before, and with those between this one and the next
             for other in range(one + between):
                 j = low + (other if used == degree else other * degree // used) if other < one else i + other - one + 1
