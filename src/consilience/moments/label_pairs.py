@@ -134,7 +134,8 @@ def _hashes(annotations: Annotations) -> _Content:
 def _item_sums(values: _Hashes, ends: Ints) -> _Hashes:
     """Return the sum of each item: a difference of running sums, which may wrap around."""
     running = np.concatenate([[np.uint64(0)], np.cumsum(values)])
-    return np.diff(running[ends - ends[0]])
+    sums: _Hashes = np.diff(running[ends - ends[0]])
+    return sums
 
 
 def _mixed(x: _Hashes) -> _Hashes:
