@@ -30,6 +30,7 @@ from benchmarks.figures import Figure
 from benchmarks.public import ELEVEN, FAMILIES, Crowd, crowd, expected_error, skipped
 from consilience import metrics
 from consilience.auto import constants, crowds
+from consilience.auto import model as model_module
 from consilience.auto.pool import Pool, features, normalised, votes_of
 from consilience.data.annotations import Annotations
 from consilience.exceptions import ConsilienceWarning
@@ -188,7 +189,7 @@ def left_out(known: Mapping[str, Evidence]) -> tuple[dict[str, Floats], dict[str
 
 
 def without_subtypes() -> AbstractContextManager[object]:
-    return patch.object(constants, "MOST_CELLS", 0)
+    return patch.object(model_module, "SUBTYPE_CELLS", 0)
 
 
 def without_copies() -> AbstractContextManager[object]:

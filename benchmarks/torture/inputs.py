@@ -41,6 +41,9 @@ class Case(NamedTuple):
         return [a.format(path, folder=folder, good=folder / "good.csv") for a in self.arguments]
 
 
+_NOWHERE = ("--engine", "dask", "--scheduler", "nonsense://x")
+
+
 def _with(*arguments: str) -> tuple[str, ...]:
     return ("aggregate", "{}", "--method", "ds-em", *arguments)
 
@@ -213,9 +216,8 @@ CASES: tuple[Case, ...] = (
     Case("size without meaning", "a.csv", GOOD, _with("--max-bytes", "lots"), 2, "max_bytes"),
     Case("memory without meaning", "a.csv", GOOD, _with("--engine", "stream", "--memory", "lots"), 2, "memory"),
     Case("scheduler without Dask", "a.csv", GOOD, _with("--scheduler", "tcp://x:1"), 2, "--engine dask"),
-    Case(
-        "scheduler of no scheme", "a.csv", GOOD, _with("--engine", "dask", "--scheduler", "nonsense://x"), 2, "address"
-    ),
+    Case("scheduler of no scheme", "a.csv", GOOD, _with(*_NOWHERE), 2, "address"),
+    Case("scheduler of no scheme, auto", "a.csv", GOOD, ("aggregate", "{}", *_NOWHERE), 2, "address"),
     Case("truth of nothing", "a.csv", "task,label\nzzz,a\n", ("aggregate", "{good}", "--truth", "{}"), says="truth"),
     Case(
         "gold of another class",

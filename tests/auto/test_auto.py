@@ -263,17 +263,6 @@ def test_tiny_data_gives_probabilities(labels: list[list[int]]) -> None:
     np.testing.assert_allclose(fit.posterior.sum(axis=1), 1.0)
 
 
-def test_rows_and_names_permute_the_result() -> None:
-    crowd = cs.simulate(300, 15, 3, labels_per_item=6, spammers=0.2, seed=9).annotations
-    matrix = np.full((300, 15), -1)
-    matrix[np.repeat(np.arange(300), crowd.labels_per_item), crowd.annotator] = crowd.label
-    rng = np.random.default_rng(0)
-    rows, columns, classes = rng.permutation(300), rng.permutation(15), rng.permutation(3)
-    renamed = np.where(matrix >= 0, classes[matrix], -1)[rows][:, columns]
-    one, other = auto(Annotations.from_matrix(matrix)), auto(Annotations.from_matrix(renamed))
-    np.testing.assert_allclose(other.posterior[:, classes], one.posterior[rows], atol=1e-4)
-
-
 def test_the_same_seed_gives_the_same_bytes() -> None:
     crowd = cs.simulate(300, 15, 3, seed=9).annotations
     assert auto(crowd, random_state=3).posterior.tobytes() == auto(crowd, random_state=3).posterior.tobytes()

@@ -202,7 +202,7 @@ def test_parts_do_not_depend_on_the_order_of_rows() -> None:
     known = with_known(a, truth, 60, 0)
     order = np.random.default_rng(0).permutation(200)
     one, other = quiet(known), quiet(known.select_items(order))
-    np.testing.assert_allclose(other.posterior, one.posterior[order], atol=0.02)
+    np.testing.assert_allclose(other.posterior, one.posterior[order], atol=1e-6)
 
 
 # ---- what they are worth -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import error_percent, random_model
 from tests.methods.conftest import correlated
 
-from consilience.auto import constants
+from consilience.auto import constants, model
 from consilience.auto.model import SubtypeModel, fit_model, look_for_subtypes, sample_of
 from consilience.data.annotations import Annotations
 from consilience.kernels._arrays import Ints
@@ -103,7 +103,7 @@ def test_a_sample_has_every_kind_of_item_and_small_data_is_its_own(monkeypatch: 
 
 def test_there_are_no_subtypes_where_tables_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     a, _ = fooled_together(3000, 0)
-    monkeypatch.setattr(constants, "MOST_CELLS", 9 * 2 * 2 * constants.SUBTYPES - 1)
+    monkeypatch.setattr(model, "SUBTYPE_CELLS", 9 * 2 * 2 * constants.SUBTYPES - 1)
     found, gain = fitted(a)
     assert found.subtypes == 1
     assert gain == 0.0

@@ -289,6 +289,17 @@ def test_values_of_classes_that_are_words() -> None:
     assert by_name == agreement(numbers, level="interval", bootstrap=0).alpha.value
 
 
+def test_busy_annotators_without_a_common_item_have_no_kappa() -> None:
+    """Of more than a hundred annotators, those with most labels are compared: here they never meet."""
+    matrix = np.full((480, 240), -1)
+    matrix[np.arange(480), np.arange(480) % 120] = 0
+    matrix[np.arange(120), 120 + np.arange(120)] = np.arange(120) % 2
+    matrix[np.arange(120), 120 + (np.arange(120) + 1) % 120] = 1
+    found = agreement(cs.Annotations.from_matrix(matrix), bootstrap=50)
+    assert found.cohen.value is None
+    assert found.alpha.value is not None
+
+
 def test_items_with_one_label_say_nothing() -> None:
     with pytest.raises(cs.exceptions.DataError, match="no item has labels of two annotators"):
         agreement([[1, -1], [-1, 2]])

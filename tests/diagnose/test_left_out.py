@@ -109,15 +109,16 @@ def test_a_method_that_refuses_to_run_without_known_answers_is_not_compared(monk
 
 
 def test_a_callback_ends_the_fits_without_known_answers_too(crowd: Any) -> None:
-    seen: list[int] = []
+    seen: list[tuple[int, str]] = []
 
     def end(progress: Any) -> bool:
-        seen.append(progress.iteration)
+        seen.append((progress.iteration, progress.step))
         return True
 
     found = quiet(crowd.annotations, "ds-em", gold=known(crowd, 50), callback=end)
     assert found.run["known_answers"]["items"] == 50
-    assert seen == [1] * 7  # one pass of each fit: of all labels, without known answers, and without each fifth of them
+    # one pass of each fit: of all labels, without known answers, and without each fifth of them
+    assert seen == [(1, "")] + [(1, "comparing with known answers")] * 6
 
 
 def test_streamed_labels_are_compared_as_in_memory(crowd: Any) -> None:
@@ -132,7 +133,7 @@ def test_parts_have_the_same_classes_and_hold_every_item_once() -> None:
     rng = np.random.default_rng(0)
     a = Annotations.from_matrix(rng.integers(0, 3, (97, 5)))
     truth = rng.integers(0, 3, 97)
-    parts = parts_of_known(a, truth)
+    parts = parts_of_known(a.with_gold(truth), np.arange(97))
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(97))
     counts = np.array([np.bincount(truth[part], minlength=3) for part in parts])
     assert np.ptp(counts, axis=0).max() <= 1

@@ -13,7 +13,6 @@ import consilience as cs
 from consilience.data.ids import Ids
 from consilience.fitting.em import ConfusionStep, Parameters, Progress, run_em
 from consilience.fitting.fit import vote_start
-from consilience.kernels._arrays import Floats
 from consilience.kernels.coupled import sweep_pairs
 from consilience.methods import cnmf as module
 from consilience.methods.cnmf import cnmf
@@ -200,23 +199,6 @@ def test_where_every_truth_is_known_the_confusions_are_the_counts() -> None:
 
 
 # ---- nothing but what was said counts -------------------------------------------------------------------------------
-
-
-def test_order_and_names_change_nothing() -> None:
-    frame = cs.simulate(800, 12, 3, label_probability=0.4, seed=8).annotations.to_frame("pandas")
-
-    def posteriors(rows: object, classes: list[int]) -> Floats:
-        made = cs.Annotations.from_frame(rows)
-        return cnmf(made).posterior[np.argsort(made.items)][:, classes]
-
-    plain = posteriors(frame, [0, 1, 2])
-    for seed in range(2):
-        mixed = frame.sample(frac=1, random_state=seed)
-        np.testing.assert_allclose(posteriors(mixed, [0, 1, 2]), plain, atol=1e-8)
-        renamed = mixed.assign(
-            label=mixed["label"].map({0: 2, 1: 0, 2: 1}), annotator="x" + mixed["annotator"].str[::-1]
-        )
-        np.testing.assert_allclose(posteriors(renamed, [2, 0, 1]), plain, atol=1e-8)
 
 
 def test_the_same_data_gives_the_same_bytes() -> None:

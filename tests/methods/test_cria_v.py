@@ -93,20 +93,6 @@ def test_the_objective_never_rises() -> None:
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(fit.history))
 
 
-def test_order_and_names_change_nothing() -> None:
-    sim = cs.simulate(400, 12, 3, label_probability=0.4, experts=0.3, seed=8)
-    frame = sim.annotations.to_frame("pandas")
-    plain = cria_v(sim.annotations).posterior[np.argsort(np.asarray(sim.annotations.items))]
-    mixed = frame.sample(frac=1, random_state=0)
-    back = {0: 2, 1: 0, 2: 1}
-    mixed = mixed.assign(
-        annotator=mixed["annotator"].map(lambda name: f"who-{name[::-1]}"), label=mixed["label"].map(back)
-    )
-    other = cs.Annotations.from_frame(mixed)
-    again = cria_v(other).posterior[np.argsort(np.asarray(other.items))]
-    np.testing.assert_allclose(again[:, [back[k] for k in range(3)]], plain, atol=1e-9)
-
-
 def test_repeated_labels_count_as_often_as_they_are_given() -> None:
     frame = cs.simulate(200, 8, 3, label_probability=0.5, seed=3).annotations.to_frame("pandas")
     twice = cs.Annotations.from_frame(pd.concat([frame, frame]), duplicates="keep")

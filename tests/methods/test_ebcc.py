@@ -13,7 +13,7 @@ from tests.methods.conftest import correlated
 
 import consilience as cs
 from consilience.data.annotations import Annotations
-from consilience.exceptions import ConvergenceWarning
+from consilience.exceptions import ConvergenceWarning, FewLabelsWarning
 from consilience.fitting.em import Progress
 from consilience.fitting.fit import vote_posterior
 from consilience.kernels._arrays import Floats, Ints
@@ -285,21 +285,6 @@ def test_published_figures(name: str) -> None:
 # ---- nothing but what was said counts -----------------------------------------------------------------------
 
 
-def test_order_and_names_change_nothing() -> None:
-    a, _ = correlated(1, n_items=200, M=8)
-    frame = a.to_frame("pandas")
-    a = Annotations.from_frame(frame)
-    plain = ebcc(a, starts=3, tol=1e-9)
-    by_item = dict(zip(a.items.tolist(), plain.posterior, strict=True))
-    mixed = frame.sample(frac=1, random_state=1)
-    renamed = mixed.assign(annotator=100 - mixed["annotator"], label=mixed["label"].map({0: 2, 1: 0, 2: 1}))
-    for other, classes in ((mixed, [0, 1, 2]), (renamed, [2, 0, 1])):
-        b = Annotations.from_frame(other)
-        again = ebcc(b, starts=3, tol=1e-9)
-        expected = np.array([by_item[item] for item in b.items.tolist()])
-        np.testing.assert_allclose(again.posterior[:, classes], expected, atol=1e-4)
-
-
 def test_the_seed_decides() -> None:
     a, _ = correlated(2, n_items=150)
     one, two, other = (ebcc(a, starts=2, max_iter=15, tol=0, random_state=s) for s in (1, 1, 2))
@@ -356,3 +341,22 @@ def test_not_converged_is_said() -> None:
     assert not short.converged
     assert short.cautions[0][1] is ConvergenceWarning
     assert ebcc(correlated(0, n_items=100)[0], starts=1).converged
+
+
+def test_many_rare_classes_get_fewer_subtypes_instead_of_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 classes that were named once each, by 50 annotators: ten subtypes would have 45 million cells."""
+    rng = np.random.default_rng(0)
+    matrix = np.where(rng.random((400, 50)) < 0.1, rng.integers(0, 2, (400, 50)), -1)
+    matrix.flat[rng.choice(matrix.size, 298, replace=False)] = np.arange(2, 300)
+    fit = ebcc(Annotations.from_matrix(matrix), max_iter=3)
+    assert "300 classes and 50 annotators are many" in fit.cautions[-1][0]
+    assert "none were fitted" in fit.cautions[-1][0]
+
+    a, _ = correlated(0, n_items=100)
+    three = ebcc(a, subtypes=3, starts=2)
+    monkeypatch.setattr(module, "SUBTYPE_CELLS", 4 * a.n_annotators * a.n_classes**2 - 1)
+    fit = ebcc(a, starts=2)
+    np.testing.assert_array_equal(fit.posterior, three.posterior)
+    assert fit.cautions[-1][1] is FewLabelsWarning
+    assert "at most 3 were fitted" in fit.cautions[-1][0]
+    assert not three.cautions

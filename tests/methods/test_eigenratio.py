@@ -60,19 +60,6 @@ def test_published_figures(data_folder: Path) -> None:
             assert abs(found - figure) <= 0.02, name
 
 
-def test_order_and_names_change_nothing() -> None:
-    frame = cs.simulate(300, 80, 2, labels_per_item=5, seed=3).annotations.to_frame("pandas")
-    mixed = frame.sample(frac=1, random_state=0)
-    turned = mixed.assign(annotator="z" + mixed["annotator"].str[::-1], label=1 - mixed["label"])
-
-    def by_item(data: object) -> Floats:
-        a = cs.Annotations.from_frame(data)
-        return eigenratio(a).posterior[np.argsort(a.items)]
-
-    np.testing.assert_allclose(by_item(mixed), by_item(frame), atol=1e-6)
-    np.testing.assert_allclose(by_item(turned)[:, ::-1], by_item(frame), atol=1e-6)
-
-
 def test_odd_crowds_and_gold() -> None:
     two = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [-1, -1]])
     split = np.full((6, 4), -1)

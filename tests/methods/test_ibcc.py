@@ -268,22 +268,6 @@ def test_published_figures(name: str) -> None:
 # ---- nothing but what was said counts -----------------------------------------------------------------------
 
 
-def test_order_and_names_change_nothing() -> None:
-    sim = cs.simulate(300, 12, 3, labels_per_item=4, seed=8)
-    frame = sim.annotations.to_frame("pandas")
-    plain = ibcc(Annotations.from_frame(frame), tol=1e-10)
-    by_item = dict(zip(Annotations.from_frame(frame).items.tolist(), plain.posterior, strict=True))
-    mixed = frame.sample(frac=1, random_state=1)
-    renamed = mixed.assign(
-        annotator="who-" + mixed["annotator"].str[::-1], label=mixed["label"].map({0: 2, 1: 0, 2: 1})
-    )
-    for other, classes in ((mixed, [0, 1, 2]), (renamed, [2, 0, 1])):
-        a = Annotations.from_frame(other)
-        again = ibcc(a, tol=1e-10)
-        expected = np.array([by_item[item] for item in a.items.tolist()])
-        np.testing.assert_allclose(again.posterior[:, classes], expected, atol=1e-6)
-
-
 def test_items_without_labels_are_at_the_prior_and_change_nothing() -> None:
     a, _ = random_model(8, 3, seed=5).sample(120, labels_per_item=3, random_state=0)
     empty = np.arange(a.n_items) % 4 == 0

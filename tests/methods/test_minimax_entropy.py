@@ -12,7 +12,6 @@ from tests.methods.conftest import (
     assert_stops_when_told,
     by_one_and_three_threads,
     labels_of,
-    mixed,
     odd_crowds,
     twice,
 )
@@ -260,13 +259,6 @@ def test_many_classes_do_not_collapse(data_folder: Path) -> None:
 
 
 # ---- nothing but what was said counts -----------------------------------------------------------------------
-
-
-def test_order_and_names_change_nothing() -> None:
-    a = cs.simulate(200, 10, 3, adversaries=0.2, seed=8).annotations
-    b, order = mixed(a)
-    plain, other = fit_minimax_entropy(a, tol=1e-11), fit_minimax_entropy(b, tol=1e-11)
-    np.testing.assert_allclose(other.posterior[order][:, [2, 0, 1]], plain.posterior, atol=1e-6)
 
 
 def test_mirror_images_stay_undecided() -> None:

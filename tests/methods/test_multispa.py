@@ -153,24 +153,6 @@ def test_who_always_says_the_same_tells_nothing() -> None:
 # ---- nothing but what was said counts ---------------------------------------------------------------------------
 
 
-def test_order_and_names_change_nothing() -> None:
-    sim = cs.simulate(1500, 12, 3, label_probability=0.4, seed=8)
-    frame = sim.annotations.to_frame("pandas")
-
-    def posteriors(rows: object, classes: list[int]) -> Floats:
-        made = cs.Annotations.from_frame(rows)
-        return multispa(made).posterior[np.argsort(made.items)][:, classes]
-
-    plain = posteriors(frame, [0, 1, 2])
-    for seed in range(3):
-        mixed = frame.sample(frac=1, random_state=seed)
-        np.testing.assert_allclose(posteriors(mixed, [0, 1, 2]), plain, atol=1e-9)
-        renamed = mixed.assign(
-            label=mixed["label"].map({0: 2, 1: 0, 2: 1}), annotator="x" + mixed["annotator"].str[::-1]
-        )
-        np.testing.assert_allclose(posteriors(renamed, [2, 0, 1]), plain, atol=1e-9)
-
-
 def test_the_same_data_gives_the_same_bytes() -> None:
     a = cs.simulate(400, 10, 3, seed=1).annotations
     assert multispa(a).posterior.tobytes() == multispa(a).posterior.tobytes()

@@ -114,21 +114,6 @@ def test_confidence_rises_with_accuracy() -> None:
 # ---- what must not matter, and edges ------------------------------------------------------------------------
 
 
-def test_order_and_names_change_nothing() -> None:
-    sim = cs.simulate(400, 12, 3, label_probability=0.4, experts=0.3, seed=8)
-    frame = sim.annotations.to_frame("pandas")
-    codes = np.asarray(sim.annotations.items)
-    plain = pg_tac(sim.annotations).posterior[np.argsort(codes)]
-    mixed = frame.sample(frac=1, random_state=0)
-    back = {0: 2, 1: 0, 2: 1}
-    mixed = mixed.assign(
-        annotator=mixed["annotator"].map(lambda name: f"who-{name[::-1]}"), label=mixed["label"].map(back)
-    )
-    other = cs.Annotations.from_frame(mixed)
-    again = pg_tac(other).posterior[np.argsort(np.asarray(other.items))]
-    np.testing.assert_allclose(again[:, [back[k] for k in range(3)]], plain, atol=1e-9)
-
-
 def test_the_same_data_gives_the_same_bytes() -> None:
     a = cs.simulate(300, 10, 3, seed=1).annotations
     assert pg_tac(a).posterior.tobytes() == pg_tac(a).posterior.tobytes()

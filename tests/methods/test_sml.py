@@ -11,7 +11,6 @@ from tests.conftest import error_percent, real_crowd
 
 import consilience as cs
 from consilience.fitting.em import Progress
-from consilience.kernels._arrays import Floats
 from consilience.methods.sml import rank_one, sml, third_moment, two_coins
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import pair_moments
@@ -102,19 +101,6 @@ def test_thesis_simulations(prior: float, figure: float) -> None:
         gap.append(ours - oracle)
         assert ours <= figure
     assert np.mean(gap) < 0.2
-
-
-def test_order_and_names_change_nothing() -> None:
-    frame = cs.simulate(300, 20, 2, labels_per_item=5, prior=[0.7, 0.3], seed=3).annotations.to_frame("pandas")
-    mixed = frame.sample(frac=1, random_state=0)
-    turned = mixed.assign(annotator="z" + mixed["annotator"].str[::-1], label=1 - mixed["label"])
-
-    def by_item(data: object) -> Floats:
-        a = cs.Annotations.from_frame(data)
-        return sml(a).posterior[np.argsort(a.items)]
-
-    np.testing.assert_allclose(by_item(mixed), by_item(frame), atol=1e-6)
-    np.testing.assert_allclose(by_item(turned)[:, ::-1], by_item(frame), atol=5e-3)
 
 
 def test_callback_running_out_and_details() -> None:

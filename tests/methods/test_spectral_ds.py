@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.conftest import error_percent, real_crowd, table7_crowd, table7_error
 
@@ -84,23 +83,6 @@ def test_the_published_figures_include_em(name: str, votes: float, refined: floa
 
 
 # ---- nothing but what was said counts --------------------------------------------------------------------
-
-
-def test_order_and_names_change_nothing() -> None:
-    sim = cs.simulate(1500, 12, 3, label_probability=0.4, experts=0.3, seed=8)
-    frame = sim.annotations.to_frame("pandas")
-
-    def posterior(table: pd.DataFrame, classes: list[int]) -> pd.DataFrame:
-        a = cs.Annotations.from_frame(table)
-        return pd.DataFrame(spectral_ds(a).posterior[:, classes], index=a.items).sort_index()
-
-    plain = posterior(frame, [0, 1, 2])
-    mixed = frame.sample(frac=1, random_state=0)
-    renamed = mixed.assign(
-        annotator=mixed["annotator"].map(lambda name: f"who-{name[::-1]}"), label=mixed["label"].map({0: 2, 1: 0, 2: 1})
-    )
-    np.testing.assert_allclose(posterior(mixed, [0, 1, 2]), plain, atol=1e-4)
-    np.testing.assert_allclose(posterior(renamed, [2, 0, 1]), plain, atol=1e-4)
 
 
 def test_the_seed_decides() -> None:

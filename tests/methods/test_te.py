@@ -111,19 +111,6 @@ def test_labels_are_votes_weighted_by_log_odds() -> None:
     np.testing.assert_allclose(done.posterior[:, 1], 1 / (1 + np.exp(-score)), atol=1e-9)
 
 
-def test_order_and_names_change_nothing() -> None:
-    frame = cs.simulate(300, 40, 2, labels_per_item=4, seed=3).annotations.to_frame("pandas")
-    mixed = frame.sample(frac=1, random_state=0)
-    turned = mixed.assign(annotator="z" + mixed["annotator"].str[::-1], label=1 - mixed["label"])
-
-    def by_item(data: object) -> Floats:
-        a = cs.Annotations.from_frame(data)
-        return te(a).posterior[np.argsort(a.items)]
-
-    np.testing.assert_allclose(by_item(mixed), by_item(frame), atol=1e-6)
-    np.testing.assert_allclose(by_item(turned)[:, ::-1], by_item(frame), atol=1e-6)
-
-
 def test_odd_crowds_and_gold() -> None:
     two = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [-1, -1]])
     lone = np.array([[0, 0, 0, -1], [1, 1, 0, -1], [0, 0, 0, -1], [1, 1, 1, -1], [-1, -1, -1, 1]])

@@ -150,7 +150,7 @@ def test_pairs_in_disorder_are_refused() -> None:
 
 
 def test_an_item_with_many_labels_adds_a_sample_of_its_pairs() -> None:
-    """Of 3,000 labels on one item, pairs of 1,000 are counted; items with few labels are counted as they are."""
+    """Of 3,000 labels on one item, pairs of 1,000 and one of each other; items with few labels as they are."""
     rng = np.random.default_rng(0)
     sizes = [3000, *[4] * 200]
     rows = [(n, m, rng.integers(3)) for n, size in enumerate(sizes) for m in rng.choice(3000, size, replace=False)]
@@ -171,4 +171,5 @@ def test_an_item_with_many_labels_adds_a_sample_of_its_pairs() -> None:
     of_dense = np.array([said[0, m] for m in range(3000)])[found.who]
     here = extra[np.arange(len(found.who)), of_dense[:, 0], of_dense[:, 1]]
     assert set(here.tolist()) == {0, 1}
-    assert np.abs(extra).sum() == here.sum() == 1000 * 999 // 2
+    assert np.abs(extra).sum() == here.sum() == 1000 * 999 // 2 + 2000
+    assert np.unique(found.who[here > 0]).size == 3000

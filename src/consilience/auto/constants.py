@@ -99,6 +99,6 @@ SAMPLE = 50_000
 #: origin: by design; alternatives: none; sensitivity: not measured.
 ROUGH_TOL = 1e-5
 
-#: Cells of all confusions above which there are no subtypes, and above which there is no model beside the votes.
+#: Cells of all confusions above which there is no model beside the votes.
 #: origin: memory; alternatives: none; sensitivity: not measured.
-MOST_CELLS, MOST_MODEL_CELLS = 1 << 22, 1 << 26
+MOST_MODEL_CELLS = 1 << 26

@@ -73,7 +73,7 @@ def learn_from_known(
     some = annotations.select_items(items)
     assert some.gold is not None
     blind, posterior = some.with_gold(None), np.empty((items.size, annotations.n_classes))
-    parts = parts_of_known(blind, some.gold)
+    parts = parts_of_known(annotations, items)
     for part in parts:
         posterior[part] = refit(annotations.forgetting(items[part])).model(blind.select_items(part))
     learned, judged = learned_from(Lessons(some, posterior, parts), pool)

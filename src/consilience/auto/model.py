@@ -17,6 +17,7 @@ from consilience.data.annotations import Annotations
 from consilience.engine.passes import Labels, passes_of
 from consilience.fitting.em import Parameters
 from consilience.kernels._arrays import Floats
+from consilience.methods.base.constants import SUBTYPE_CELLS
 from consilience.methods.ebcc import Subtypes, fit_subtypes, subtype_sweep
 from consilience.models.dawid_skene import DawidSkene
 
@@ -38,7 +39,7 @@ def sample_of(annotations: Labels) -> Annotations:
 def look_for_subtypes(sample: Annotations, **options: Any) -> Looked:
     """Fit the model to a sample, with and without subtypes; ``options`` are those of :func:`fit_model`."""
     cells = sample.n_annotators * sample.n_classes**2 * constants.SUBTYPES
-    if sample.n_classes < 2 or cells > constants.MOST_CELLS:
+    if sample.n_classes < 2 or cells > SUBTYPE_CELLS:
         return Looked(None, 0.0)
     one = _fit(sample, 1, **options)
     needed = one.bound + constants.MARGIN

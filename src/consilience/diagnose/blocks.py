@@ -167,6 +167,12 @@ def _best_observed(pairs: CoOccurrences) -> Ints:
 # ---- is it more than chance -------------------------------------------------------------------------------------
 
 
+def _margins(tables: Floats) -> tuple[Floats, Floats]:
+    """Return the sums of the rows and of the columns of each table."""
+    # where these axes are short, einsum is four times as fast as sum
+    return np.einsum("pij->pi", tables), np.einsum("pij->pj", tables)
+
+
 def _chi_square(tables: Floats) -> tuple[Floats, Floats, Floats]:
     """Return Pearson's statistic of independence for each table, and its exact mean and variance given the margins.
 
@@ -176,22 +182,21 @@ def _chi_square(tables: Floats) -> tuple[Floats, Floats, Floats]:
         variance = 2 S (v₁ - w₁)(v₂ - w₂) / (S - 3) + S² w₁ w₂ / (S - 1),
         v₁ = (r - 1)(S - r) / (S - 1),   w₁ = (Σ_i S / a_i - r²) / (S - 2).
     """
-    a, b = tables.sum(axis=2), tables.sum(axis=1)
+    a, b = _margins(tables)
     S = a.sum(axis=1)
     r, c = (a > 0).sum(axis=1), (b > 0).sum(axis=1)
     fit = (S >= 4) & (r > 1) & (c > 1)
     N = np.where(fit, S, 4.0)
     # X² = S (Σ n_ij² / (a_i b_j) - 1)
-    margins = a[:, :, None] * b[:, None, :]
-    share = np.divide(tables * tables, margins, out=np.zeros_like(tables), where=margins > 0)
-    statistic = np.where(fit, N * (share.sum(axis=(1, 2)) - 1.0), 0.0)
+    over_a, over_b = (np.divide(1.0, m, out=np.zeros_like(m), where=m > 0) for m in (a, b))
+    statistic = np.where(fit, N * (np.einsum("pij,pij,pi,pj->p", tables, tables, over_a, over_b) - 1.0), 0.0)
     mean = np.where(fit, N * (r - 1) * (c - 1) / (N - 1), 0.0)
     (v1, w1), (v2, w2) = (
         (
             (k - 1) * (N - k) / (N - 1),
-            (np.divide(N[:, None], m, out=np.zeros_like(m), where=m > 0).sum(axis=1) - k * k) / (N - 2),
+            (N * over.sum(axis=1) - k * k) / (N - 2),
         )
-        for k, m in ((r, a), (c, b))
+        for k, over in ((r, over_a), (c, over_b))
     )
     variance = 2 * N * (v1 - w1) * (v2 - w2) / (N - 3) + N * N * w1 * w2 / (N - 1)
     return statistic, mean, np.where(fit, np.maximum(variance, 0.0), 0.0)
@@ -204,14 +209,14 @@ def _agreement(tables: Floats) -> tuple[Floats, Floats]:
     identity matrix centred over both annotators' labels.
     """
     K = tables.shape[1]
-    a, b = tables.sum(axis=2), tables.sum(axis=1)
+    a, b = _margins(tables)
     S = a.sum(axis=1, keepdims=True)
     fit = S[:, 0] >= 2
     S = np.maximum(S, 2.0)
     both = (a * b).sum(axis=1, keepdims=True) / S
     excess = np.einsum("pkk->p", tables) - both[:, 0]
     centred = np.eye(K) - (b / S)[:, :, None] - (a / S)[:, None, :] + (both / S)[:, :, None]
-    variance = np.einsum("pi,pj,pij->p", a, b, centred**2) / (S[:, 0] - 1)
+    variance = np.einsum("pi,pj,pij,pij->p", a, b, centred, centred) / (S[:, 0] - 1)
     return np.where(fit, excess, 0.0), np.where(fit, variance, 0.0)
 
 

@@ -69,7 +69,7 @@ class CohensKappa:
 
         K, P = self.n_classes, len(self.who)
         places = csr_array((np.ones(self.cell.size), (self.cell, self.item)), shape=(P * K * K, self.n_items))
-        counts: Floats = (places @ weights).reshape(P, K, K, -1)
+        counts: Floats = (places @ weights).reshape(P, K, K, weights.shape[1])
         S = counts.sum(axis=(1, 2))
         agree = np.einsum("pkkd->pd", counts)
         chance = (counts.sum(axis=1) * counts.sum(axis=2)).sum(axis=1)

@@ -130,7 +130,7 @@ KAPPA_ANNOTATORS, KAPPA_PAIRS, KAPPA_CELLS, KAPPA_WORK = 100, 1 << 18, 1 << 18, 
 #: Annotators up to which walks of three steps are counted; otherwise start and end nodes, and additions, of a sample.
 EXACT_WALKS, WALK_SAMPLE, WALK_COST = 3000, 256, 10**8
 #: Cells of all pair blocks; blocks whose singular values are computed; cells that are tested for independence.
-MOST_CELLS, MOST_BLOCKS, MOST_TESTED = 1 << 28, 20_000, 1 << 22
+MOST_CELLS, MOST_BLOCKS, MOST_TESTED = 1 << 28, 20_000, 1 << 20
 #: Classes that are told apart; beyond, the rarest are taken as one.
 MOST_CLASSES = 500
 #: Search for the shortfall with more than three classes: random directions, sides of the simplex, and the distance of a

@@ -18,6 +18,7 @@ from consilience.diagnose.rules import surprising
 from consilience.exceptions import DataWarning, MethodError
 from consilience.fitting.fit import Caution, vote_posterior
 from consilience.kernels._arrays import Codes, Floats, Ints
+from consilience.moments.label_pairs import items_by_content
 from consilience.runs.consensus import Consensus
 from consilience.runs.estimated_error import EstimatedError, estimate
 
@@ -34,11 +35,18 @@ def known_items(annotations: Annotations, *, silent: bool = False) -> Ints:
     return np.flatnonzero((annotations.gold >= 0) & (silent | (annotations.labels_per_item > 0)))
 
 
-def parts_of_known(some: Annotations, truth: Codes) -> list[Ints]:
-    """Divide known items into parts of about the same classes and votes, whatever the order of the rows."""
-    votes = vote_posterior(some)
-    order = np.lexsort((votes[np.arange(truth.size), np.minimum(truth, votes.shape[1] - 1)], truth))
-    n = min(FOLDS, truth.size)
+def parts_of_known(annotations: Annotations, items: Ints) -> list[Ints]:
+    """Divide known items into parts of about the same classes and votes; return their places among ``items``.
+
+    The parts depend neither on the order of rows nor on names.
+    """
+    a = annotations
+    assert a.gold is not None
+    truth, K = a.gold[items], a.n_classes
+    votes = vote_posterior(a.select_items(items).with_gold(None))[np.arange(items.size), truth]
+    frequency = np.bincount(a.label, minlength=K), np.bincount(truth, minlength=K)
+    order = np.lexsort((np.argsort(items_by_content(a))[items], votes, *(-each[truth] for each in frequency)))
+    n = min(FOLDS, items.size)
     return [np.sort(order[first::n]) for first in range(n)]
 
 
@@ -57,7 +65,7 @@ def left_out(annotations: Annotations, label: Label) -> tuple[dict[str, Any], tu
         best, confidence = (each[items] for each in label(a.forgetting(items)))
         alone = best != truth, confidence
         wrong, sure = np.empty(items.size, bool), np.empty(items.size)
-        for part in parts_of_known(a.select_items(items).with_gold(None), truth):
+        for part in parts_of_known(a, items):
             here = items[part]
             best, confidence = label(a.forgetting(here))
             wrong[part], sure[part] = best[here] != truth[part], confidence[here]

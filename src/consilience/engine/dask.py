@@ -41,7 +41,7 @@ from consilience.kernels import blocks
 from consilience.kernels._arrays import Floats, Ints
 from consilience.models.dawid_skene import DawidSkene
 
-__all__ = ["Cluster", "ClusterPass", "OnCluster", "connect", "cut_for", "placed"]
+__all__ = ["Cluster", "ClusterPass", "OnCluster", "checked_address", "connect", "cut_for", "placed"]
 
 _log = logging.getLogger("consilience")
 
@@ -69,7 +69,7 @@ def connect(scheduler: Any = None) -> Iterator[Cluster]:
                 options |= {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
                 address: Any = stack.enter_context(distributed.LocalCluster(processes=True, **options))
             else:
-                address = _checked(scheduler)
+                address = checked_address(scheduler)
             try:
                 client = stack.enter_context(distributed.Client(address, timeout=_CONNECT, set_as_default=False))
             except (OSError, TimeoutError, ValueError) as error:
@@ -77,7 +77,7 @@ def connect(scheduler: Any = None) -> Iterator[Cluster]:
         yield Cluster(client)
 
 
-def _checked(address: str) -> str:
+def checked_address(address: str) -> str:
     """Return the address of a scheduler; raise if it cannot be one, before a client tries for a long time."""
     comm, security = import_module("distributed.comm"), import_module("distributed.security")
     try:

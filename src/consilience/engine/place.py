@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,14 @@ __all__ = ["ENGINES", "check_engine", "fits", "holds_parquet", "on_disk", "passe
 ENGINES = ("local", "stream", "dask")
 
 
-def check_engine(engine: Any) -> None:
-    """Raise unless ``engine`` is the name of an engine or a Dask client."""
+def check_engine(engine: Any, scheduler: str | None = None) -> None:
+    """Raise unless ``engine`` is the name of an engine or a Dask client, and ``scheduler`` may be an address."""
     if isinstance(engine, str) and engine not in ENGINES:
         raise ParameterError(f"there is no engine {engine!r}; this release has {', '.join(map(repr, ENGINES))}")
+    if scheduler is not None and engine == "dask" and find_spec("distributed"):  # also for methods that do not use it
+        from consilience.engine.dask import checked_address
+
+        checked_address(scheduler)
 
 
 def holds_parquet(path: str | os.PathLike[str]) -> bool:

@@ -22,7 +22,8 @@ __all__ = ["MOST_LABELS", "count_pairs", "count_triples", "counts_of_keys", "joi
 _LARGEST_TABLE = 1 << 24
 _MOST_CELLS = 1 << 27  # in the tables of all threads together
 #: Labels of one item whose pairs are counted, unless there are more annotators in a table; of more labels, so many are
-#: taken at equal distances.  Chosen for memory: 10,000 labels on one item have 5e7 pairs, each of them seen once.
+#: taken at equal distances, and each of the others has one pair, so that nobody seems to share no item with anybody.
+#: Chosen for memory: 10,000 labels on one item have 5e7 pairs, each of them seen once.
 MOST_LABELS = 1000
 #: Stands for a pair of labels of the same annotator.
 _NO_KEY = np.uint64(2**64 - 1)
@@ -44,7 +45,8 @@ def count_pairs(
 
     Returns the pairs (P, 2) in order, and ``counts[p, a, b]``: on how many items m said a and j said b.  ``passed`` are
     the blocks of items to count, by default all of them; ``done`` is called after each.  Of an item with more than
-    ``most`` labels, so many are used.
+    ``most`` labels, all pairs of so many are used, and one pair of each of the others unless ``most`` is below
+    ``MOST_LABELS``.
     """
     M, K = n_annotators, n_classes
     data = indptr, annotator, label
@@ -177,8 +179,10 @@ def _tabulate(
 def _by_sorting(
     indptr: Ints, annotator: Codes, label: Codes, M: int, K: int, most: int = MOST_LABELS
 ) -> tuple[Codes, Codes]:
-    lengths = np.minimum(np.diff(indptr), most)
-    start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2)])
+    degrees = np.diff(indptr)
+    lengths = np.minimum(degrees, most)
+    others = (degrees - lengths) * (most >= MOST_LABELS)
+    start = np.concatenate([[0], np.cumsum(lengths * (lengths - 1) // 2 + others)])
     keys = np.empty(int(start[-1]), np.uint64)
     listed = f"int64[] {annotator.dtype}[] {label.dtype}[] int64[] int64 int64 int64 int64 int64 uint64[]!"
     list_keys = kernel(_list_keys, listed)
@@ -249,12 +253,14 @@ def _list_keys(
     indptr: Any, annotator: Any, label: Any, start: Any, first: Any, stop: Any, M: Any, K: Any, most: Any, keys: Any
 ) -> None:
     for n in range(first, stop):
-        at, degree = start[n], indptr[n + 1] - indptr[n]
+        at, low, degree = start[n], indptr[n], indptr[n + 1] - indptr[n]
         used = min(degree, most)
         for one in range(used):
-            i = indptr[n] + (one if used == degree else one * degree // used)
-            for other in range(one):
-                j = indptr[n] + (other if used == degree else other * degree // used)
+            i = low + (one if used == degree else one * degree // used)
+            between = 0 if used == degree or most < MOST_LABELS else low + (one + 1) * degree // used - i - 1
+            # with all that were taken before, and with those between this one and the next
+            for other in range(one + between):
+                j = low + (other if used == degree else other * degree // used) if other < one else i + other - one + 1
                 m, q = np.uint64(annotator[i]), np.uint64(annotator[j])
                 a, b = np.uint64(label[i]), np.uint64(label[j])
                 if m > q:

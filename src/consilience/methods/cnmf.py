@@ -47,6 +47,7 @@ from consilience.kernels._arrays import Floats
 from consilience.kernels.coupled import sweep_pairs
 from consilience.kernels.em import FLOOR, Statistics
 from consilience.kernels.votes import vote_statistics
+from consilience.methods.base.canonical import in_canonical_order
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
 from consilience.methods.multispa import pair_cautions, vertex_model
@@ -98,6 +99,7 @@ class CoupledNMF(AsPublished, IterativeEstimator):
     max_iter: int = 2000
 
 
+@in_canonical_order
 def cnmf(
     annotations: Annotations,
     *,

@@ -28,7 +28,7 @@ Y. Li, B. I. P. Rubinstein and T. Cohn, "Exploiting worker correlation for label
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ import numpy as np
 from consilience.data.annotations import Annotations
 from consilience.engine.checkpoint import Keeper
 from consilience.engine.passes import Labels, Passes
+from consilience.exceptions import FewLabelsWarning
 from consilience.fitting.em import Callback, Parameters, Progress, SweepFunction, sweep_of, without_blanks
 from consilience.fitting.fit import Fit
 from consilience.fitting.variational import (
@@ -51,7 +52,7 @@ from consilience.fitting.variational import (
 from consilience.kernels._arrays import Floats
 from consilience.kernels.em import Statistics
 from consilience.kernels.subtypes import SubtypeSweep
-from consilience.methods.base.constants import LEAST_SUBTYPE
+from consilience.methods.base.constants import LEAST_SUBTYPE, SUBTYPE_CELLS
 from consilience.methods.base.estimator import IterativeEstimator
 from consilience.methods.base.method import Method
 from consilience.methods.ibcc import pseudo_labels
@@ -70,7 +71,8 @@ class EBCC(IterativeEstimator):
     refine
         "em" to continue by EM from the model found, or None.
     subtypes
-        L, the most subtypes that a class may have.  With one, this is :class:`consilience.IBCC`.
+        L, the most subtypes that a class may have.  With one, this is :class:`consilience.IBCC`.  Fewer are taken, with
+        a warning, where the tables would have more than four million cells.
     smoothing, diagonal
         Pseudo-labels in every cell of every confusion (β), and further ones on the diagonal.
     concentration
@@ -122,9 +124,11 @@ def ebcc(
     The posterior is the variational one.  The model is a Dawid-Skene model, the subtypes of a class taken together: it
     describes how annotators answer, but its own posterior is another.
     """
-    return fit_subtypes(
-        annotations,
-        subtypes,
+    a = annotations
+    most = max(1, SUBTYPE_CELLS // (a.n_annotators * a.n_classes**2))
+    fit = fit_subtypes(
+        a,
+        min(subtypes, most),
         smoothing=smoothing,
         diagonal=diagonal,
         concentration=concentration,
@@ -135,7 +139,12 @@ def ebcc(
         accelerate=accelerate,
         random_state=random_state,
         callback=callback,
-    ).fit(annotations)
+    ).fit(a)
+    if subtypes <= most:
+        return fit
+    crowd = f"{a.n_classes} classes and {a.n_annotators} annotators are many for {subtypes} subtypes of every class"
+    fewer = "none were fitted, as in ibcc" if most == 1 else f"at most {most} were fitted"
+    return replace(fit, cautions=(*fit.cautions, (f"{crowd}: {fewer}", FewLabelsWarning)))
 
 
 METHOD = Method("ebcc", ebcc, "EBCC", "classes of several subtypes, so that annotators may err together")
@@ -316,8 +325,8 @@ def _starts(
 
 def _in_order(statistics: Statistics, rng: np.random.Generator) -> tuple[Any, ...]:
     """Return an order of annotators and classes that depends on the labels, not on names or the order of rows."""
-    counts = np.round(statistics.counts, 6)
+    counts = np.round(statistics.counts, 9)
     classes = np.argsort(np.round(statistics.class_counts, 6), kind="stable")
     mixed = counts[:, classes][:, :, classes].reshape(len(counts), -1) @ rng.random(classes.size**2)
-    annotators = np.argsort(np.round(mixed, 4), kind="stable")
+    annotators = np.argsort(np.round(mixed, 9), kind="stable")
     return np.ix_(annotators, classes, classes)

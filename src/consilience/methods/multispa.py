@@ -44,6 +44,7 @@ from consilience.fitting.em import Parameters
 from consilience.fitting.fit import Caution, Fit
 from consilience.fitting.known import class_order, permuted, taught
 from consilience.kernels._arrays import Bools, Codes, Floats, Ints
+from consilience.methods.base.canonical import in_canonical_order
 from consilience.methods.base.estimator import RefinableEstimator
 from consilience.methods.base.method import Method
 from consilience.models.dawid_skene import DawidSkene
@@ -98,6 +99,7 @@ class MultiSPA(AsPublished, RefinableEstimator):
     prior: Literal["learned", "uniform"] = "learned"
 
 
+@in_canonical_order
 def multispa(
     annotations: Annotations,
     *,

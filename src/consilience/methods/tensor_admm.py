@@ -207,7 +207,7 @@ def _matched(
     Groups and ``others`` are in canonical order, in which the problem is solved; models are not.
     """
     passes = passes_of(data)
-    order = Order.of(passes.survey.said)
+    order = Order.of(passes)
     pairs = order.pairs(passes.pairs(_MOST_LABELS))
     members = _groups(pairs, groups)
     problem = MomentProblem(

@@ -6,7 +6,8 @@ and labels within an item, are sorted by a hash of their content, and taken at a
 The hash depends neither on the order of rows nor on names:
 
     class       c_k  =  h(number of labels k)
-    annotator   a_m  =  Σ h(c_k + h(n)) over their labels k, on items with n labels
+    votes       v_n  =  Σ c_k over the labels k of the item
+    annotator   a_m  =  Σ h(c_k + h(v_n)) over their labels k of items n
     item        b_n  =  Σ h(a_m + c_k) over its labels k by annotators m
 
 with sums modulo 2^64.  Items of equal content are neighbours in this order, so each content has its share of a sample.
@@ -122,14 +123,19 @@ def _hashes(annotations: Annotations) -> _Content:
     c = _mixed(times)
     made = _Content(c, np.zeros(a.n_annotators, np.uint64), np.zeros(a.n_items, np.uint64))
     for low, high, inside in blocks:
-        n = np.diff(indptr[low : high + 1])
-        h = _mixed(c[a.label[inside]] + np.repeat(_mixed(n.astype(np.uint64)), n))
+        ends, own = indptr[low : high + 1], c[a.label[inside]]
+        h = _mixed(own + np.repeat(_mixed(_item_sums(own, ends)), np.diff(ends)))
         np.add.at(made.by_annotator, a.annotator[inside], h)
     for low, high, inside in blocks:
-        # the sum of each item is a difference of running sums, which may wrap around
-        running = np.concatenate([[np.uint64(0)], np.cumsum(made.of(a.annotator[inside], a.label[inside]))])
-        made.item[low:high] = np.diff(running[indptr[low : high + 1] - indptr[low]])
+        made.item[low:high] = _item_sums(made.of(a.annotator[inside], a.label[inside]), indptr[low : high + 1])
     return made
+
+
+def _item_sums(values: _Hashes, ends: Ints) -> _Hashes:
+    """Return the sum of each item: a difference of running sums, which may wrap around."""
+    running = np.concatenate([[np.uint64(0)], np.cumsum(values)])
+    sums: _Hashes = np.diff(running[ends - ends[0]])
+    return sums
 
 
 def _mixed(x: _Hashes) -> _Hashes:

@@ -14,13 +14,18 @@ from typing import Concatenate, NamedTuple, ParamSpec, Self
 import numpy as np
 
 from consilience.data.annotations import Annotations
-from consilience.fitting.fit import Fit
+from consilience.engine.passes import Labels, passes_of
+from consilience.fitting.em import ConfusionStep
+from consilience.fitting.fit import Fit, vote_start
 from consilience.fitting.m_steps import Parameters
 from consilience.kernels._arrays import Ints
 from consilience.models.dawid_skene import DawidSkene
 from consilience.moments.cooccurrence import CoOccurrences
 
 __all__ = ["Order", "in_canonical_order"]
+
+#: Labels added to every cell of the model of the votes, so that no probability is zero.
+_START_SMOOTHING = 0.1
 
 P = ParamSpec("P")
 
@@ -32,13 +37,19 @@ class Order(NamedTuple):
     classes: Ints
 
     @classmethod
-    def of(cls, said: Ints) -> Self:
-        """Return the order for the numbers of labels of each annotator and class, (M, K): most labels first.
+    def of(cls, data: Labels) -> Self:
+        """Return the order of these annotators and classes: most labels first.
 
-        Classes that are equally frequent are ordered by the numbers of labels of their most frequent users.
+        Classes that are equally frequent are ordered by the numbers of labels of their most frequent users; annotators
+        who say every class equally often by how often they are right under the model of the votes.
         """
+        passes = passes_of(data)
+        said = passes.survey.said
         classes = np.lexsort((*np.sort(said, axis=0), said.sum(axis=0)))[::-1]
-        annotators = np.lexsort((*said[:, classes].T, said.sum(axis=1)))[::-1]
+        counts = passes.sweep(*vote_start(passes, ConfusionStep(_START_SMOOTHING))).counts
+        # rounded, as sums depend on the order of rows in their last bits
+        right = np.round(np.einsum("mkk->mk", counts)[:, classes], 9)
+        annotators = np.lexsort((*right.T, *said[:, classes].T, said.sum(axis=1)))[::-1]
         return cls(annotators, classes)
 
     @property
@@ -70,9 +81,7 @@ def in_canonical_order(
 
     @wraps(method)
     def ordered(annotations: Annotations, /, *args: P.args, **options: P.kwargs) -> Fit:
-        a, K = annotations, annotations.n_classes
-        cells = a.annotator.astype(np.int64) * K + a.label
-        order = Order.of(np.bincount(cells, minlength=a.n_annotators * K).reshape(-1, K))
+        a, order = annotations, Order.of(annotations)
         fit = method(
             a.recode(a.annotator_ids.take(order.annotators), a.class_ids.take(order.classes)), *args, **options
         )

@@ -54,7 +54,7 @@ class PairFit:
     ) -> None:
         self.passes, self.rng = passes_of(annotations), np.random.default_rng(random_state)
         # all that follows, until a model is found, is in canonical order
-        self.order = Order.of(self.passes.survey.said)
+        self.order = Order.of(self.passes)
         self.pairs = self.order.pairs(self.passes.pairs())
         self.graph = groups(self.pairs)
         self.votes = self.order.parameters(vote_start(self.passes, ConfusionStep(_START_SMOOTHING)))

@@ -114,7 +114,7 @@ def best_start(
         ends = (run_em(sample, start, ConfusionStep(pseudo), max_iter=passes, tol=1e-6) for start in tried)
         return max(ends, key=lambda end: end.history[-1])
 
-    best, order = best_of(starts), Order.of(passes_of(annotations).survey.said)
+    best, order = best_of(starts), Order.of(annotations)
     for _ in range(constants.SPLIT_ROUNDS):
         better = best_of(
             [best.parameters, *map(order.back.parameters, _splits(order.parameters(best.parameters), rng))]

@@ -32,6 +32,8 @@ __all__ = ["JUDGED", "Later", "consensus_of", "labels_at", "run_method", "run_su
 
 #: Labels of the sample by which a streamed run with probabilities of its own is diagnosed.
 JUDGED = 500_000
+#: Step of the progress of refits without known answers.
+_COMPARING = "comparing with known answers"
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def run_method(
     The parameters are those of :func:`consilience.aggregate`; ``later`` adds the diagnosis and the annotators' health,
     and ``revise`` changes the fit of labels in memory.
     """
-    check_engine(engine)
+    check_engine(engine, scheduler)
     begun = time.perf_counter()
     registry.resolve(method)
     saved = None
@@ -182,7 +184,10 @@ class _Task:
         """Return the fit with what known answers show, if there are any."""
         if self.later is None or self.later.compare is None:
             return fit
-        return self.later.compare(data, fit, lambda some: registry.fit(self.method, some, **self._options))
+        options, tell = self._options, self.callback
+        if tell is not None:
+            options["callback"] = lambda state: tell(state._replace(step=_COMPARING))
+        return self.later.compare(data, fit, lambda some: registry.fit(self.method, some, **options))
 
     def streamed(self, scanned: Scanned) -> Consensus:
         """Run with labels on disk."""
