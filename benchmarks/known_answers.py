@@ -40,7 +40,7 @@ MOST_LABELS, FEW = 50_000, 3000
 ABOVE = 1.0
 #: Constants of what is learned, and the values that are compared.
 NAMES = ("SHARE_PRECISION", "OFFSET_PRECISION", "WEIGHT_PRECISION")
-CHOICES = tuple(itertools.product((1.0, 3.0, 10.0), (5.0, 10.0, 20.0), (0.75, 1.5, 3.0)))
+CHOICES = tuple(itertools.product((1.0, 3.0, 10.0), (5.0, 10.0, 20.0), (3.0, 6.0, 12.0)))
 SINGLE = {
     "llmbar": {30: 16.0, 100: 13.5},
     "duck": {30: 8.0, 100: 6.0},

@@ -21,7 +21,7 @@ from consilience.fitting.fit import Fit, vote_posterior
 from consilience.kernels._arrays import Floats, Ints
 
 #: Of the shares of votes and model.
-PRIOR: Any = {"centre": (1.0, 1.0), "least": (constants.LEAST_SHARE, constants.LEAST_SHARE)}
+PRIOR: Any = {"centre": (1.0, 1.0), "least": (constants.LEAST_SHARE, constants.LEAST_SHARE), "precision": 1.5}
 
 
 def with_known(a: Annotations, truth: Ints, n: int, seed: int) -> Annotations:
@@ -70,9 +70,10 @@ def test_coefficients_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch)
     from sklearn.linear_model import LogisticRegression
 
     features, said, truth = some_lessons(600, 2, seed=0)
-    for name in ("SHARE_PRECISION", "OFFSET_PRECISION", "WEIGHT_PRECISION"):
+    for name in ("SHARE_PRECISION", "OFFSET_PRECISION"):
         monkeypatch.setattr(constants, name, 1e-9)
-    shares, offsets, weights = known_answers.regression(features, truth, 0.0, said=said, **PRIOR)
+    flat = {**PRIOR, "precision": 1e-9}
+    shares, offsets, weights = known_answers.regression(features, truth, 0.0, said=said, **flat)
     differences = (features[:, :, 1] - features[:, :, 0]).T
     signs = np.zeros((said.n_items, said.n_annotators))
     signs[said.item_of_label(), said.annotator] = 2.0 * said.label - 1.0
@@ -96,7 +97,7 @@ def test_coefficients_have_the_least_penalised_loss(K: int, doubt: float) -> Non
         shares, offsets, weights = x[:2], x[2 : 2 + K], x[2 + K :]
         total = 0.5 * constants.SHARE_PRECISION * ((shares - 1.0) ** 2).sum()
         total += 0.5 * constants.OFFSET_PRECISION * (offsets**2).sum()
-        total += 0.5 * constants.WEIGHT_PRECISION * np.sqrt(said.n_labels / 80) * (weights**2).sum()
+        total += 0.5 * PRIOR["precision"] * np.sqrt(said.n_labels / 80) * (weights**2).sum()
         for n, k in enumerate(truth):
             scores = shares @ features[:, n] + offsets
             for label in range(said.indptr[n], said.indptr[n + 1]):

@@ -7,7 +7,8 @@ logistic regression,
 
 fitted to the known answers under a normal prior around c = (1, 1), w = 0 and b = 0: a handful of answers changes
 little.  c is not negative.  The weights w correct what votes and model make of single annotators: all of them are
-fitted together, so that annotators who err together do not count twice.  The offsets b correct what the labels say of
+fitted together, so that annotators who err together do not count twice.  Their prior is weaker if known answers that
+are left out are then clearly more probable.  The offsets b correct what the labels say of
 a class too often or too rarely.  No known answer predicts itself: the model of a fifth of them is fitted without that
 fifth, and so is the regression, where its errors are reported.
 
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,17 +92,28 @@ def learned_from(lessons: Lessons, pool: Pool) -> tuple[Pool, Floats]:
     # known answers show how far the labels can be trusted: no more doubt than where nothing is wrong with them
     doubt = min(pool.doubt, constants.DOUBT["assigned"])
 
-    def fitted(items: Ints) -> Regression:
+    def fitted(items: Ints, precision: float) -> Regression:
         least = (constants.LEAST_SHARE, constants.LEAST_SHARE)
         # on a scale a label beside the truth is not simply wrong: with 30 answers weights cost 0.7 to 2.1 points there
         said = blind.select_items(items) if pool.rest is None else None
-        return regression(both[:, items], truth[items], doubt, centre=(1.0, 1.0), least=least, said=said)
+        options: dict[str, Any] = {"centre": (1.0, 1.0), "least": least, "said": said, "precision": precision}
+        return regression(both[:, items], truth[items], doubt, **options)
 
-    everything, judged = np.arange(truth.size), np.empty_like(posterior)
-    for part in parts:
-        without = fitted(np.setdiff1d(everything, part))
-        judged[part] = without.probabilities(both[:, part], blind.select_items(part), doubt)
-    found = fitted(everything)
+    everything = np.arange(truth.size)
+
+    def left_out(precision: float) -> tuple[Floats, float]:
+        """Return what the pool says of each known item without its answer, and the log-probability of the answers."""
+        judged = np.empty_like(posterior)
+        for part in parts:
+            without = fitted(np.setdiff1d(everything, part), precision)
+            judged[part] = without.probabilities(both[:, part], blind.select_items(part), doubt)
+        return judged, float(np.log(judged[everything, truth]).sum())
+
+    precision, loose = constants.WEIGHT_PRECISION, constants.LOOSE_WEIGHT_PRECISION
+    (judged, careful), (other, bold) = left_out(precision), left_out(loose)
+    if bold > careful + constants.LOOSE_GAIN:
+        precision, judged = loose, other
+    found = fitted(everything, precision)
     of_votes, of_model = found.shares.tolist()
     learned = replace(pool, shares=(of_votes, of_model), offsets=found.offsets, weights=found.weights, doubt=doubt)
     return learned, judged
@@ -115,11 +127,12 @@ def regression(
     centre: Sequence[float],
     least: Sequence[float],
     said: Annotations | None = None,
+    precision: float = 0.0,
 ) -> Regression:
     """Fit the logistic regression to items of known ``truth`` with these ``features``.
 
     The shares of the features have a normal prior around ``centre`` and the lower bounds ``least``.  Annotators have
-    weights if ``said`` has the labels of the items.
+    weights if ``said`` has the labels of the items; ``precision`` is that of their prior where an item has one label.
     """
     from scipy.optimize import minimize
 
@@ -131,8 +144,8 @@ def regression(
         present, who = np.unique(said.annotator, return_inverse=True)
     middle = np.concatenate([centre, np.zeros(K + present.size)])
     # the more labels an item has, the less a single one can say beside the others
-    of_weights = constants.WEIGHT_PRECISION * np.sqrt(per_item)
-    precision = np.repeat([constants.SHARE_PRECISION, constants.OFFSET_PRECISION, of_weights], [F, K, present.size])
+    of_weights = precision * np.sqrt(per_item)
+    precisions = np.repeat([constants.SHARE_PRECISION, constants.OFFSET_PRECISION, of_weights], [F, K, present.size])
 
     def loss(x: Floats) -> tuple[float, Floats]:
         shares, offsets, weights = np.split(x, [F, F + K])
@@ -146,7 +159,7 @@ def regression(
         slope *= (right / p)[:, None]
         of_annotators = np.bincount(who, slope.ravel()[cells], present.size)
         slopes = np.concatenate([np.tensordot(features, slope, 2), slope.sum(axis=0), of_annotators])
-        away = precision * (x - middle)
+        away = precisions * (x - middle)
         return 0.5 * float(away @ (x - middle)) - float(np.log(p).sum()), away - slopes
 
     bounds = [(bound, None) for bound in least] + [(None, None)] * (K + present.size)
