@@ -107,7 +107,7 @@ def learned_from(lessons: Lessons, pool: Pool) -> tuple[Pool, Floats]:
         for part in parts:
             without = fitted(np.setdiff1d(everything, part), precision)
             judged[part] = without.probabilities(both[:, part], blind.select_items(part), doubt)
-        return judged, float(np.log(judged[everything, truth]).sum())
+        return judged, float(np.log(np.maximum(judged[everything, truth], 1e-12)).sum())
 
     precision, loose = constants.WEIGHT_PRECISION, constants.LOOSE_WEIGHT_PRECISION
     (judged, careful), (other, bold) = left_out(precision), left_out(loose)
