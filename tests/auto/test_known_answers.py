@@ -322,11 +322,14 @@ def test_thirty_answers_on_public_sets(name: str, most: float) -> None:
 
 
 @pytest.mark.usefixtures("data_folder")
-def test_answers_to_the_most_doubtful_items_do_not_turn_classes_over() -> None:
-    """On such items the labels of trec are wrong half the time."""
-    a, truth = real_crowd("trec")
+@pytest.mark.parametrize(("name", "n"), [("trec", 100), ("leaves", 76)])
+def test_answers_to_the_most_doubtful_items_do_not_turn_labels_over(name: str, n: int) -> None:
+    """On such items the labels of trec are wrong half the time, those of leaves three times in four."""
+    a, truth = real_crowd(name)
     alone = quiet(a)
     doubtful = np.flatnonzero(truth >= 0)
-    doubtful = doubtful[np.argsort(alone.posterior[doubtful].max(axis=1), kind="stable")[:100]]
+    doubtful = doubtful[np.argsort(alone.posterior[doubtful].max(axis=1), kind="stable")[:n]]
     known = a.with_gold({a.items[n]: a.classes[truth[n]] for n in doubtful})
-    assert error(quiet(known), known, truth) < error(alone, known, truth) + 1.0
+    assert known.gold is not None
+    others = np.where(known.gold < 0, truth, -1)
+    assert error(quiet(known), known, truth) < error_percent(alone.choice.best, others) + 1.0

@@ -166,6 +166,8 @@ def regression(
     shares, offsets, found = np.split(minimize(loss, middle, jac=True, method="L-BFGS-B", bounds=bounds).x, [F, F + K])
     if said is None:
         return Regression(shares, offsets)
+    # known items on which most are wrong, such as the hardest ones, do not make every label evidence against itself
+    found -= min(float(np.average(found, weights=np.bincount(who))), 0.0) if present.size else 0.0
     weights = np.zeros(said.n_annotators)
     weights[present] = found
     return Regression(shares, offsets, weights)
