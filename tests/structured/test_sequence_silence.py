@@ -227,6 +227,17 @@ def test_public_functions_for_names_of_diseases(data_folder: Path) -> None:
     assert scores.f1 >= 0.78  # 0.807 when written; votes have 0.690
 
 
+def test_the_verdict_does_not_miss_labels_of_the_class_that_silence_stands_for() -> None:
+    sequences, _ = draw(103)
+    assert sequences.silence is not None
+    assert not (sequences.tokens.label == sequences.silence).any()
+    verdict = aggregate(sequences).diagnosis
+    assert verdict.verdict == "weakly"
+    said = " ".join(verdict.reasons)
+    assert "choose when to speak" in said
+    assert "Nobody used" not in said
+
+
 def test_a_mixture_without_votes_is_unchanged() -> None:
     sequences, _ = draw(103)
     run = aggregate(sequences)

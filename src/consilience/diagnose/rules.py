@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consilience.data.silence import MEANINGS
 from consilience.diagnose import amounts
 from consilience.diagnose.blocks import chance_of_pairs, related_pairs
 from consilience.diagnose.constants import (
@@ -272,6 +273,8 @@ def _empty_classes(e: Evidence) -> Iterator[Finding]:
     used = code_counts(a.label, a.n_classes)
     known = np.zeros(a.n_classes, int) if a.gold is None else np.bincount(a.gold[a.gold >= 0], minlength=a.n_classes)
     empty = (used + known == 0) | (e.items_of_class < NO_ITEM)
+    if (silent := _unlisted_silence(e)) is not None:
+        empty[silent] = False
     for k in np.flatnonzero(empty).tolist() if a.n_classes > 1 else ():
         name, said = a.class_ids[k], int(used[k])
         reason = f"No item seems to be of class {name}, though {count(said, 'label')} said so"
@@ -420,9 +423,22 @@ def surprising(n: int, found: float, expected: float) -> bool:
     return bool(found - expected >= max(CONTRADICTED * error, CONTRADICTED_SHARE))
 
 
+def _unlisted_silence(e: Evidence) -> int | None:
+    """Return the class that silence stands for, as in sequences; None if it stands for none, or is listed as labels."""
+    a, silence = e.annotations, e.run.get("silence", "random")
+    if silence in MEANINGS or a.n_labels == a.n_items * a.n_annotators:
+        return None
+    code = int(a.class_ids.codes_of([silence])[0])
+    return code if code >= 0 else None
+
+
+def _speak_by_choice(e: Evidence) -> bool:
+    return e.run.get("silence") == "informative" or _unlisted_silence(e) is not None
+
+
 def findings(e: Evidence) -> list[Finding]:
     """Apply the rules; findings of the largest weight first."""
-    if e.run.get("silence") == "informative":
+    if _speak_by_choice(e):
         found = [finding for rule in _OF_SPEAKERS for finding in rule(e)]
         return sorted(found, key=lambda finding: -finding.weight)
     found = [finding for rule in _FIRST for finding in rule(e)]
@@ -433,7 +449,7 @@ def findings(e: Evidence) -> list[Finding]:
 
 def obstacles(e: Evidence) -> list[Finding]:
     """Return why the verdict is "not", or that annotators err together, as far as no bootstrap is needed to see it."""
-    of_speakers = e.run.get("silence") == "informative"
+    of_speakers = _speak_by_choice(e)
     rules = _OF_SPEAKERS if of_speakers else _FIRST
     found = [finding for rule in rules for finding in rule(e) if finding.weight == 2 and finding.reason]
     return found if found or of_speakers else list(_err_together(e))
